@@ -1,0 +1,1 @@
+"""Stepline: a serverless runtime for one timeline-first ReAct agent."""

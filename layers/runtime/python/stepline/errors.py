@@ -1,0 +1,113 @@
+"""The error taxonomy: one level deep, each with a stable code.
+
+    SteplineError
+    ├── InputError        the client sent something we cannot take          → one `error` event
+    ├── NotFoundError     it does not exist, or it belongs to somebody else → one `error` event
+    ├── AuthError         no valid token, a foreign origin, or it expired    → one `error` event
+    ├── LimitError        a published limit is exceeded                      → one `error` event
+    ├── BusyError         the lane is contended beyond our patience          → the client sends again
+    ├── PathError         a logical path that the grammar refuses            → the model, as a notice
+    ├── ToolError         a tool refused its parameters or failed            → the model, as a result
+    ├── DecisionError     the model's output breaks the protocol             → the model, as a notice
+    ├── Fenced            another attempt owns this step now                 → Step Functions retries
+    ├── UnknownOutcome    a write whose answer was lost or contended         → read again, same intention
+    ├── DependencyError   a service we stand on failed for now               → Step Functions retries
+    ├── ModelOverloaded   the model's provider sheds load (529, 5xx)         → Step Functions retries
+    ├── ModelRateLimited  the model's provider limits our rate (429)         → Step Functions retries
+    ├── ContextLimit      the request does not fit into the model's window   → closes the turn with an error
+    ├── ModelRefused      the provider refuses the request for good (4xx)    → closes the turn with an error
+    └── Gone              the connection no longer exists                    → its subscription is dropped
+
+Step Functions matches on the class name, clients and the model on `code`; both are stable, messages are not.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SteplineError(Exception):
+    """`code` goes on the wire; the message is for people; `context` becomes fields of the log line."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, code: str | None = None, **context: str | int | float | None) -> None:
+        """Raise with a more precise `code` than the class's own where one is documented."""
+        super().__init__(message)
+        self.reason = code or type(self).code
+        self.context = context
+
+
+class InputError(SteplineError):
+    code = "bad_message"
+
+
+class NotFoundError(SteplineError):
+    code = "not_found"
+
+
+class AuthError(SteplineError):
+    code = "unauthorized"
+
+
+class LimitError(SteplineError):
+    code = "limit_exceeded"
+
+
+class BusyError(SteplineError):
+    code = "busy"
+
+
+class PathError(SteplineError):
+    code = "invalid_path"
+
+
+class ToolError(SteplineError):
+    code = "tool_error"
+
+
+class DecisionError(SteplineError):
+    code = "action_schema_error"
+
+
+class Fenced(SteplineError):
+    code = "fenced"
+    retryable = True
+
+
+class UnknownOutcome(SteplineError):
+    code = "unknown_outcome"
+    retryable = True
+
+
+class DependencyError(SteplineError):
+    code = "dependency"
+    retryable = True
+
+
+class ModelOverloaded(SteplineError):
+    code = "model_overloaded"
+    retryable = True
+
+
+class ModelRateLimited(SteplineError):
+    code = "model_rate_limited"
+    retryable = True
+
+
+class ContextLimit(SteplineError):
+    code = "context_limit"
+
+
+class ModelRefused(SteplineError):
+    code = "model_refused"
+
+
+class Gone(SteplineError):
+    code = "gone"
+
+
+def retryable_names() -> list[str]:
+    """Return the class names that a state machine may retry, for its `ErrorEquals`."""
+    return sorted(c.__name__ for c in SteplineError.__subclasses__() if c.retryable)

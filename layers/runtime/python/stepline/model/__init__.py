@@ -1,0 +1,1 @@
+"""Values only: frozen, equal by content, without I/O."""

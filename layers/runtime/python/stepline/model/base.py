@@ -1,0 +1,13 @@
+"""The base of every value."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An immutable value: equal by content, hashable where its fields are, JSON without its defaults.
+
+    Unknown fields are ignored on reading, so that a function of the release before can read what the
+    release after wrote. Measured against pydantic in docs/adr/0003-dependencies.md.
+    """

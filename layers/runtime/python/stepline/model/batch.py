@@ -1,0 +1,96 @@
+"""A batch: the one thing a conversation's log is made of, and its bytes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.entry import Entry
+
+STATE_MAX_BYTES = 1024
+BATCH_MAX_BYTES = 32 * 1024
+
+
+class Cursor(Value):
+    """Where the turn stands: which round, which of its phases, which of its actions."""
+
+    iteration: int = 0
+    phase: Literal["decide", "act", "close"] = "decide"
+    action: int = 0
+
+
+class State(Value):
+    """The small state after a batch: numbers and names only, never lists.
+
+    `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
+    the running attempt's stream. `prev` is the newest batch before or at this one that has client events.
+    Source: docs/concepts/log.md.
+    """
+
+    status: Literal["idle", "open"] = "idle"
+    owner: str = ""
+    turn: str = ""
+    opened: int = 0
+    epoch: int = 0
+    claim: int = 0
+    attempt: int = 0
+    cursor: Cursor = Cursor()
+    running: str = ""
+    rendered: int = 0
+    decided: int = 0
+    actions: int = 0
+    takeovers: int = 0
+    handled_steer: int = 0
+    round_retries: int = 0
+    turn_retries: int = 0
+    credits: int = 0
+    prev: int = 0
+    version: int = 1
+
+    def route(self) -> str:
+        """Return where the state machine goes from here."""
+        return self.cursor.phase if self.status == "open" else "stop"
+
+
+class Spill(Value):
+    """A string of a batch that lives in the artifact store: `at` is its JSON pointer below `entries`."""
+
+    at: str
+    key: str
+    sha256: str
+    size_bytes: int
+
+
+class Batch(Value):
+    """Entries appended together, and the state after them.
+
+    `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
+    the invocation that wrote it, `step` the name of the step (`<turn>/<epoch>/<iteration>/<phase>/<action>`).
+    """
+
+    n: int
+    by: str
+    at: str
+    entries: tuple[Entry, ...]
+    state: State
+    step: str = ""
+    spilled: tuple[Spill, ...] = ()
+
+
+EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
+"""What stands before the first batch."""
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Batch)
+
+
+def encode_batch(batch: Batch) -> bytes:
+    """Return the batch as JSON, without its defaults."""
+    return _ENCODER.encode(batch)
+
+
+def decode_batch(body: bytes | memoryview) -> Batch:
+    """Read a batch. Raises msgspec.ValidationError on bytes that no release of ours wrote."""
+    return _DECODER.decode(body)

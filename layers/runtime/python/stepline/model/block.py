@@ -1,0 +1,38 @@
+"""A block: one immutable piece of the timeline, addressed by its logical path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepline.model.base import Value
+
+
+class Body(Value):
+    """Bytes that do not live in the log: an object written once under `key`."""
+
+    key: str
+    sha256: str
+    size_bytes: int
+    mime: str = "text/markdown"
+
+
+class Block(Value):
+    """What happened, in the words the model reads.
+
+    `type` is dotted (`react.tool.result`), `ts` is when the thing began (order is append order, never `ts`).
+    `text` is the body, or `body` names it. `meta` holds what a renderer or a reader may use, JSON only.
+    Source: docs/concepts/timeline.md.
+    """
+
+    type: str
+    author: str
+    ts: str
+    turn_id: str = ""
+    path: str = ""
+    mime: str = "text/markdown"
+    text: str = ""
+    body: Body | None = None
+    call_id: str = ""
+    tool_id: str = ""
+    iteration: int = 0
+    meta: dict[str, Any] = {}

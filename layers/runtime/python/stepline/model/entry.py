@@ -1,0 +1,147 @@
+"""Entries: what a batch of the log says. `kind` discriminates on the wire; readers skip none of them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from stepline.model.base import Value
+from stepline.model.block import Block
+from stepline.model.decision import Action, Notice
+from stepline.model.plan import Plan
+from stepline.model.usage import Usage
+
+Outcome = Literal["completed", "error"]
+
+
+class Owner(Value, tag="owner", tag_field="kind"):
+    """Who owns the conversation. Only in batch 1."""
+
+    user: str
+
+
+class Inbound(Value, tag="in", tag_field="kind"):
+    """An event from outside, admitted once. A reactive one asks the model for an answer."""
+
+    message_id: str
+    event: str
+    text: str
+    user: str
+    at: str
+    reactive: bool = True
+
+
+class Opened(Value, tag="opened", tag_field="kind"):
+    """A turn begins. `prompts` are the batch numbers of the events that opened it."""
+
+    turn: str
+    at: str
+    prompts: tuple[int, ...]
+
+
+class Reopened(Value, tag="reopened", tag_field="kind"):
+    """A later attempt takes the round; what the attempt before it streamed no longer counts."""
+
+    iteration: int
+    attempt: int
+
+
+class Decided(Value, tag="decision", tag_field="kind"):
+    """What the model decided in one round, recorded before any of its actions runs.
+
+    `rendered` is the newest batch the model saw. `accepted` is false for an answer that breaks the protocol:
+    its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
+    """
+
+    turn: str
+    iteration: int
+    claim: int
+    rendered: int
+    action: Literal["call_tool", "complete", "exit"]
+    started_at: str
+    at: str
+    accepted: bool = True
+    thinking: tuple[str, ...] = ()
+    notes: str = ""
+    actions: tuple[Action, ...] = ()
+    answer: str = ""
+    followups: tuple[str, ...] = ()
+    summary: str = ""
+    raw: str = ""
+    notices: tuple[Notice, ...] = ()
+    plan: Plan | None = None
+    interrupted: bool = False
+    stop_reason: str = ""
+    model: str = ""
+    usage: Usage | None = None
+
+
+class Started(Value, tag="started", tag_field="kind"):
+    """An action that must run at most once is about to run."""
+
+    call_id: str
+
+
+class Resulted(Value, tag="result", tag_field="kind"):
+    """What an action did. `unverified`: it may have happened; nobody may run it again."""
+
+    call_id: str
+    tool_id: str
+    iteration: int
+    status: Literal["ok", "error", "unverified"]
+    at: str
+    duration_ms: int = 0
+    blocks: tuple[Block, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    error: dict[str, Any] | None = None
+
+
+class Deferred(Value, tag="deferred", tag_field="kind"):
+    """A completion was not accepted because reactive events arrived that the model has not seen."""
+
+    turn: str
+    iteration: int
+    answer: str = ""
+
+
+class Closed(Value, tag="closed", tag_field="kind"):
+    """The turn's one end, with the answer that was recorded."""
+
+    turn: str
+    outcome: Outcome
+    reason: str
+    at: str
+    answer: str = ""
+    followups: tuple[str, ...] = ()
+    code: str = ""
+    message: str = ""
+    started_at: str = ""
+
+
+class Dropped(Value, tag="dropped", tag_field="kind"):
+    """An event that belongs to no turn, with the reason. `n` is the batch that admitted it."""
+
+    n: int
+    reason: str
+
+
+class TakenOver(Value, tag="takeover", tag_field="kind"):
+    """The execution that owned the turn ended without closing it; this batch is the new epoch."""
+
+    turn: str
+    reason: str
+    takeovers: int
+
+
+Entry: TypeAlias = (
+    Owner
+    | Inbound
+    | Opened
+    | Reopened
+    | Decided
+    | Started
+    | Resulted
+    | Deferred
+    | Closed
+    | Dropped
+    | TakenOver
+)

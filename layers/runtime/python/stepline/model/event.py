@@ -1,0 +1,130 @@
+"""What clients receive: durable events, framed by batch, and deltas, framed by character offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stepline.model.base import Value
+
+FRAME_MAX_BYTES = 30 * 1024
+"""The whole envelope stays below the 32 KB that one websocket frame may carry."""
+
+
+class ClientEvent(Value):
+    """One durable event. `type` is the event's name, `route` the family a client binds to."""
+
+    type: str
+    route: str
+    ts: str
+    turn_id: str = ""
+    step: str = ""
+    status: str = "update"
+    data: dict[str, Any] = {}
+
+
+class EventFrame(Value, tag="events", tag_field="frame"):
+    """The events of batch `n`. A client applies it only if `prev` is its cursor.
+
+    A batch whose events outgrow one frame is sent in `parts`: `piece` then holds a slice of the JSON array of
+    its events, and `events` is empty.
+    """
+
+    conversation: str
+    n: int
+    prev: int
+    claim: int = 0
+    part: int = 1
+    parts: int = 1
+    events: tuple[ClientEvent, ...] = ()
+    piece: str = ""
+
+
+class DeltaFrame(Value, tag="delta", tag_field="frame"):
+    """Text of the running generation, from character `off` of lane `lane` of the stream `claim`."""
+
+    conversation: str
+    claim: int
+    lane: str
+    off: int
+    text: str
+
+
+class SyncFrame(Value, tag="sync", tag_field="frame"):
+    """The end of a replay: the client now has every event up to `n`; `open` says whether a turn is running."""
+
+    conversation: str
+    n: int
+    claim: int = 0
+    open: bool = False
+    turn_id: str = ""
+
+
+class AckFrame(Value, tag="ack", tag_field="frame"):
+    """The answer to one message: where it stands in the log."""
+
+    message_id: str
+    conversation: str
+    n: int
+    kind: str
+    duplicate: bool = False
+    turn_id: str = ""
+
+
+class ErrorFrame(Value, tag="error", tag_field="frame"):
+    """The answer to a message we could not take. `code` is stable."""
+
+    code: str
+    message: str
+    message_id: str = ""
+    conversation: str = ""
+
+
+class PongFrame(Value, tag="pong", tag_field="frame"):
+    """The answer to a ping: the newest event number, so that a client notices a lost last frame."""
+
+    conversation: str
+    n: int
+
+
+Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
+
+
+def encode_frame(frame: Frame) -> bytes:
+    """Return the frame as the JSON that goes over the websocket."""
+    return _ENCODER.encode(frame)
+
+
+def decode_frame(text: str | bytes) -> Frame:
+    """Read a frame, as a client does. Raises msgspec.ValidationError."""
+    return _DECODER.decode(text)
+
+
+def frame_events(
+    conversation: str, *, n: int, prev: int, claim: int, events: tuple[ClientEvent, ...]
+) -> list[EventFrame]:
+    """Frame the events of one batch, in as many parts as the size of a frame demands."""
+    whole = EventFrame(conversation=conversation, n=n, prev=prev, claim=claim, events=events)
+    if len(encode_frame(whole)) <= FRAME_MAX_BYTES:
+        return [whole]
+    text = _ENCODER.encode(events).decode()
+    pieces = [text[at : at + _PIECE_CHARS] for at in range(0, len(text), _PIECE_CHARS)]
+    return [
+        EventFrame(
+            conversation=conversation, n=n, prev=prev, claim=claim, part=i + 1, parts=len(pieces), piece=piece
+        )
+        for i, piece in enumerate(pieces)
+    ]
+
+
+_PIECE_CHARS = 4 * 1024
+"""A character of a piece is at most six bytes of the frame (an escaped control character, twice escaped: `\\\\u001f`)."""
+
+
+def join_pieces(pieces: list[str]) -> tuple[ClientEvent, ...]:
+    """Read the events of a batch that came in parts."""
+    return msgspec.json.decode("".join(pieces), type=tuple[ClientEvent, ...])

@@ -1,0 +1,68 @@
+"""Names: conversations, turns, calls, executions. Deterministic, so that a retried step names the same thing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime
+
+from stepline.errors import InputError
+from stepline.model.base import Value
+
+SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""Tenant, project, conversation, user and client message id: what may stand in a key or a path."""
+
+TURN = re.compile(r"turn_[A-Za-z0-9_-]{1,64}")
+CALL = re.compile(r"tc_[0-9a-f]{12}")
+
+
+def check_segment(text: str, what: str) -> str:
+    """Return `text` if it may stand in a key. Raises InputError `bad_<what>`."""
+    if not SEGMENT.fullmatch(text):
+        raise InputError(f"{what} must match {SEGMENT.pattern}", code=f"bad_{what}")
+    return text
+
+
+class Lane(Value):
+    """One conversation of one project of one tenant: the unit of ordering, ownership and billing."""
+
+    tenant: str
+    project: str
+    conversation: str
+
+    def key(self) -> str:
+        """Return `<tenant>#<project>#<conversation>`, the tail of every table key of this lane."""
+        return f"{self.tenant}#{self.project}#{self.conversation}"
+
+    def prefix(self) -> str:
+        """Return `<tenant>/<project>/<conversation>`, the middle of every artifact key of this lane."""
+        return f"{self.tenant}/{self.project}/{self.conversation}"
+
+
+def make_lane(tenant: str, project: str, conversation: str) -> Lane:
+    """Build a lane from untrusted parts. Raises InputError."""
+    return Lane(
+        tenant=check_segment(tenant, "tenant"),
+        project=check_segment(project, "project"),
+        conversation=check_segment(conversation, "conversation"),
+    )
+
+
+def turn_id(at: datetime, seed: str) -> str:
+    """Return `turn_<yyyymmddThhmmss>_<6 hex>`; `seed` makes it unique in its second."""
+    return f"turn_{at.astimezone(UTC):%Y%m%dT%H%M%S}_{hashlib.sha256(seed.encode()).hexdigest()[:6]}"
+
+
+def call_id(turn: str, iteration: int, index: int) -> str:
+    """Return `tc_<12 hex>` of one action of one round: a retried round names its calls alike."""
+    return f"tc_{hashlib.sha256(f'{turn}/{iteration}/{index}'.encode()).hexdigest()[:12]}"
+
+
+def execution_name(lane: Lane, epoch: int) -> str:
+    """Return the execution's name, unique per state machine for 90 days: `<16 hex of the lane>-<epoch>`."""
+    return f"{hashlib.sha256(lane.key().encode()).hexdigest()[:16]}-{epoch}"
+
+
+def utc(at: datetime) -> str:
+    """Return ISO-8601 in UTC with milliseconds and `Z`, the one format of stored times."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

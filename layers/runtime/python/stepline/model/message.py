@@ -1,0 +1,76 @@
+"""What a client may send over the websocket: one pydantic model a message, closed against everything else."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from stepline.errors import InputError, LimitError
+from stepline.model.ids import SEGMENT
+
+MESSAGE_MAX_BYTES = 128 * 1024
+"""API Gateway's own limit for one websocket message, counted in bytes of UTF-8."""
+
+_Segment = Annotated[str, Field(pattern=f"^{SEGMENT.pattern}$")]
+_Number = Annotated[int, Field(ge=0)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    conversation: _Segment
+
+
+class Send(_Message):
+    """Say something. The same `message_id` again is the same message, answered but not admitted twice."""
+
+    action: Literal["send"]
+    message_id: _Segment
+    text: Annotated[str, Field(min_length=1)]
+
+
+class StreamCursor(BaseModel):
+    """How much of the running stream the client has: characters per lane of `claim`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: _Number
+    off: dict[Annotated[str, Field(max_length=64)], _Number] = {}
+
+
+class Resume(_Message):
+    """Listen, and get everything after event number `after`, then what the running stream holds beyond `stream`."""
+
+    action: Literal["resume"]
+    after: _Number = 0
+    stream: StreamCursor | None = None
+
+
+class Ping(_Message):
+    """Ask for the newest event number; heals a lost last frame."""
+
+    action: Literal["ping"]
+
+
+Message = Send | Resume | Ping
+
+_ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="action")])
+
+
+def parse_message(body: str) -> Message:
+    """Read one message.
+
+    Raises:
+        LimitError: `message_too_large`.
+        InputError: `bad_json`, `unknown_action` or `bad_message`, naming the first field that is wrong.
+    """
+    if len(body.encode()) > MESSAGE_MAX_BYTES:
+        raise LimitError(f"a message has at most {MESSAGE_MAX_BYTES} bytes", code="message_too_large")
+    try:
+        return _ADAPTER.validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(first["type"], "bad_message")
+        where = ".".join(str(part) for part in first["loc"][1:]) or "message"
+        raise InputError(f"{where}: {first['msg']}", code=code) from error

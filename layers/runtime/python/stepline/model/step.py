@@ -1,0 +1,26 @@
+"""What travels through the state machine: names and counters, never content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepline.model.base import Value
+from stepline.model.ids import Lane
+
+
+class Step(Value):
+    """One invocation of a state. `attempt` counts the state machine's retries of it, from 0."""
+
+    tenant: str
+    project: str
+    conversation: str
+    turn: str
+    epoch: int
+    iteration: int = 0
+    route: str = "decide"
+    attempt: int = 0
+    error: dict[str, Any] | None = None
+
+    def lane(self) -> Lane:
+        """Return the conversation this step works on."""
+        return Lane(tenant=self.tenant, project=self.project, conversation=self.conversation)

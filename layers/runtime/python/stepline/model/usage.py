@@ -1,0 +1,39 @@
+"""What one model call consumed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stepline.model.base import Value
+
+BYTES_PER_TOKEN: Final = 3.2  # of UTF-8; errs on the high side for English, measured with no tokenizer at hand
+
+
+class Usage(Value):
+    """Tokens by cache class.
+
+    `input_tokens` are the ones neither read from nor written to a cache. `estimated` marks a call that ended
+    before the provider counted all of it.
+    """
+
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_5m_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Everything the model read, cached or not."""
+        return (
+            self.input_tokens
+            + self.cache_read_tokens
+            + self.cache_write_5m_tokens
+            + self.cache_write_1h_tokens
+        )
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has, without a tokenizer; 0 for none."""
+    return -int(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)

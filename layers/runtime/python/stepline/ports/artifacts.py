@@ -1,0 +1,17 @@
+"""Bodies: bytes written once under a key that names their content or the call that made them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Artifacts(Protocol):
+    """An object store whose objects never change."""
+
+    def put(self, key: str, body: bytes, *, mime: str) -> bool:
+        """Write the object if none has that key; tell whether this call wrote it."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """Return the object's bytes. Raises NotFoundError, DependencyError."""
+        ...

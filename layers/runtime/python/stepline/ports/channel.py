@@ -1,0 +1,51 @@
+"""The way to the clients: who listens to a conversation, and one frame to one connection."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stepline.model.base import Value
+from stepline.model.ids import Lane
+
+
+class Principal(Value):
+    """Who is behind a connection, as the token said. `expires_at` is in epoch seconds."""
+
+    tenant: str
+    project: str
+    user: str
+    expires_at: int
+
+
+class Subscriptions(Protocol):
+    """Connections, their principals, and the conversations they listen to."""
+
+    def connect(self, connection: str, principal: Principal) -> None:
+        """Remember who is behind a connection."""
+        ...
+
+    def principal(self, connection: str) -> Principal | None:
+        """Return who is behind a connection, by a strong read."""
+        ...
+
+    def disconnect(self, connection: str) -> None:
+        """Forget a connection and its subscriptions."""
+        ...
+
+    def subscribe(self, lane: Lane, connection: str) -> None:
+        """Let a connection listen to a conversation."""
+        ...
+
+    def drop(self, lane: Lane, connection: str) -> None:
+        """End one subscription."""
+        ...
+
+    def listeners(self, lane: Lane) -> list[str]:
+        """Return the connections that listen to a conversation, by a strong read."""
+        ...
+
+
+class Publisher(Protocol):
+    def post(self, connection: str, frame: bytes) -> None:
+        """Send one frame. Raises Gone, or DependencyError when the connection cannot take it now."""
+        ...

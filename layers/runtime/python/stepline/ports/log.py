@@ -1,0 +1,98 @@
+"""The log: one primitive, *put batch n of a conversation if nobody has*."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from stepline.model.base import Value
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+
+
+class Written(Value):
+    """The batch is in the log, put by this call."""
+
+
+class Occupied(Value):
+    """Batch n is somebody's already (perhaps our own: compare `by`); nothing was written."""
+
+    batch: Batch
+
+
+class Duplicate(Value):
+    """The message of this batch was admitted before, in batch `n`; nothing was written."""
+
+    n: int
+
+
+Put: TypeAlias = Written | Occupied | Duplicate
+
+
+class OpenLane(Value):
+    """A conversation whose turn is open, as the listing says; `n` opened it or took it over last."""
+
+    lane: Lane
+    n: int
+    since: str
+
+
+class Listing(Value):
+    """What a listing of conversations shows. `applied_n` orders writers; a late one loses."""
+
+    lane: Lane
+    owner: str
+    title: str
+    last_at: str
+    applied_n: int
+    turn: str = ""
+    outcome: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class Log(Protocol):
+    """One dense sequence of batches per lane, from n = 1."""
+
+    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+        """Put `batch` at its n if nobody has.
+
+        With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
+        listing's `lane_open = n`.
+
+        Raises:
+            UnknownOutcome: the answer was lost or the transaction conflicted; the batch may be there or not.
+            DependencyError: nothing was written, for a passing reason.
+        """
+        ...
+
+    def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
+        """Return batch n."""
+        ...
+
+    def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
+        """Return the newest batch; a stale answer is older, never wrong."""
+        ...
+
+    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        """Return every batch after n (up to and with `upto`), in order, however many pages that takes."""
+        ...
+
+    def admitted(self, lane: Lane, message_id: str) -> int | None:
+        """Return the batch that admitted this message, by a strong read."""
+        ...
+
+    def clear_open(self, lane: Lane, upto: int) -> None:
+        """Take the lane out of the open listing, unless a batch after `upto` opened it again."""
+        ...
+
+    def open_lanes(self, *, before: str) -> list[OpenLane]:
+        """Return the lanes marked open at or before the time `before` (ISO-8601), oldest first."""
+        ...
+
+    def project(self, listing: Listing) -> None:
+        """Write the listing row if `applied_n` is newer than what stands there."""
+        ...
+
+    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
+        """Return a user's conversations, newest activity first."""
+        ...

@@ -1,0 +1,82 @@
+"""The language model: text goes in with cache marks, text comes out as it is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from stepline.model.base import Value
+from stepline.model.usage import Usage
+
+
+class Part(Value):
+    """One content block. `cache` puts a mark behind it: the provider may keep everything up to here."""
+
+    text: str
+    cache: bool = False
+
+
+class ModelRequest(Value):
+    """One question. `role` names who asks (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
+
+    `max_tokens` bounds the answer; `temperature` is sent only if it is given, because newer models refuse it.
+    """
+
+    role: str
+    system: tuple[Part, ...]
+    content: tuple[Part, ...]
+    max_tokens: int
+    temperature: float | None = None
+
+
+class Completion(Value):
+    """What came of a call, also of one that was aborted or cut.
+
+    `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
+    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error. A refusal is an
+    answer, not an error. `retries` counts the failed tries before this one.
+    """
+
+    text: str
+    stop_reason: str
+    usage: Usage
+    model: str
+    message_id: str = ""
+    aborted: bool = False
+    retries: int = 0
+
+
+class ModelStream(Protocol):
+    """One running call; leaving its `with` block closes the connection."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def __iter__(self) -> Iterator[str]:
+        """Send the request and yield its text as it arrives; iterate once.
+
+        Raises:
+            ModelOverloaded, ModelRateLimited, DependencyError: worth another try, later. A connection that ends
+                before the answer does has the code `stream_cut`, even if text came before.
+            ContextLimit: the request does not fit into the model's window.
+            ModelRefused: this request will never be taken.
+        """
+        ...
+
+    def abort(self) -> None:
+        """Stop early; callable from another thread and more than once. The iteration then ends without an error."""
+        ...
+
+    def completion(self) -> Completion:
+        """Return what came of the call, once the iteration ended, by whichever end."""
+        ...
+
+
+class ModelClient(Protocol):
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Prepare a call; nothing is sent before its iteration begins."""
+        ...
