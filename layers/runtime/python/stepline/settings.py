@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from stepline.errors import InputError
 from stepline.model.base import Value
@@ -32,9 +32,15 @@ TABLE: Final = (
     Setting("bucket", "STEPLINE_BUCKET", "", "The artifacts bucket."),
     Setting("machine_arn", "STEPLINE_MACHINE_ARN", "", "The state machine that runs turns."),
     Setting("callback_url", "STEPLINE_CALLBACK_URL", "", "Where frames are posted to connections."),
-    Setting("oidc_issuer", "STEPLINE_OIDC_ISSUER", "", "Issuer of the tokens we accept; none, none accepted."),
-    Setting("oidc_audience", "STEPLINE_OIDC_AUDIENCE", "stepline", "`aud` (or `client_id`) a token must carry."),
-    Setting("oidc_jwks_url", "STEPLINE_OIDC_JWKS_URL", "", "Key set of the issuer; empty: discovered from it."),
+    Setting(
+        "oidc_issuer", "STEPLINE_OIDC_ISSUER", "", "Issuer of the tokens we accept; none, none accepted."
+    ),
+    Setting(
+        "oidc_audience", "STEPLINE_OIDC_AUDIENCE", "stepline", "`aud` (or `client_id`) a token must carry."
+    ),
+    Setting(
+        "oidc_jwks_url", "STEPLINE_OIDC_JWKS_URL", "", "Key set of the issuer; empty: discovered from it."
+    ),
     Setting("tenant_claim", "STEPLINE_TENANT_CLAIM", "tenant", "Claim that names the user's tenant."),
     Setting("project_claim", "STEPLINE_PROJECT_CLAIM", "project", "Claim that names the user's project."),
     Setting(
@@ -46,7 +52,10 @@ TABLE: Final = (
     ),
     Setting("max_iterations", "AI_REACT_MAX_ITERATIONS", "15", "Rounds a turn may take; not positive: 15."),
     Setting(
-        "turn_deadline_s", "STEPLINE_TURN_DEADLINE_S", "1800", "The sweeper stops a turn that runs for longer."
+        "turn_deadline_s",
+        "STEPLINE_TURN_DEADLINE_S",
+        "1800",
+        "The sweeper stops a turn that runs for longer.",
     ),
     Setting(
         "message_max_bytes",
@@ -55,8 +64,12 @@ TABLE: Final = (
         "UTF-8 bytes of one websocket message, envelope included; the gateway's own limit is the default.",
     ),
     Setting("model_provider", "STEPLINE_MODEL_PROVIDER", "anthropic", "`anthropic` or `bedrock`."),
-    Setting("model_roles", "STEPLINE_MODEL_ROLES", "{}", "JSON map from role to model id; the rest by default."),
-    Setting("model_secret_arn", "STEPLINE_MODEL_SECRET_ARN", "", "Secret that holds the provider's key in AWS."),
+    Setting(
+        "model_roles", "STEPLINE_MODEL_ROLES", "{}", "JSON map from role to model id; the rest by default."
+    ),
+    Setting(
+        "model_secret_arn", "STEPLINE_MODEL_SECRET_ARN", "", "Secret that holds the provider's key in AWS."
+    ),
     Setting("anthropic_api_key", "ANTHROPIC_API_KEY", "", "The provider's key, on a developer's machine."),
     Setting("anthropic_base_url", "ANTHROPIC_BASE_URL", "", "Another server that speaks the Messages API."),
     Setting(
@@ -86,6 +99,7 @@ TABLE: Final = (
 )
 
 DEFAULT_MAX_ITERATIONS: Final = 15
+_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens")
 
 
 class Settings(Value):
@@ -133,7 +147,9 @@ def env(**fields: Any) -> dict[str, str]:
 
 def render_reference() -> str:
     """Return docs/reference/settings.md."""
-    rows = [f"| `{row.variable}` | {f'`{row.default}`' if row.default else '–'} | {row.doc} |" for row in TABLE]
+    rows = [
+        f"| `{row.variable}` | {f'`{row.default}`' if row.default else 'none'} | {row.doc} |" for row in TABLE
+    ]
     return "\n".join(
         [
             "# Settings",
@@ -152,21 +168,16 @@ def _parse(row: Setting, text: str) -> Any:
     match row.field:
         case "allowed_origins":
             return tuple(origin.strip() for origin in text.split(",") if origin.strip())
-        case "max_iterations":
-            rounds = _number(row, text, int)
-            return rounds if rounds > 0 else DEFAULT_MAX_ITERATIONS
-        case "read_visible_context_fraction":
-            return _number(row, text, float)
         case "model_provider":
-            if text not in ("anthropic", "bedrock"):
-                raise InputError(f"{row.variable} is neither anthropic nor bedrock", code="bad_setting")
-            return text
+            return _provider(row, text)
         case "model_roles":
             return _roles(row, text)
-        case field if field.endswith(("_s", "_bytes", "_chars", "_tokens")):
-            return _number(row, text, int)
-        case _:
-            return text
+        case "read_visible_context_fraction":
+            return _number(row, text, float)
+        case "max_iterations":
+            return _number(row, text, int) if _number(row, text, int) > 0 else DEFAULT_MAX_ITERATIONS
+        case field:
+            return _number(row, text, int) if field.endswith(_COUNTS) else text
 
 
 def _number(row: Setting, text: str, kind: type[N]) -> N:
@@ -174,6 +185,12 @@ def _number(row: Setting, text: str, kind: type[N]) -> N:
         return kind(text)
     except ValueError as error:
         raise InputError(f"{row.variable} is not a number", code="bad_setting") from error
+
+
+def _provider(row: Setting, text: str) -> str:
+    if text not in get_args(ModelProvider):
+        raise InputError(f"{row.variable} is none of {get_args(ModelProvider)}", code="bad_setting")
+    return text
 
 
 def _roles(row: Setting, text: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""TODO-doc"""
+"""The ports on real things: AWS, a model's provider, this machine, this process."""

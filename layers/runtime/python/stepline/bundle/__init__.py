@@ -1,1 +1,1 @@
-"""TODO-doc"""
+"""Agents as bundles: instructions, tools and what a deployment may choose about them."""

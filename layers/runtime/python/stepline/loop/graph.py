@@ -113,7 +113,13 @@ TASKS: Final = (
 )
 
 # The word a step answers in `route` → the state that follows. `stop` says the turn belongs to another execution.
-ROUTES: Final[Mapping[str, str]] = {"decide": "Decide", "act": "Act", "close": "Close", "done": END, "stop": END}
+ROUTES: Final[Mapping[str, str]] = {
+    "decide": "Decide",
+    "act": "Act",
+    "close": "Close",
+    "done": END,
+    "stop": END,
+}
 DEFAULT_ROUTE: Final = "Close"
 
 
@@ -132,7 +138,11 @@ def render_definition(functions: Mapping[str, str], *, partition: str = "aws") -
         "Default": DEFAULT_ROUTE,
     }
     states[END] = {"Type": "Succeed"}
-    states[FAILED] = {"Type": "Fail", "Error": FAILED, "Cause": "The turn could not be closed; the sweeper will."}
+    states[FAILED] = {
+        "Type": "Fail",
+        "Error": FAILED,
+        "Cause": "The turn could not be closed; the sweeper will.",
+    }
     return {
         "Comment": "One turn: decide, act on it, until it closes.",
         "StartAt": START,
@@ -205,7 +215,7 @@ def render_reference() -> str:
 
 def _render_retry_row(retry: Retry) -> str:
     names = ", ".join(f"`{name}`" for name in retry.errors)
-    return f"{names}: {retry.interval_s} s ×2, {retry.tries} times"
+    return f"{names}: {retry.interval_s} s doubled, {retry.tries} times"
 
 
 EXAMPLE_STEP: Final[Mapping[str, Any]] = {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import dataclass_transform
+
 import msgspec
 
 
+# Told once here, type checkers know for every value that it is frozen and built by keyword.
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An immutable value: equal by content, hashable where its fields are, JSON without its defaults.
 

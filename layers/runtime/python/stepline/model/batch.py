@@ -46,6 +46,8 @@ class State(Value):
     round_retries: int = 0
     turn_retries: int = 0
     credits: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     prev: int = 0
     version: int = 1
 

@@ -1,21 +1,25 @@
-"""What the model decided, as values."""
+"""What the model decided in a round, and what it is told when a decision breaks the protocol."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from stepline.model.base import Value
 
+ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
+
 
 class ToolCall(Value):
-    """One tool the model asks for, with its parameters in the order the model wrote them."""
+    """The tool the model asks for; `params` keep the order in which the model wrote them."""
 
     tool_id: str
     params: dict[str, Any]
 
 
 class Action(Value):
-    """One accepted tool call of a round; `call_id` is the same on every retry of the round."""
+    """One thing for a round to run: recorded before it runs, named so that running it again is the same run."""
 
     index: int
     call_id: str
@@ -25,17 +29,17 @@ class Action(Value):
 
 
 class Notice(Value):
-    """A correction the model reads next round. `code` is stable, `extra` is JSON."""
+    """What the model reads next round: a stable `code`, a message that stands alone, and the facts behind it."""
 
     code: str
     message: str
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ParsedDecision(Value):
-    """One decision object, read and checked."""
+    """One decision that keeps the protocol. `final_answer` is set exactly for `complete` and `exit`."""
 
-    action: Literal["call_tool", "complete", "exit"]
+    action: ActionName
     notes: str = ""
     tool_call: ToolCall | None = None
     final_answer: str | None = None

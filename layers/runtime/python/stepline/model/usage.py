@@ -6,7 +6,9 @@ from typing import Final
 
 from stepline.model.base import Value
 
-BYTES_PER_TOKEN: Final = 3.2  # of UTF-8; errs on the high side for English, measured with no tokenizer at hand
+BYTES_PER_TOKEN: Final = (
+    3.2  # of UTF-8; errs on the high side for English, measured with no tokenizer at hand
+)
 
 
 class Usage(Value):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+
+SUBSCRIPTION_TTL_S: Final = 2 * 3600
+"""A websocket lives for two hours at most; what is older is forgotten, and a resume subscribes anew."""
+
+POST_MAX_BYTES: Final = 128 * 1024
+"""What a gateway takes in one post."""
 
 
 class Principal(Value):
@@ -18,7 +24,7 @@ class Principal(Value):
 
 
 class Subscriptions(Protocol):
-    """Connections, their principals, and the conversations they listen to."""
+    """Connections, their principals, and the conversations they listen to, each for SUBSCRIPTION_TTL_S."""
 
     def connect(self, connection: str, principal: Principal) -> None:
         """Remember who is behind a connection."""
@@ -47,5 +53,12 @@ class Subscriptions(Protocol):
 
 class Publisher(Protocol):
     def post(self, connection: str, frame: bytes) -> None:
-        """Send one frame. Raises Gone, or DependencyError when the connection cannot take it now."""
+        """Send one frame.
+
+        Raises:
+            Gone: the connection no longer exists.
+            DependencyError: the connection, or the gateway, cannot take it now.
+            LimitError: it has more than POST_MAX_BYTES.
+
+        """
         ...

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+
+DELTA_TTL_S: Final = 3600
+"""Longer than any turn runs; the batch that settles a claim holds what its stream said."""
 
 
 class Delta(Value):

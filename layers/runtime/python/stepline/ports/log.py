@@ -58,10 +58,13 @@ class Log(Protocol):
 
         With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
         listing's `lane_open = n`.
+        A batch of ours that is there already is `Occupied`, whatever else stands in the way: an answer was lost.
+        Then a message that was admitted before is `Duplicate`, even if n is taken too.
 
         Raises:
             UnknownOutcome: the answer was lost or the transaction conflicted; the batch may be there or not.
             DependencyError: nothing was written, for a passing reason.
+
         """
         ...
 

@@ -11,7 +11,10 @@ ExecutionStatus = Literal["running", "ended", "absent"]
 
 class Machine(Protocol):
     def start(self, name: str, step: Step) -> bool:
-        """Start the execution `name`; false if one of that name exists, running or not."""
+        """Start the execution `name`; false if one of that name exists, running or not.
+
+        True may also mean that it already runs with this very step: AWS answers a repeat like the first call.
+        """
         ...
 
     def status(self, name: str) -> ExecutionStatus:

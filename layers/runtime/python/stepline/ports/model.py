@@ -64,6 +64,7 @@ class ModelStream(Protocol):
                 before the answer does has the code `stream_cut`, even if text came before.
             ContextLimit: the request does not fit into the model's window.
             ModelRefused: this request will never be taken.
+
         """
         ...
 

@@ -1,0 +1,62 @@
+# Needs python3 (3.11 to 3.13, with venv), git and make; everything else is fetched into .venv and node_modules.
+PYTHON ?= python3
+BIN := $(CURDIR)/.venv/bin
+READY := .venv/.ready
+export PATH := $(BIN):$(PATH)
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+chat: up  ## start what is needed and talk to the agent
+	@stepline chat
+
+test: $(READY)  ## unit, contract, handlers, stacks, and one turn end to end
+	pytest -q -m "not emulator" tests
+	@stepline up </dev/null
+	pytest -q -m "emulator and smoke" tests/e2e
+
+check: $(READY)  ## format, lint, types, import rules
+	ruff format --check .
+	ruff check .
+	mypy
+	lint-imports
+	pytest -q tests/repository
+
+e2e: up  ## every end-to-end test on the local stage
+	pytest -q -m emulator tests/e2e
+
+bench: up  ## measure, and write bench/results.json
+	@python -m bench
+
+synth: $(READY) node_modules/.package-lock.json  ## write the CloudFormation of stage dev to cdk.out
+	cdk synth --all --quiet
+
+up: $(READY)  ## start the emulator and deploy the app on it
+	@stepline up </dev/null
+
+down: $(READY)  ## stop the emulator; conversations are kept
+	@stepline down </dev/null
+
+clean:  ## stop everything and delete what was built or said here
+	@test ! -x $(BIN)/stepline || stepline down </dev/null
+	rm -rf .stepline cdk.out node_modules layers/deps/python bench/results.json
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
+
+lock: $(READY)  ## resolve the dependencies anew
+	pip install -q uv
+	uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.13 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.13"; exit 1; }
+	@echo "installing into .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+node_modules/.package-lock.json: package-lock.json $(READY)
+	npm ci --no-audit --no-fund
+
+.PHONY: help chat test check e2e bench synth up down clean lock
+.DEFAULT_GOAL := help

@@ -1,0 +1,11 @@
+"""The recorded actions of one round."""
+
+from __future__ import annotations
+
+from lambdas._runtime import app, state
+from stepline.model.step import Step
+
+
+@state
+def handler(step: Step) -> Step:
+    return app().act(step)

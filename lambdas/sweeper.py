@@ -1,0 +1,25 @@
+"""Lanes whose execution ended: one lane for an execution's event, every old one for the schedule."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lambdas._runtime import Event, app, count, logger, metrics
+from stepline.metrics import TURNS_TAKEN_OVER
+from stepline.model.ids import make_lane
+
+
+@metrics.log_metrics
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Event, context: Any) -> dict[str, int]:
+    """In: an EventBridge event. Out: how many lanes came to which end."""
+    if event.get("detail-type") == "Step Functions Execution Status Change":
+        step = json.loads(event["detail"]["input"])
+        lane = make_lane(step["tenant"], step["project"], step["conversation"])
+        counts = {app().sweep_lane(lane): 1}
+    else:
+        counts = app().sweep()
+    count(TURNS_TAKEN_OVER, counts.get("taken_over", 0))
+    logger.info("swept", extra=dict(counts))
+    return counts

@@ -1,0 +1,183 @@
+"""What an answer of AWS means to us: one table of codes, and how sure we are that nothing happened.
+
+    throttled   turned away before anything happened            → DependencyError
+    unsettled   contended, or lost on the service's side         → DependencyError, or UnknownOutcome of a fenced put
+    refused     our mistake, or the deployment's: never retried  → SteplineError `internal`
+    no answer   connection, timeout, broken body                → as unsettled
+
+Answers that say something about our data (a condition failed, an execution exists) belong to the adapter that
+asked. A test walks every modelled exception of every operation we use and fails on one without a place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,  # noqa: A004 -- botocore's own, the base of its connection errors
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+)
+
+from stepline.errors import DependencyError, Gone, LimitError, NotFoundError, SteplineError, UnknownOutcome
+
+AwsError: TypeAlias = ClientError | BotoCoreError
+AWS_ERRORS: Final = (ClientError, BotoCoreError)
+
+Item: TypeAlias = dict[str, Any]
+"""Attributes by name, in DynamoDB's own notation: `{"n": {"N": "7"}}`."""
+
+THROTTLED: Final = frozenset(
+    {
+        "ExecutionLimitExceeded",
+        "KmsThrottlingException",
+        "LimitExceededException",  # a post: the account's rate, or the buffer of one slow client
+        "ProvisionedThroughputExceeded",  # in the reasons of a cancelled transaction
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingError",  # in the reasons of a cancelled transaction
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+UNSETTLED: Final = frozenset(
+    {
+        "ConditionalRequestConflict",  # S3: another conditional put of this key is under way
+        "InternalServerError",
+        "ReplicatedWriteConflictException",
+        "RequestTimeout",
+        "TransactionConflict",  # in the reasons of a cancelled transaction
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+REFUSED: Final = frozenset(
+    {
+        "EncryptionTypeMismatch",
+        "ForbiddenException",
+        "IdempotentParameterMismatchException",
+        "InvalidArn",
+        "InvalidExecutionInput",
+        "InvalidName",
+        "InvalidObjectState",
+        "InvalidRequest",
+        "InvalidWriteOffset",
+        "ItemCollectionSizeLimitExceededException",
+        "KmsAccessDeniedException",
+        "KmsInvalidStateException",
+        "ResourceNotFoundException",
+        "StateMachineDeleting",
+        "StateMachineDoesNotExist",
+        "TooManyParts",
+        "ValidationException",
+    }
+)
+OURS: Final[Mapping[str, type[SteplineError]]] = {
+    **dict.fromkeys(THROTTLED | UNSETTLED, DependencyError),
+    **dict.fromkeys(REFUSED, SteplineError),
+    "GoneException": Gone,
+    "NoSuchKey": NotFoundError,
+    "PayloadTooLargeException": LimitError,
+}
+
+CONDITION_FAILED: Final = "ConditionalCheckFailedException"
+CANCELLED: Final = "TransactionCanceledException"
+EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
+EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
+OBJECT_EXISTS: Final = "PreconditionFailed"
+ANSWERS: Final = frozenset({CONDITION_FAILED, CANCELLED, EXECUTION_EXISTS, EXECUTION_ABSENT, OBJECT_EXISTS})
+
+_NO_ANSWER: Final = (ConnectionError, CredentialRetrievalError, HTTPClientError, IncompleteReadError)
+
+
+def error_code(error: AwsError) -> str:
+    """Return the service's code, or the name of botocore's exception where no answer came."""
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+def map_error(error: AwsError) -> SteplineError:
+    """Return the failure of a read, or of a write that may simply be done again."""
+    code = error_code(error)
+    kind = OURS.get(code) or (DependencyError if _is_passing(error) else SteplineError)
+    return kind(f"AWS answered {code}", aws_code=code)
+
+
+def map_fenced_error(error: AwsError) -> SteplineError:
+    """Return the failure of a put that must not be taken for one that never happened.
+
+    Only a throttle on the first try proves that nothing was written: before a later one, a try whose answer was
+    lost may have been applied.
+    """
+    ours = map_error(error)
+    if not isinstance(ours, DependencyError) or is_untouched(error):
+        return ours
+    return UnknownOutcome("the batch may have been written, or not", aws_code=error_code(error))
+
+
+def is_untouched(error: AwsError) -> bool:
+    """Tell whether the service turned the very first try away."""
+    if not isinstance(error, ClientError) or error.response["ResponseMetadata"].get("RetryAttempts", 0):
+        return False
+    return set(_codes(error)) <= THROTTLED
+
+
+def failed_items(error: AwsError) -> list[Item | None]:
+    """Return what stood where a condition failed, one place an action of the call; nothing for another error.
+
+    The calls have to ask for it with `ReturnValuesOnConditionCheckFailure=ALL_OLD`.
+    """
+    if not isinstance(error, ClientError):
+        return []
+    response: Mapping[str, Any] = error.response
+    if error_code(error) == CONDITION_FAILED:
+        return [response.get("Item")]
+    return [
+        reason.get("Item") if reason.get("Code") == "ConditionalCheckFailed" else None
+        for reason in response.get("CancellationReasons", [])
+    ]
+
+
+def _is_passing(error: AwsError) -> bool:
+    if not isinstance(error, ClientError):
+        return isinstance(error, _NO_ANSWER)
+    is_lost = error.response["ResponseMetadata"].get("HTTPStatusCode", 0) >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return is_lost or not THROTTLED.isdisjoint(_codes(error)) or not UNSETTLED.isdisjoint(_codes(error))
+
+
+def _codes(error: ClientError) -> list[str]:
+    """Return why: the error's own code, or the reasons of a cancelled transaction that name one."""
+    response: Mapping[str, Any] = error.response
+    reasons = [reason.get("Code", "None") for reason in response.get("CancellationReasons", [])]
+    return [code for code in reasons if code != "None"] or [error_code(error)]
+
+
+@contextmanager
+def mapped() -> Iterator[None]:
+    """Raise the errors of AWS as ours."""
+    try:
+        yield
+    except AWS_ERRORS as error:
+        raise map_error(error) from error
+
+
+class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is for one code
+    """End the block at the answer `code`, which is not an error there."""
+
+    def __init__(self, code: str) -> None:
+        """Tolerate this code and no other."""
+        self._code = code
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """Tell whether the block ended with the code."""
+        return isinstance(error, ClientError) and error_code(error) == self._code

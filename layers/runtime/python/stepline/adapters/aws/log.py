@@ -1,0 +1,196 @@
+"""The log on DynamoDB: a batch an item, and a conditional put as the one commit point."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from stepline.adapters.aws.error import (
+    AWS_ERRORS,
+    CONDITION_FAILED,
+    AwsError,
+    Item,
+    failed_items,
+    map_fenced_error,
+    mapped,
+    tolerated,
+)
+from stepline.adapters.aws.table import (
+    HEAD,
+    Table,
+    batch_sk,
+    conversation_pk,
+    key,
+    log_pk,
+    message_sk,
+    user_pk,
+)
+from stepline.model.batch import Batch, decode_batch, encode_batch
+from stepline.model.ids import Lane, make_lane
+from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Written
+
+MESSAGE_TTL_S: Final = 14 * 24 * 3600
+OPEN_INDEX: Final = "GSI3"
+USER_INDEX: Final = "GSI1"
+
+# One partition holds the open turns of the whole table; a thousand writes a second fit into it.
+OPEN_SHARD: Final = "0"
+
+_IF_ABSENT: Final = {
+    "ConditionExpression": "attribute_not_exists(pk)",
+    "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+}
+_LISTING: Final = msgspec.json.Decoder(Listing)
+
+
+class DynamoLog:
+    """Reads are as consistent as the caller asks; the two indexes are always eventually consistent."""
+
+    def __init__(self, table: Table) -> None:
+        """Keep conversations in `table`."""
+        self._table = table
+
+    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+        item = {
+            **key(log_pk(lane), batch_sk(batch.n)),
+            "n": {"N": str(batch.n)},
+            "body": {"B": encode_batch(batch)},
+        }
+        put = {"TableName": self._table.name, "Item": item, **_IF_ABSENT}
+        actions: list[Item] = [{"Put": put}]
+        if message_id:
+            actions.append({"Put": self._message_put(lane, batch, message_id)})
+        if marks_open:
+            actions.append({"Update": self._mark_update(lane, batch)})
+        try:
+            if len(actions) == 1:
+                self._table.call("put_item", **put)
+            else:
+                # botocore gives each call a token that its own repeats share, so AWS applies it once.
+                self._table.call("transact_write_items", TransactItems=actions)
+        except AWS_ERRORS as error:
+            return _refusal(error, batch, has_message=bool(message_id))
+        return Written()
+
+    def _message_put(self, lane: Lane, batch: Batch, message_id: str) -> Item:
+        expires_at = int(datetime.fromisoformat(batch.at).timestamp()) + MESSAGE_TTL_S
+        item = {
+            **key(conversation_pk(lane), message_sk(message_id)),
+            "n": {"N": str(batch.n)},
+            "expires_at": {"N": str(expires_at)},
+        }
+        return {"TableName": self._table.name, "Item": item, **_IF_ABSENT}
+
+    def _mark_update(self, lane: Lane, batch: Batch) -> Item:
+        return {
+            "TableName": self._table.name,
+            "Key": key(conversation_pk(lane), HEAD),
+            "UpdateExpression": "SET lane_open = :n, lane_shard = :shard, lane_since = :since",
+            "ExpressionAttributeValues": {
+                ":n": {"N": str(batch.n)},
+                ":shard": {"S": OPEN_SHARD},
+                ":since": {"S": batch.at},
+            },
+        }
+
+    def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
+        item = self._table.get(log_pk(lane), batch_sk(n), consistent=consistent)
+        return _read_batch(item) if item else None
+
+    def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
+        newest = self._table.query(
+            "pk = :pk",
+            {":pk": {"S": log_pk(lane)}},
+            ScanIndexForward=False,
+            Limit=1,
+            ConsistentRead=consistent,
+        )
+        return next((_read_batch(item) for item in newest), None)
+
+    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        condition, values = "pk = :pk AND sk > :n", {":pk": log_pk(lane), ":n": batch_sk(n)}
+        if upto is not None:
+            if upto <= n:
+                return []
+            condition, values = "pk = :pk AND sk BETWEEN :n AND :upto", values | {":n": batch_sk(n + 1)}
+            values[":upto"] = batch_sk(upto)
+        items = self._table.query(
+            condition, {name: {"S": value} for name, value in values.items()}, ConsistentRead=consistent
+        )
+        return [_read_batch(item) for item in items]
+
+    def admitted(self, lane: Lane, message_id: str) -> int | None:
+        item = self._table.get(conversation_pk(lane), message_sk(message_id), consistent=True)
+        return int(item["n"]["N"]) if item else None
+
+    def clear_open(self, lane: Lane, upto: int) -> None:
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), HEAD),
+                UpdateExpression="REMOVE lane_open, lane_shard, lane_since",
+                ConditionExpression="lane_open <= :upto",
+                ExpressionAttributeValues={":upto": {"N": str(upto)}},
+            )
+
+    def open_lanes(self, *, before: str) -> list[OpenLane]:
+        items = self._table.query(
+            "lane_shard = :shard AND lane_since <= :before",
+            {":shard": {"S": OPEN_SHARD}, ":before": {"S": before}},
+            IndexName=OPEN_INDEX,
+        )
+        return [
+            OpenLane(
+                lane=make_lane(*item["pk"]["S"].split("#")[1:]),
+                n=int(item["lane_open"]["N"]),
+                since=item["lane_since"]["S"],
+            )
+            for item in items
+        ]
+
+    def project(self, listing: Listing) -> None:
+        lane = listing.lane
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "update_item",
+                TableName=self._table.name,
+                Key=key(conversation_pk(lane), HEAD),
+                UpdateExpression="SET applied_n = :n, body = :body, gsi1pk = :user, gsi1sk = :last_at",
+                ConditionExpression="attribute_not_exists(applied_n) OR applied_n < :n",
+                ExpressionAttributeValues={
+                    ":n": {"N": str(listing.applied_n)},
+                    ":body": {"B": msgspec.json.encode(listing)},
+                    ":user": {"S": user_pk(lane.tenant, lane.project, listing.owner)},
+                    ":last_at": {"S": listing.last_at},
+                },
+            )
+
+    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
+        items = self._table.query(
+            "gsi1pk = :user",
+            {":user": {"S": user_pk(tenant, project, user)}},
+            IndexName=USER_INDEX,
+            ScanIndexForward=False,
+        )
+        return [_LISTING.decode(item["body"]["B"]) for item in items]
+
+
+def _read_batch(item: Item) -> Batch:
+    body: bytes = item["body"]["B"]
+    return decode_batch(body)
+
+
+def _refusal(error: AwsError, batch: Batch, *, has_message: bool) -> Put:
+    """Return what stood in the way of a put. Raises the mapped error if no condition failed."""
+    found = failed_items(error)
+    there = _read_batch(found[0]) if found and found[0] else None
+    if there and there.by == batch.by:
+        return Occupied(batch=there)
+    if has_message and len(found) > 1 and (message := found[1]):
+        return Duplicate(n=int(message["n"]["N"]))
+    if there:
+        return Occupied(batch=there)
+    raise map_fenced_error(error) from error

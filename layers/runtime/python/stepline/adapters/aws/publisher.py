@@ -1,0 +1,32 @@
+"""Frames to websocket connections, through API Gateway's callback."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import mapped
+
+if TYPE_CHECKING:
+    from mypy_boto3_apigatewaymanagementapi.client import ApiGatewayManagementApiClient
+
+
+class GatewayPublisher:
+    """One try a frame: whoever posts decides whether to wait for a slow client or to leave it to its resume."""
+
+    def __init__(self, endpoint: str) -> None:
+        """Post through `endpoint`, the URL of one stage of one websocket API."""
+        self._endpoint = endpoint
+
+    @cached_property
+    def client(self) -> ApiGatewayManagementApiClient:
+        """The client, made on first use."""
+        client: ApiGatewayManagementApiClient = connect(
+            "apigatewaymanagementapi", endpoint=self._endpoint, read_timeout_s=5, attempts=1
+        )
+        return client
+
+    def post(self, connection: str, frame: bytes) -> None:
+        with mapped():
+            self.client.post_to_connection(ConnectionId=connection, Data=frame)

@@ -1,0 +1,18 @@
+"""Secrets Manager: one text, read when it is first needed."""
+
+from __future__ import annotations
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import AWS_ERRORS
+from stepline.errors import DependencyError
+
+
+def secret_text(arn: str) -> str:
+    """Return the secret's text; nothing for no ARN. Raises DependencyError."""
+    if not arn:
+        return ""
+    try:
+        answer = connect("secretsmanager", read_timeout_s=5).get_secret_value(SecretId=arn)
+    except AWS_ERRORS as error:
+        raise DependencyError("the model's key cannot be read", code="secret_unreadable") from error
+    return str(answer["SecretString"])

@@ -1,0 +1,67 @@
+"""Who listens to what, as rows that expire with the longest life of a websocket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from stepline.adapters.aws.error import Item
+from stepline.adapters.aws.table import HEAD, Table, conversation_pk, key, socket_key
+from stepline.ports.channel import SUBSCRIPTION_TTL_S, Principal
+
+if TYPE_CHECKING:
+    from stepline.model.ids import Lane
+    from stepline.ports.clock import Clock
+
+
+_PRINCIPAL: Final = msgspec.json.Decoder(Principal)
+
+
+class DynamoSubscriptions:
+    """A subscription is two rows: one below the conversation, to post by, one below the connection, to clean up by."""
+
+    def __init__(self, table: Table, clock: Clock) -> None:
+        """Keep rows in `table`; `clock` decides what has expired, because AWS deletes days later."""
+        self._table = table
+        self._clock = clock
+
+    def connect(self, connection: str, principal: Principal) -> None:
+        self._put(socket_key(connection), HEAD, {"body": {"B": msgspec.json.encode(principal)}})
+
+    def principal(self, connection: str) -> Principal | None:
+        item = self._table.get(socket_key(connection), HEAD, consistent=True)
+        return _PRINCIPAL.decode(item["body"]["B"]) if item and self._is_alive(item) else None
+
+    def disconnect(self, connection: str) -> None:
+        rows = list(
+            self._table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
+        )
+        for row in rows:
+            # The conversation's row goes first, so that a disconnect that breaks off can be repeated.
+            if (sk := row["sk"]["S"]) != HEAD:
+                self._table.delete(sk, socket_key(connection))
+            self._table.delete(socket_key(connection), sk)
+
+    def subscribe(self, lane: Lane, connection: str) -> None:
+        self._put(socket_key(connection), conversation_pk(lane), {})
+        self._put(conversation_pk(lane), socket_key(connection), {})
+
+    def drop(self, lane: Lane, connection: str) -> None:
+        self._table.delete(conversation_pk(lane), socket_key(connection))
+        self._table.delete(socket_key(connection), conversation_pk(lane))
+
+    def listeners(self, lane: Lane) -> list[str]:
+        rows = self._table.query(
+            "pk = :pk AND begins_with(sk, :socket)",
+            {":pk": {"S": conversation_pk(lane)}, ":socket": {"S": socket_key("")}},
+            ConsistentRead=True,
+        )
+        return [row["sk"]["S"].removeprefix(socket_key("")) for row in rows if self._is_alive(row)]
+
+    def _put(self, pk: str, sk: str, attributes: Item) -> None:
+        expires_at = int(self._clock.now().timestamp()) + SUBSCRIPTION_TTL_S
+        self._table.put({**key(pk, sk), **attributes, "expires_at": {"N": str(expires_at)}})
+
+    def _is_alive(self, item: Item) -> bool:
+        return int(item["expires_at"]["N"]) > self._clock.now().timestamp()

@@ -1,0 +1,122 @@
+"""The table: its keys, its client, and the few calls that the adapters make on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import Item, mapped
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.client import DynamoDBClient
+
+    from stepline.model.ids import Lane
+
+OnCall: TypeAlias = Callable[[str, float], None]
+"""Told of every call, refused ones too: the operation, and the capacity units it consumed as far as AWS says."""
+
+Operation: TypeAlias = Literal[
+    "get_item", "put_item", "update_item", "delete_item", "query", "transact_write_items"
+]
+
+HEAD: Final = "HEAD"
+
+
+class Table:
+    """One DynamoDB table with the keys `pk` and `sk`; docs/reference/table.md lists its items."""
+
+    def __init__(self, name: str, *, on_call: OnCall | None = None) -> None:
+        """Name the table; with `on_call`, every call also asks for its consumed capacity."""
+        self.name = name
+        self._on_call = on_call
+
+    @cached_property
+    def client(self) -> DynamoDBClient:
+        """The client, made on first use."""
+        client: DynamoDBClient = connect("dynamodb", read_timeout_s=5)
+        return client
+
+    def call(self, operation: Operation, **params: Any) -> Item:
+        """Make one call and return its answer. Raises botocore's errors, which the caller maps."""
+        if not self._on_call:
+            return dict(getattr(self.client, operation)(**params))
+        units = 0.0
+        try:
+            answer = dict(getattr(self.client, operation)(**params, ReturnConsumedCapacity="TOTAL"))
+            units = consumed_units(answer)
+        finally:
+            self._on_call(operation, units)
+        return answer
+
+    def get(self, pk: str, sk: str, *, consistent: bool) -> Item | None:
+        with mapped():
+            answer = self.call("get_item", TableName=self.name, Key=key(pk, sk), ConsistentRead=consistent)
+        item: Item | None = answer.get("Item")
+        return item
+
+    def put(self, item: Item) -> None:
+        with mapped():
+            self.call("put_item", TableName=self.name, Item=item)
+
+    def delete(self, pk: str, sk: str) -> None:
+        with mapped():
+            self.call("delete_item", TableName=self.name, Key=key(pk, sk))
+
+    def query(self, condition: str, values: Item, **params: Any) -> Iterator[Item]:
+        """Yield every item of a key condition, however many pages that takes."""
+        asked = {
+            "TableName": self.name,
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeValues": values,
+            **params,
+        }
+        while True:
+            with mapped():
+                page = self.call("query", **asked)
+            yield from page["Items"]
+            if not (last := page.get("LastEvaluatedKey")):
+                return
+            asked["ExclusiveStartKey"] = last
+
+
+def key(pk: str, sk: str) -> Item:
+    return {"pk": {"S": pk}, "sk": {"S": sk}}
+
+
+def log_pk(lane: Lane) -> str:
+    return f"LOG#{lane.key()}"
+
+
+def batch_sk(n: int) -> str:
+    """Return the number with as many zeros as make text sort like numbers."""
+    return f"{n:012d}"
+
+
+def conversation_pk(lane: Lane) -> str:
+    return f"CONV#{lane.key()}"
+
+
+def message_sk(message_id: str) -> str:
+    return f"MSG#{message_id}"
+
+
+def socket_key(connection: str) -> str:
+    """Return a connection's key: its own partition, and its row in each conversation it listens to."""
+    return f"SOCKET#{connection}"
+
+
+def delta_pk(lane: Lane, claim: int) -> str:
+    return f"DELTA#{lane.key()}#{claim}"
+
+
+def user_pk(tenant: str, project: str, user: str) -> str:
+    return f"USER#{tenant}#{project}#{user}"
+
+
+def consumed_units(answer: Item) -> float:
+    """Return the capacity units an answer reports; a transaction reports a list, one row a table."""
+    consumed = answer.get("ConsumedCapacity", [])
+    rows = consumed if isinstance(consumed, list) else [consumed]
+    return float(sum(row.get("CapacityUnits", 0.0) for row in rows))

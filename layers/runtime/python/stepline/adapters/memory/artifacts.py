@@ -1,0 +1,31 @@
+"""Bodies in a dictionary."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from stepline.errors import NotFoundError
+
+
+class MemoryArtifacts:
+    """`objects` and `mimes` are open for tests to look into."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._lock = Lock()
+        self.objects: dict[str, bytes] = {}
+        self.mimes: dict[str, str] = {}
+
+    def put(self, key: str, body: bytes, *, mime: str) -> bool:
+        with self._lock:
+            if key in self.objects:
+                return False
+            self.objects[key] = body
+            self.mimes[key] = mime
+            return True
+
+    def get(self, key: str) -> bytes:
+        try:
+            return self.objects[key]
+        except KeyError:
+            raise NotFoundError("no such object", key=key) from None

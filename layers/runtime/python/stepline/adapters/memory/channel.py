@@ -1,0 +1,82 @@
+"""Connections in one process: who listens, and an inbox each."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from stepline.errors import Gone, LimitError
+from stepline.model.ids import Lane
+from stepline.ports.channel import POST_MAX_BYTES, SUBSCRIPTION_TTL_S, Principal
+from stepline.ports.clock import Clock
+
+
+class MemorySubscriptions:
+    """Rows that expire like the stored ones: two hours, the longest life of a websocket."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin empty; `clock` decides what has expired."""
+        self._lock = Lock()
+        self._clock = clock
+        self._principals: dict[str, tuple[Principal, float]] = {}
+        self._listeners: dict[str, dict[str, float]] = {}
+
+    def connect(self, connection: str, principal: Principal) -> None:
+        with self._lock:
+            self._principals[connection] = (principal, self._expires_at())
+
+    def principal(self, connection: str) -> Principal | None:
+        with self._lock:
+            principal, expires_at = self._principals.get(connection, (None, 0.0))
+        return principal if expires_at > self._now() else None
+
+    def disconnect(self, connection: str) -> None:
+        with self._lock:
+            self._principals.pop(connection, None)
+            for listeners in self._listeners.values():
+                listeners.pop(connection, None)
+
+    def subscribe(self, lane: Lane, connection: str) -> None:
+        with self._lock:
+            self._listeners.setdefault(lane.key(), {})[connection] = self._expires_at()
+
+    def drop(self, lane: Lane, connection: str) -> None:
+        with self._lock:
+            self._listeners.get(lane.key(), {}).pop(connection, None)
+
+    def listeners(self, lane: Lane) -> list[str]:
+        with self._lock:
+            rows = sorted(self._listeners.get(lane.key(), {}).items())
+        return [connection for connection, expires_at in rows if expires_at > self._now()]
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    def _expires_at(self) -> float:
+        return self._now() + SUBSCRIPTION_TTL_S
+
+
+class MemoryPublisher:
+    """Frames by connection, in order; only a connection that was opened takes any."""
+
+    def __init__(self) -> None:
+        """Begin without connections."""
+        self._lock = Lock()
+        self.inboxes: dict[str, list[bytes]] = {}
+
+    def open(self, connection: str) -> list[bytes]:
+        """Let a connection take frames; return its inbox."""
+        with self._lock:
+            return self.inboxes.setdefault(connection, [])
+
+    def close(self, connection: str) -> None:
+        """Let a connection go; posts to it raise Gone from now on."""
+        with self._lock:
+            self.inboxes.pop(connection, None)
+
+    def post(self, connection: str, frame: bytes) -> None:
+        if len(frame) > POST_MAX_BYTES:
+            raise LimitError(f"a post has at most {POST_MAX_BYTES} bytes", size_bytes=len(frame))
+        with self._lock:
+            if connection not in self.inboxes:
+                raise Gone("the connection no longer exists", connection=connection)
+            self.inboxes[connection].append(frame)

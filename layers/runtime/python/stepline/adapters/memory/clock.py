@@ -1,0 +1,25 @@
+"""A clock that only moves when it is told to."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class MemoryClock:
+    """Time stands still; `pause` moves it on at once and returns."""
+
+    def __init__(self, start: datetime = START) -> None:
+        """Begin at `start`, aware."""
+        self._start = start
+        self._passed_s = 0.0
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._passed_s)
+
+    def monotonic_s(self) -> float:
+        return self._passed_s
+
+    def pause(self, seconds: float) -> None:
+        self._passed_s += seconds

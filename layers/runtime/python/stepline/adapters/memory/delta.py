@@ -1,0 +1,31 @@
+"""Stored text of the running generation, in a dictionary."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from stepline.model.ids import Lane
+from stepline.ports.clock import Clock
+from stepline.ports.delta import DELTA_TTL_S, Delta
+
+
+class MemoryDeltas:
+    """Pieces by lane, claim, name and offset; gone an hour after they were stored."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin empty; `clock` decides what has expired."""
+        self._lock = Lock()
+        self._clock = clock
+        self._streams: dict[tuple[str, int], dict[tuple[str, int], tuple[Delta, float]]] = {}
+
+    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
+        expires_at = self._clock.now().timestamp() + DELTA_TTL_S
+        with self._lock:
+            stream = self._streams.setdefault((lane.key(), claim), {})
+            stream[delta.name, delta.off] = (delta, expires_at)
+
+    def since(self, lane: Lane, claim: int) -> list[Delta]:
+        now = self._clock.now().timestamp()
+        with self._lock:
+            stream = sorted(self._streams.get((lane.key(), claim), {}).items())
+        return [delta for _, (delta, expires_at) in stream if expires_at > now]

@@ -1,0 +1,80 @@
+"""The log as bytes in lists: what is read was written, encoded and decoded like a stored batch."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from stepline.model.batch import Batch, decode_batch, encode_batch
+from stepline.model.ids import Lane
+from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Written
+
+
+class MemoryLog:
+    """`batches` maps a lane's key to its stored batches: batch n stands at index n - 1."""
+
+    def __init__(self) -> None:
+        """Begin without conversations."""
+        self._lock = Lock()
+        self.batches: dict[str, list[bytes]] = {}
+        self._messages: dict[tuple[str, str], int] = {}
+        self._open: dict[str, OpenLane] = {}
+        self._listings: dict[str, Listing] = {}
+
+    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+        with self._lock:
+            stored = self.batches.setdefault(lane.key(), [])
+            there = decode_batch(stored[batch.n - 1]) if batch.n <= len(stored) else None
+            if there and there.by == batch.by:
+                return Occupied(batch=there)
+            if message_id and (admitted := self._messages.get((lane.key(), message_id))):
+                return Duplicate(n=admitted)
+            if there:
+                return Occupied(batch=there)
+            if batch.n != len(stored) + 1:
+                raise ValueError(f"batch {batch.n} would leave a hole behind batch {len(stored)}")
+            stored.append(encode_batch(batch))
+            if message_id:
+                self._messages[lane.key(), message_id] = batch.n
+            if marks_open:
+                self._open[lane.key()] = OpenLane(lane=lane, n=batch.n, since=batch.at)
+            return Written()
+
+    def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
+        found = self.since(lane, n - 1, upto=n)
+        return found[0] if found else None
+
+    def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
+        stored = self.batches.get(lane.key())
+        return decode_batch(stored[-1]) if stored else None
+
+    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        return [decode_batch(body) for body in self.batches.get(lane.key(), [])[max(n, 0) : upto]]
+
+    def admitted(self, lane: Lane, message_id: str) -> int | None:
+        return self._messages.get((lane.key(), message_id))
+
+    def clear_open(self, lane: Lane, upto: int) -> None:
+        with self._lock:
+            if (mark := self._open.get(lane.key())) and mark.n <= upto:
+                del self._open[lane.key()]
+
+    def open_lanes(self, *, before: str) -> list[OpenLane]:
+        with self._lock:
+            marks = [mark for mark in self._open.values() if mark.since <= before]
+        return sorted(marks, key=lambda mark: mark.since)
+
+    def project(self, listing: Listing) -> None:
+        with self._lock:
+            there = self._listings.get(listing.lane.key())
+            if there is None or there.applied_n < listing.applied_n:
+                self._listings[listing.lane.key()] = listing
+
+    def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:
+        with self._lock:
+            listings = list(self._listings.values())
+        theirs = [
+            listing
+            for listing in listings
+            if (listing.lane.tenant, listing.lane.project, listing.owner) == (tenant, project, user)
+        ]
+        return sorted(theirs, key=lambda listing: listing.last_at, reverse=True)

@@ -1,0 +1,150 @@
+"""ModelClient that plays a script: for tests, and for anything that wants the model's place taken by known text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
+from stepline.model.base import Value
+from stepline.model.usage import Usage, estimate_tokens
+from stepline.ports.model import Completion, ModelRequest
+
+MODEL: Final = "memory"
+TRIES: Final = 3
+RETRIED: Final = (ModelOverloaded, ModelRateLimited, DependencyError)
+
+
+class Say(Value):
+    """One answer, told in pieces of `piece_chars`; `usage` is estimated if it is not given."""
+
+    text: str
+    stop_reason: str = "end_turn"
+    piece_chars: int = 8
+    usage: Usage | None = None
+
+
+class Fail(Value):
+    """One failure, after `after_chars` of `text` were told."""
+
+    error: SteplineError
+    text: str = ""
+    after_chars: int = 0
+
+
+class MemoryModelClient:
+    """Plays its steps in order, one a try; `requests` are the calls it was asked for.
+
+    A failure before the first text is tried again at once, as the real client does after a pause. A call without
+    a step left is a mistake of the script, as is a step left over: `assert_read` says so.
+    """
+
+    def __init__(self, *steps: Say | Fail | str) -> None:
+        """Take the script; a plain string is a `Say`."""
+        self._steps = [Say(text=step) if isinstance(step, str) else step for step in steps]
+        self.requests: list[ModelRequest] = []
+
+    def add(self, *steps: Say | Fail | str) -> None:
+        """Append to the script."""
+        self._steps += [Say(text=step) if isinstance(step, str) else step for step in steps]
+
+    def stream(self, request: ModelRequest) -> MemoryModelStream:
+        """Prepare to play."""
+        self.requests.append(request)
+        return MemoryModelStream(request, self._next)
+
+    def assert_read(self) -> None:
+        """Raise AssertionError if a step was not played."""
+        if self._steps:
+            raise AssertionError(f"{len(self._steps)} step(s) of the script were not played")
+
+    def _next(self) -> Say | Fail:
+        if not self._steps:
+            raise AssertionError("the model was asked once more than its script knows")
+        return self._steps.pop(0)
+
+
+class MemoryModelStream:
+    """One playing."""
+
+    def __init__(self, request: ModelRequest, next_step: Callable[[], Say | Fail]) -> None:
+        """Prepare; a step is taken when the iteration begins."""
+        self._request = request
+        self._next_step = next_step
+        self._told: list[str] = []
+        self._retries = 0
+        self._aborted = False
+        self._failed = False
+        self._ended: Say | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing is played yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Leaving in mid-stream counts as an abort."""
+        self._aborted = self._aborted or not (self._ended or self._failed)
+
+    def abort(self) -> None:
+        """Stop before the next piece."""
+        self._aborted = True
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the pieces of the next step that does not fail before its first."""
+        for retries in range(TRIES):
+            self._retries = retries
+            if self._aborted:
+                return
+            step = self._next_step()
+            match step:
+                case Say():
+                    yield from self._play(_cut(step, self._request.max_tokens))
+                    return
+                case Fail():
+                    pieces = Say(text=step.text[: step.after_chars])
+                    yield from self._tell(pieces)
+                    if self._told or retries + 1 == TRIES or not isinstance(step.error, RETRIED):
+                        self._failed = True
+                        raise step.error
+
+    def completion(self) -> Completion:
+        """Return what was told, and its price."""
+        text = "".join(self._told)
+        parts = (*self._request.system, *self._request.content)
+        counted = Usage(
+            input_tokens=sum(estimate_tokens(part.text) for part in parts),
+            output_tokens=estimate_tokens(text),
+            estimated=self._ended is None,
+        )
+        early = "aborted" if self._aborted else "cut"
+        return Completion(
+            text=text,
+            stop_reason=self._ended.stop_reason if self._ended else early,
+            usage=(self._ended.usage if self._ended else None) or counted,
+            model=MODEL,
+            message_id="",
+            aborted=self._aborted and self._ended is None,
+            retries=self._retries,
+        )
+
+    def _play(self, step: Say) -> Iterator[str]:
+        yield from self._tell(step)
+        if not self._aborted:
+            self._ended = step
+
+    def _tell(self, step: Say) -> Iterator[str]:
+        for at in range(0, len(step.text), step.piece_chars):
+            if self._aborted:
+                return
+            piece = step.text[at : at + step.piece_chars]
+            self._told.append(piece)
+            yield piece
+
+
+def _cut(step: Say, max_tokens: int) -> Say:
+    if estimate_tokens(step.text) <= max_tokens:
+        return step
+    return Say(text=step.text[: max_tokens * 3], stop_reason="max_tokens", piece_chars=step.piece_chars)

@@ -1,0 +1,51 @@
+"""A relay without a thread: every piece is stored and posted as it comes."""
+
+from __future__ import annotations
+
+from stepline.errors import DependencyError, Gone
+from stepline.model.event import DeltaFrame, encode_frame
+from stepline.model.ids import Lane
+from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.delta import Delta, Deltas
+
+
+class MemoryRelayStream:
+    def __init__(self, relay: MemoryRelay, lane: Lane, claim: int) -> None:
+        self._relay = relay
+        self._lane = lane
+        self._claim = claim
+        self._sent: dict[str, int] = {}
+
+    def push(self, name: str, text: str) -> None:
+        off = self._sent.get(name, 0)
+        self._sent[name] = off + len(text)
+        self._relay.send(self._lane, self._claim, Delta(name=name, off=off, text=text))
+
+    def close(self) -> None:
+        """There is nothing left: every piece went out as it came."""
+
+
+class MemoryRelay:
+    def __init__(self, *, deltas: Deltas, subscriptions: Subscriptions, publisher: Publisher) -> None:
+        self._deltas = deltas
+        self._subscriptions = subscriptions
+        self._publisher = publisher
+
+    def open(self, lane: Lane, claim: int) -> MemoryRelayStream:
+        return MemoryRelayStream(self, lane, claim)
+
+    def send(self, lane: Lane, claim: int, delta: Delta) -> None:
+        """Store one piece, then post it to whoever listens."""
+        self._deltas.put(lane, claim, delta)
+        frame = encode_frame(
+            DeltaFrame(
+                conversation=lane.conversation, claim=claim, lane=delta.name, off=delta.off, text=delta.text
+            )
+        )
+        for connection in self._subscriptions.listeners(lane):
+            try:
+                self._publisher.post(connection, frame)
+            except Gone:
+                self._subscriptions.drop(lane, connection)
+            except DependencyError:
+                continue  # the client asks for what it missed, by offset

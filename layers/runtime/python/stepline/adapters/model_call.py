@@ -1,0 +1,98 @@
+"""How a call is made: which model serves a role, what is sent, how long to wait before another try. Values, and functions of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
+from stepline.model.base import Value
+from stepline.ports.model import ModelRequest, Part
+
+DEFAULT_ROLE: Final = "*"
+DEFAULT_MODELS: Final = {"anthropic": "claude-sonnet-5", "bedrock": "global.anthropic.claude-sonnet-5"}
+RETRIED: Final = (ModelOverloaded, ModelRateLimited, DependencyError)
+
+_random = random.SystemRandom()
+
+
+class ModelRole(Value):
+    """What serves a role. `max_tokens` caps what a request asks for; `temperature` overrides it."""
+
+    model: str
+    provider: Literal["anthropic", "bedrock"] = "anthropic"
+    max_tokens: int | None = None
+    temperature: float | None = None
+    thinking: Literal["", "adaptive", "disabled"] = ""
+
+
+class Retry(Value):
+    """Full jitter: wait a random time up to `base_s`·2ⁿ, at most `cap_s`.
+
+    No try begins later than `budget_s` after the first, nor after a wait that the provider wants longer than
+    `retry_after_max_s`: then Step Functions, which waits for free, is the better place to retry.
+    """
+
+    tries: int = 3
+    base_s: float = 0.5
+    cap_s: float = 4.0
+    retry_after_max_s: float = 8.0
+    budget_s: float = 20.0
+
+
+class Timeouts(Value):
+    """Seconds for each part of a call; `read_s` is the longest silence, and providers ping in between."""
+
+    connect_s: float = 5.0
+    read_s: float = 60.0
+    write_s: float = 30.0
+
+
+def plan_roles(provider: Literal["anthropic", "bedrock"], models: Mapping[str, str]) -> dict[str, ModelRole]:
+    """Return the roles of a deployment from a map of role to model id; `*` is always among them."""
+    named = {DEFAULT_ROLE: DEFAULT_MODELS[provider], **models}
+    return {role: ModelRole(model=model, provider=provider) for role, model in named.items()}
+
+
+def plan_call(request: ModelRequest, role: ModelRole) -> dict[str, Any]:
+    """Return the SDK's arguments for a request: one system list, one user message, marks where the parts say."""
+    call: dict[str, Any] = {
+        "model": role.model,
+        "max_tokens": min(request.max_tokens, role.max_tokens or request.max_tokens),
+        "messages": [{"role": "user", "content": _blocks(request.content)}],
+        "stream": True,
+    }
+    if system := _blocks(request.system):
+        call["system"] = system
+    if role.thinking:
+        call["thinking"] = {"type": role.thinking}
+    temperature = request.temperature if role.temperature is None else role.temperature
+    if temperature is not None:
+        call["extra_body"] = {"temperature": temperature}  # no parameter of the SDK any more; servers read it
+    return call
+
+
+def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:
+    """Draw the seconds to wait before the try after `attempt` (from 0); None if there should be none."""
+    asked = error.context.get("retry_after_s")
+    if (
+        not isinstance(error, RETRIED)
+        or attempt + 1 >= retry.tries
+        or (isinstance(asked, int | float) and asked > retry.retry_after_max_s)
+    ):
+        return None
+    wait_s = _random.uniform(0, min(retry.cap_s, retry.base_s * 2.0**attempt))
+    if isinstance(asked, int | float):
+        wait_s += asked
+    return wait_s if elapsed_s + wait_s <= retry.budget_s else None
+
+
+def _blocks(parts: tuple[Part, ...]) -> list[dict[str, Any]]:
+    """Return content blocks; a part of nothing but blanks is left out, as the provider refuses it."""
+    mark = {"cache_control": {"type": "ephemeral"}}
+    return [
+        {"type": "text", "text": part.text, **(mark if part.cache else {})}
+        for part in parts
+        if part.text.strip()
+    ]

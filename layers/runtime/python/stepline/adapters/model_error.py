@@ -1,0 +1,198 @@
+"""What a provider's error means to us: one table of statuses and kinds, one of wordings.
+
+    status                    kind (in the body, or in the stream)                    becomes
+    429                       rate_limit_error, ThrottlingException, …                ModelRateLimited
+    500 502 503 504 529       overloaded_error, api_error, timeout_error, …           ModelOverloaded
+    408 409 424 499           ModelTimeoutException, ModelStreamErrorException, …      DependencyError
+    413, and any wording of the table below                                           ContextLimit
+    every other 4xx, and 501                                                          ModelRefused
+    no status: connection, timeout, broken stream                                     DependencyError
+
+Source: the providers' published error pages; the wordings as quoted in public bug reports. A wording is looked
+at only where the code does not already say something else: a rate limit also talks about tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import Any, Final, NamedTuple
+
+from stepline.errors import (
+    ContextLimit,
+    DependencyError,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelRefused,
+    SteplineError,
+)
+
+CONTEXT_LIMIT_KINDS: Final = frozenset(
+    {
+        "context_length_exceeded",  # OpenAI, and servers that imitate it
+        "context_window_exceeded",
+        "model_context_window_exceeded",
+        "exceed_context_size_error",  # llama.cpp
+        "request_too_large",  # Anthropic, above 32 MB
+    }
+)
+
+CONTEXT_LIMIT_WORDINGS: Final = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"prompt is too long",  # Anthropic
+        r"input length and `?max_tokens`? exceed(s)? context limit",  # Anthropic
+        r"input is too long\b",  # Bedrock
+        r"too many input tokens",  # Bedrock
+        r"maximum context length",  # OpenAI, vLLM, DeepSeek, OpenRouter
+        r"exceeds? (the|your|this model's) (\w+ )?context (window|length|size|limit)",  # OpenAI, llama.cpp
+        r"exceeds the available context size",  # llama.cpp
+        r"context (window|length) (is |was |has been )?exceeded",
+        r"input token count\b.*\bexceeds the maximum",  # Gemini
+        r"exceeds the maximum number of tokens allowed",  # Gemini
+        r"maximum prompt length is \d",  # xAI
+        r"too large for model with \d+ maximum context",  # Mistral
+        r"longer than the maximum model length",  # vLLM
+        r"reduce the length of the (messages|prompt|input)",  # Groq, OpenAI
+    )
+)
+
+
+class _Rule(NamedTuple):
+    """One row of the table above. A kind counts whatever the status is."""
+
+    error: type[SteplineError]
+    statuses: Container[int]
+    kinds: frozenset[str]
+    code: str | None = None
+
+
+_SHED_LOAD: Final = (
+    _Rule(ModelRateLimited, {429}, frozenset({"rate_limit_error", "throttlingexception"})),
+    _Rule(ModelRateLimited, (), frozenset({"modelnotreadyexception"})),
+    _Rule(ModelOverloaded, {529}, frozenset({"overloaded_error"})),
+)
+_REST: Final = (
+    _Rule(
+        DependencyError,
+        {408, 409, 424, 425, 499},
+        frozenset(
+            {"conflict_error", "modeltimeoutexception", "modelstreamerrorexception", "modelerrorexception"}
+        ),
+        "model_unavailable",
+    ),
+    _Rule(
+        ModelRefused,
+        {*range(400, 500), 501},
+        frozenset(
+            {
+                "invalid_request_error",
+                "authentication_error",
+                "billing_error",
+                "permission_error",
+                "not_found_error",
+                "validationexception",
+                "accessdeniedexception",
+                "resourcenotfoundexception",
+                "servicequotaexceededexception",
+            }
+        ),
+    ),
+    _Rule(
+        ModelOverloaded,
+        range(500, 600),
+        frozenset({"api_error", "timeout_error", "internalserverexception", "serviceunavailableexception"}),
+    ),
+)
+
+
+def says_context_limit(kind: str, message: str) -> bool:
+    """Tell whether an error's kind or wording means that the request is too large for the model."""
+    return kind.lower() in CONTEXT_LIMIT_KINDS or any(w.search(message) for w in CONTEXT_LIMIT_WORDINGS)
+
+
+def parse_retry_after(value: str | None) -> float | None:
+    """Return the seconds a `retry-after` header asks for; None if it says nothing we read (a date, rubbish)."""
+    try:
+        seconds = float(value) if value else -1.0
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def map_answer(
+    *, status: int, kind: str = "", message: str = "", retry_after_s: float | None = None
+) -> SteplineError:
+    """Return our error for one that a provider answered with.
+
+    Args:
+        status: of the HTTP response; 200 for an error that arrived inside a stream, where only `kind` counts.
+        kind: the body's `error.type`, or the name of a Bedrock exception; any case.
+        message: the provider's text. It goes into the error's message, never on the wire.
+        retry_after_s: seconds the provider asks us to wait.
+
+    """
+    word, text = kind.lower(), message or kind or f"status {status}"
+    is_context = status not in (401, 403) and (status == 413 or says_context_limit(kind, message))
+    rules: tuple[_Rule, ...] = (
+        *_SHED_LOAD,
+        *((_Rule(ContextLimit, {status}, frozenset()),) if is_context else ()),
+        *_REST,
+    )
+    for rule in rules:
+        if status in rule.statuses or word in rule.kinds:
+            return rule.error(text, code=rule.code, status=status, kind=kind, retry_after_s=retry_after_s)
+    return DependencyError(text, code="model_unavailable", status=status, kind=kind)
+
+
+def map_sdk_error(error: Exception) -> SteplineError | None:
+    """Return our error for one the `anthropic` SDK or what it stands on raised; None if it is nobody's we know."""
+    import anthropic  # noqa: PLC0415 - 1.7 s of import, and whoever has such an error has it loaded already
+    import httpx2  # noqa: PLC0415 - comes with the SDK
+
+    if isinstance(error, anthropic.APIStatusError):
+        return _map_status_error(error)
+    if isinstance(error, anthropic.APIConnectionError) and isinstance(error.__cause__, RuntimeError):
+        # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
+        return ModelRefused(_words(error.__cause__), code="model_credentials")
+    table: tuple[tuple[type[Exception], type[SteplineError], str], ...] = (
+        (anthropic.APITimeoutError, DependencyError, "model_timeout"),
+        (anthropic.APIConnectionError, DependencyError, "model_unreachable"),
+        (anthropic.APIError, DependencyError, "stream_malformed"),
+        (anthropic.CredentialsError, ModelRefused, "model_credentials"),
+        (anthropic.WorkloadIdentityError, ModelRefused, "model_credentials"),
+        (anthropic.AnthropicError, DependencyError, "model_unavailable"),
+        (httpx2.TimeoutException, DependencyError, "model_timeout"),
+        (httpx2.HTTPError, DependencyError, "stream_cut"),
+        (httpx2.StreamError, DependencyError, "stream_cut"),
+        (UnicodeEncodeError, ModelRefused, "unencodable_text"),
+        (ValueError, DependencyError, "stream_malformed"),  # JSON or UTF-8 that is none, in an event
+    )
+    for foreign, ours, code in table:
+        if isinstance(error, foreign):
+            return ours(_words(error), code=code)
+    if type(error).__module__ == "botocore.eventstream":
+        return DependencyError(_words(error), code="stream_malformed")
+    if type(error).__module__.startswith("botocore."):
+        return ModelRefused(_words(error), code="model_credentials")
+    return None
+
+
+def _map_status_error(error: Any) -> SteplineError:
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error")
+    inner = inner if isinstance(inner, dict) else {"message": body.get("message") or inner}
+    # Amazon names the exception in a header and puts the text at the top of the body.
+    named = str(error.response.headers.get("x-amzn-errortype", "")).partition(":")[0]
+    kinds = [str(inner.get(key) or "") for key in ("code", "type")]
+    kind = next((k for k in kinds if k.lower() in CONTEXT_LIMIT_KINDS), "") or kinds[1] or named
+    return map_answer(
+        status=error.status_code,
+        kind=kind,
+        message=str(inner.get("message") or error.message),
+        retry_after_s=parse_retry_after(error.response.headers.get("retry-after")),
+    )
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

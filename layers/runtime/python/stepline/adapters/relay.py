@@ -1,0 +1,156 @@
+"""The relay of a deployed function: one thread beside the model's stream, so that no post ever delays it.
+
+Text is posted fine and stored coarse: 50 ms or 4 KiB during the first second, then 200 ms; stored each second
+or 4 KiB. A connection that cannot keep up is left alone for a while: the next piece it gets shows it the gap,
+and it asks for the rest. A gone one loses its subscription.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import dataclass, field
+
+from stepline.errors import DependencyError, Gone, SteplineError
+from stepline.model.event import DeltaFrame, encode_frame
+from stepline.model.ids import Lane
+from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.clock import Clock
+from stepline.ports.delta import Delta, Deltas
+
+logger = logging.getLogger(__name__)
+
+POST_FIRST_S = 0.05
+POST_LATER_S = 0.2
+FIRST_S = 1.0
+STORE_S = 1.0
+PIECE_CHARS = 4 * 1024
+LISTENERS_S = 1.0
+CLOSE_S = 5.0
+BACKOFF_S = 2.0
+_END = ("", "")
+
+
+@dataclass
+class _Lane:
+    """What one lane of a stream still has to go out with: text from `posted` and from `stored` on."""
+
+    text: str = ""
+    base: int = 0
+    posted: int = 0
+    stored: int = 0
+
+    def trim(self) -> None:
+        done = min(self.posted, self.stored)
+        self.text, self.base = self.text[done - self.base :], done
+
+
+@dataclass
+class ThreadedRelayStream:
+    """One claim's stream. `push` only queues; the thread owns everything else."""
+
+    relay: ThreadedRelay
+    lane: Lane
+    claim: int
+    _queue: queue.SimpleQueue[tuple[str, str]] = field(default_factory=queue.SimpleQueue)
+    _lanes: dict[str, _Lane] = field(default_factory=dict)
+    _quiet_until_s: dict[str, float] = field(default_factory=dict)
+    _listeners: list[str] = field(default_factory=list)
+
+    def start(self) -> ThreadedRelayStream:
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+        self._thread.start()
+        return self
+
+    def push(self, name: str, text: str) -> None:
+        self._queue.put((name, text))
+
+    def close(self) -> None:
+        self._queue.put(_END)
+        self._thread.join(CLOSE_S)
+        if self._thread.is_alive():
+            logger.warning("relay did not finish", extra={"seconds": CLOSE_S})
+
+    def _run(self) -> None:
+        try:
+            self._pump()
+        except SteplineError as error:
+            logger.exception("relay stopped", extra={"code": error.reason})
+
+    def _pump(self) -> None:
+        now_s = self.relay.clock.monotonic_s
+        began_s = posted_s = stored_s = now_s()
+        listened_s, ended = float("-inf"), False
+        while not ended:
+            every_s = POST_FIRST_S if now_s() - began_s < FIRST_S else POST_LATER_S
+            ended = self._take(posted_s + every_s - now_s())
+            at_s = now_s()
+            if ended or at_s - posted_s >= every_s or self._waiting("posted") >= PIECE_CHARS:
+                if at_s - listened_s >= LISTENERS_S:
+                    self._listeners, listened_s = self.relay.subscriptions.listeners(self.lane), at_s
+                self._post()
+                posted_s = at_s
+            if ended or at_s - stored_s >= STORE_S or self._waiting("stored") >= PIECE_CHARS:
+                self._store()
+                stored_s = at_s
+            for lane in self._lanes.values():
+                lane.trim()
+
+    def _take(self, wait_s: float) -> bool:
+        """Move what is queued into the lanes, waiting at most `wait_s` for the first piece; true at the end."""
+        try:
+            piece = self._queue.get(timeout=max(0.0, wait_s)) if wait_s > 0 else self._queue.get_nowait()
+            while piece != _END:
+                name, text = piece
+                self._lanes.setdefault(name, _Lane()).text += text
+                piece = self._queue.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+    def _waiting(self, mark: str) -> int:
+        return sum(lane.base + len(lane.text) - int(getattr(lane, mark)) for lane in self._lanes.values())
+
+    def _post(self) -> None:
+        for name, lane in self._lanes.items():
+            text = lane.text[lane.posted - lane.base :]
+            for at in range(0, len(text), PIECE_CHARS):
+                self._post_piece(name, lane.posted + at, text[at : at + PIECE_CHARS])
+            lane.posted += len(text)
+
+    def _post_piece(self, name: str, off: int, text: str) -> None:
+        frame = DeltaFrame(conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text)
+        body = encode_frame(frame)
+        for connection in self._listeners:
+            if self._quiet_until_s.get(connection, 0.0) > self.relay.clock.monotonic_s():
+                continue
+            try:
+                self.relay.publisher.post(connection, body)
+            except Gone:
+                self._quiet_until_s[connection] = float("inf")
+                self.relay.subscriptions.drop(self.lane, connection)
+            except DependencyError as error:
+                self._quiet_until_s[connection] = self.relay.clock.monotonic_s() + BACKOFF_S
+                logger.warning("connection cannot keep up", extra={"code": error.reason})
+
+    def _store(self) -> None:
+        for name, lane in self._lanes.items():
+            text = lane.text[lane.stored - lane.base :]
+            for at in range(0, len(text), PIECE_CHARS):
+                piece = Delta(name=name, off=lane.stored + at, text=text[at : at + PIECE_CHARS])
+                self.relay.deltas.put(self.lane, self.claim, piece)
+            lane.stored += len(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadedRelay:
+    """Opens one thread a claim."""
+
+    deltas: Deltas
+    subscriptions: Subscriptions
+    publisher: Publisher
+    clock: Clock
+
+    def open(self, lane: Lane, claim: int) -> ThreadedRelayStream:
+        return ThreadedRelayStream(self, lane, claim).start()

@@ -1,0 +1,273 @@
+"""The `stepline` command: the local stage up and down, and the conversations on it.
+
+Each command imports what it needs when it runs, so that `--help` and `status` answer at once.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+import click
+
+from stepline.errors import SteplineError
+
+if TYPE_CHECKING:
+    from stepline.local.client.effect import Effect
+    from stepline.local.client.reducer import ClientState
+    from stepline.local.client.session import Session
+    from stepline.local.stage import LocalStage
+    from stepline.local.view import View
+
+TENANT = "local"
+PROJECT = "default"
+
+conversation_option = click.option(
+    "--conversation", default="", metavar="ID", help="Go on in this conversation."
+)
+user_option = click.option(
+    "--user", default="", metavar="NAME", help="Speak as this user; default: your login name."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+
+
+class Edge(click.Group):
+    """Turns our errors into one line and exit code 1."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except SteplineError as error:
+            fail(f"{error.reason}: {error}")
+
+
+@click.group(cls=Edge)
+@click.version_option(package_name="stepline", message="%(version)s")
+def main() -> None:
+    """Run the agent on this machine and talk to it."""
+
+
+@main.command()
+def up() -> None:
+    """Start the emulator and deploy the app on it; at once if nothing has changed."""
+    from stepline.local import lifecycle
+
+    stage = lifecycle.up(progress)
+    progress(f"ready at {stage.socket_url}")
+
+
+@main.command()
+def down() -> None:
+    """Stop everything; conversations are kept, and a turn that still runs is taken over by the next `up`."""
+    from stepline.local import lifecycle
+
+    if not lifecycle.down(progress):
+        fail("the emulator had to be killed; what it held since its start may be lost")
+    progress("stopped")
+
+
+@main.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Say what runs, and where; exit code 1 unless all of it does."""
+    import msgspec
+
+    from stepline.local import lifecycle
+
+    found = lifecycle.status()
+    if as_json:
+        click.echo(msgspec.json.encode({"up": found.up, "services": found.services, "stage": found.stage}))
+    else:
+        for name, running in found.services.items():
+            click.echo(f"{name:10} {'running' if running else 'stopped'}")
+        click.echo(f"{'socket':10} {found.stage.socket_url if found.stage else 'nothing is deployed'}")
+    sys.exit(0 if found.up else 1)
+
+
+@main.command()
+def doctor() -> None:
+    """Check what the local stage needs, and say how to mend what is missing."""
+    from stepline.local.doctor import doctor as checks
+
+    found = checks()
+    for check in found:
+        click.echo(f"{'ok' if check.ok else 'NO':3} {check.name:14} {check.detail}")
+        if check.remedy:
+            click.echo(f"{'':18} → {check.remedy}")
+    sys.exit(0 if all(check.ok for check in found) else 1)
+
+
+@main.command()
+@conversation_option
+@user_option
+def chat(conversation: str, user: str) -> None:
+    """Talk to the agent: a prompt on a terminal, a message a line from a pipe.
+
+    Without --conversation the last one goes on; /new begins another. From a pipe the exit code is 0 if the last
+    turn completed, else 1.
+    """
+    from stepline.local.chat import Chat
+    from stepline.local.stage import HOME
+
+    stage, name = the_stage(), the_user(user)
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    talk = Chat(sessions(stage, name), make_view(interactive), user=name, home=HOME)
+    sys.exit(talk.run(typed_lines() if interactive else iter(sys.stdin), conversation))
+
+
+@main.command()
+@click.argument("text")
+@conversation_option
+@user_option
+@json_option
+def send(text: str, conversation: str, user: str, as_json: bool) -> None:
+    """Send one message and wait for its answer.
+
+    With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
+    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn completed, else 1.
+    """
+    from stepline.local.client.reducer import ClientState
+    from stepline.local.conversation import ask, new_conversation
+
+    state = ClientState(conversation=conversation or new_conversation())
+    with sessions(the_stage(), the_user(user))(state) as session:
+        if conversation:
+            session.join()
+        completed = ask(session, session.effects(), text, shower(as_json))
+    if not as_json and not conversation:
+        progress(f"go on with: stepline send --conversation {state.conversation} …")
+    sys.exit(0 if completed else 1)
+
+
+@main.command()
+@click.argument("conversation")
+@click.option("--after", default=0, metavar="N", help="Begin after this event number.")
+@click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
+@user_option
+@json_option
+def watch(conversation: str, after: int, have: tuple[str, ...], user: str, as_json: bool) -> None:
+    """Show what happened in a conversation since an event, and go on until no turn is running.
+
+    With --have, running text begins where an earlier `send --json` was cut off.
+    """
+    from stepline.local.client.reducer import ClientState, LaneText
+    from stepline.local.conversation import watch as follow
+
+    pieces = [parse_have(text) for text in have]
+    claim = max((piece.claim for piece in pieces), default=0)
+    lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
+    state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
+    with sessions(the_stage(), the_user(user))(state) as session:
+        completed = follow(session, session.effects(), shower(as_json))
+    sys.exit(0 if completed else 1)
+
+
+@main.command()
+@click.argument("conversation")
+@click.option("--after", default=0, metavar="N", help="Begin after this batch.")
+@json_option
+def log(conversation: str, after: int, as_json: bool) -> None:
+    """Print the log of a conversation from the table: its batches, with --json whole and one a line."""
+    from stepline.local.logview import open_log, read_batches, render_batch, render_summary
+    from stepline.local.record import render_json
+    from stepline.model.ids import make_lane
+
+    batches = read_batches(*open_log(the_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
+    for batch in batches:
+        lines = [render_json(render_batch(batch))] if as_json else render_summary(batch)
+        for line in lines:
+            click.echo(line)
+    if not batches and not after:
+        fail(f"no conversation {conversation}")
+
+
+def the_stage() -> LocalStage:
+    """Return the deployed stage, or end the command."""
+    from stepline.local.stage import load
+
+    stage = load()
+    if stage is None:
+        fail("nothing is deployed here: run `stepline up` first")
+    return stage
+
+
+def the_user(given: str) -> str:
+    """Return the name to speak as, in the form that may stand in a key."""
+    return given or re.sub(r"[^A-Za-z0-9_-]", "-", getpass.getuser()).lstrip("_-")[:64] or "me"
+
+
+def sessions(stage: LocalStage, user: str) -> Callable[[ClientState], Session]:
+    """Return what opens a session as `user`; every connection gets a fresh token."""
+    from stepline.adapters.system import SystemClock
+    from stepline.local.client.session import Session
+    from stepline.local.client.wire import dial_gateway
+    from stepline.local.lifecycle import mint
+
+    dial = dial_gateway(stage.socket_url, lambda: mint(stage, user, tenant=TENANT, project=PROJECT))
+    return lambda state: Session(dial, state, SystemClock())
+
+
+def make_view(interactive: bool) -> View:
+    """Return the view for a terminal, or for a pipe."""
+    from stepline.local.view import PlainView, RichView
+
+    if not interactive:
+        return PlainView(click.echo, progress)
+    from rich.console import Console
+
+    return RichView(Console(markup=False, highlight=False))
+
+
+def shower(as_json: bool) -> Callable[[Effect], None]:
+    """Return what prints an effect."""
+    if not as_json:
+        return make_view(interactive=False).show
+    from stepline.local.record import render_effect, render_json
+
+    def show(effect: Effect) -> None:
+        for line in render_effect(effect):
+            click.echo(render_json(line))
+
+    return show
+
+
+def typed_lines() -> Iterator[str]:
+    """Yield what is typed at the prompt, until Ctrl-D or Ctrl-C."""
+    import readline  # noqa: F401 - importing it gives `input` history and line editing
+
+    while True:
+        try:
+            yield input("> ")
+        except (EOFError, KeyboardInterrupt):
+            click.echo()
+            return
+
+
+class Have(NamedTuple):
+    """Running text that a client has: `chars` of lane `lane` of stream `claim`."""
+
+    claim: int
+    lane: str
+    chars: int
+
+
+def parse_have(text: str) -> Have:
+    """Read `CLAIM/LANE=CHARS`. Raises click.BadParameter."""
+    found = re.fullmatch(r"(\d{1,12})/([^=]{1,64})=(\d{1,12})", text)
+    if found is None:
+        raise click.BadParameter("expected CLAIM/LANE=CHARS", param_hint="--have")
+    return Have(claim=int(found[1]), lane=found[2], chars=int(found[3]))
+
+
+def progress(text: str) -> None:
+    """Say what we do, beside what was asked for."""
+    click.echo(text, err=True)
+
+
+def fail(text: str) -> NoReturn:
+    """End with an error."""
+    click.echo(f"error: {text}", err=True)
+    sys.exit(1)

@@ -1,0 +1,1 @@
+"""A client of the websocket: a pure fold of frames, and a session that feeds it."""

@@ -1,0 +1,71 @@
+"""What a frame changed, for whoever shows or prints it."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from stepline.model.base import Value
+from stepline.model.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
+
+
+class EventsApplied(Value):
+    """The durable events of batch `n`, now the client's cursor. Each batch is applied once, in order."""
+
+    n: int
+    prev: int
+    events: tuple[ClientEvent, ...]
+
+
+class TextAppended(Value):
+    """`text` goes on at character `off` of lane `lane`; nothing before it is missing or repeated."""
+
+    claim: int
+    lane: str
+    off: int
+    text: str
+
+
+class StreamReset(Value):
+    """The text shown of stream `claim` is void: another attempt begins, or the round ended without it."""
+
+    claim: int
+
+
+class StreamSettled(Value):
+    """A decision stands in the log; the text shown of stream `claim` stays, and no more of it comes."""
+
+    claim: int
+
+
+class TurnEnded(Value):
+    """The turn's one end, in batch `n`. `answer` is the recorded one and replaces what was streamed."""
+
+    n: int
+    turn_id: str
+    outcome: Literal["completed", "error"]
+    answer: str
+    code: str = ""
+    message: str = ""
+
+
+class Acknowledged(Value):
+    """One of our messages stands in the log."""
+
+    frame: AckFrame
+
+
+class Refused(Value):
+    """The server could not take something; the connection stays usable."""
+
+    frame: ErrorFrame
+
+
+class Synced(Value):
+    """A replay is over."""
+
+    frame: SyncFrame
+
+
+Effect: TypeAlias = (
+    EventsApplied | TextAppended | StreamReset | StreamSettled | TurnEnded | Acknowledged | Refused | Synced
+)

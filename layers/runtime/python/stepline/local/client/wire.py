@@ -1,0 +1,94 @@
+"""The websocket below the session: dialling with a token, requests cut to frames that the gateway takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+from websockets.exceptions import InvalidHandshake, InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
+
+from stepline.errors import AuthError, DependencyError, LimitError
+from stepline.model.message import MESSAGE_MAX_BYTES
+
+FRAME_MAX_BYTES = 32 * 1024
+"""API Gateway refuses a larger frame; a larger message comes in several."""
+
+OPEN_TIMEOUT_S = 45.0
+"""A cold authorizer and a cold socket function start one after the other."""
+
+
+class Connection(Protocol):
+    """What the session needs of a websocket."""
+
+    def send(self, message: str | list[str]) -> None: ...
+
+    def recv(self, timeout: float | None = None) -> str | bytes: ...
+
+
+Dial = Callable[[], Any]
+"""Opens a connection: a context manager of a `Connection`. Raises AuthError, DependencyError."""
+
+
+def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dial:
+    """Return a dial that asks for a fresh token at every connection."""
+
+    @contextmanager
+    def dial() -> Iterator[Connection]:
+        # The gateway speaks no compression; a proxy of the environment is not for the machine itself.
+        on_this_machine = (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost", "::1")
+        try:
+            manager = connect(
+                url,
+                origin=Origin(origin) if origin else None,
+                additional_headers={"Authorization": f"Bearer {token()}"},
+                compression=None,
+                proxy=None if on_this_machine else True,
+                open_timeout=OPEN_TIMEOUT_S,
+                close_timeout=2,
+                legacy=False,
+            )
+            connection = manager.__enter__()
+        except InvalidStatus as error:
+            status = error.response.status_code
+            if status in (401, 403):
+                raise AuthError(f"the gateway refused the connection with {status}") from error
+            raise DependencyError(f"the gateway answered {status}", code="socket_unreachable") from error
+        except (InvalidHandshake, OSError) as error:
+            raise DependencyError(f"{url} does not answer: {error}", code="socket_unreachable") from error
+        with connection:
+            yield connection
+
+    return dial
+
+
+def encode_request(request: dict[str, Any]) -> str | list[str]:
+    """Return the message, in pieces of at most 32 KB of UTF-8 if it is larger.
+
+    Raises:
+        LimitError: `message_too_large`.
+    """
+    body = msgspec.json.encode(request)
+    if len(body) > MESSAGE_MAX_BYTES:
+        raise LimitError(
+            f"the message has {len(body)} bytes, at most {MESSAGE_MAX_BYTES} can be sent",
+            code="message_too_large",
+        )
+    if len(body) <= FRAME_MAX_BYTES:
+        return body.decode()
+    return list(split_utf8(body, FRAME_MAX_BYTES))
+
+
+def split_utf8(body: bytes, max_bytes: int) -> Iterator[str]:
+    """Cut UTF-8 into pieces of at most `max_bytes` (4 or more), never inside a character."""
+    at = 0
+    while at < len(body):
+        end = min(at + max_bytes, len(body))
+        while end < len(body) and body[end] & 0xC0 == 0x80:
+            end -= 1
+        yield body[at:end].decode()
+        at = end

@@ -1,0 +1,187 @@
+"""`cdk deploy` of the real app against the emulator, when something it depends on has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from stepline.errors import DependencyError
+from stepline.local.emulator import Progress
+from stepline.local.issuer import AUDIENCE
+from stepline.local.stage import (
+    ACCOUNT,
+    CREDENTIALS,
+    NAME,
+    REGION,
+    REPOSITORY,
+    LocalStage,
+    client,
+    install_environment,
+    read_json,
+    tool_environment,
+)
+
+# Everything synthesis reads. The library counts too: a changed one must replace warm workers.
+INPUTS: Final = ("app.py", "cdk.json", "package-lock.json", "stacks", "lambdas", "bundles", "layers/runtime")
+CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
+
+
+def deploy(
+    home: Path,
+    *,
+    endpoint: str,
+    issuer_url: str,
+    model_url: str,
+    known: LocalStage | None,
+    progress: Progress,
+) -> LocalStage:
+    """Bring the emulator to what the checkout says and return the stage; at once if it is there already."""
+    context = {
+        "stage": NAME,
+        "endpoint": endpoint,
+        "oidc_issuer": issuer_url,
+        "oidc_audience": AUDIENCE,
+    }
+    fingerprint = digest(context)
+    if (
+        known is not None
+        and known.fingerprint == fingerprint
+        and known.model_url == model_url
+        and _deployed(known)
+    ):
+        return known
+    install_cdk(home, progress)
+    if known is None or not _bootstrapped(endpoint):
+        progress("preparing the emulated account (cdk bootstrap)")
+        # Away from cdk.json, or it would synthesise the app first.
+        _cdk(endpoint, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
+    progress("deploying the app (cdk deploy --all, stage local)")
+    flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
+    outputs = home / "outputs.json"
+    _cdk(
+        endpoint,
+        [
+            *("deploy", "--all", "--require-approval", "never", "--method", "direct", "--concurrency", "2"),
+            *("--output", str(home / "cdk.out"), "--outputs-file", str(outputs), *flags),
+            *("--app", f'"{sys.executable}" app.py'),
+        ],
+        cwd=REPOSITORY,
+        log=home / "deploy.log",
+    )
+    stage = _read_stage(outputs, endpoint, issuer_url, model_url, fingerprint)
+    repair(stage)
+    return stage
+
+
+def digest(context: Mapping[str, str]) -> str:
+    """Return a digest of all that a deployment depends on: the inputs, the context, the interpreter."""
+    total = hashlib.sha256(json.dumps([sys.executable, dict(context)]).encode())
+    for name in INPUTS:
+        root = REPOSITORY / name
+        for path in [root] if root.is_file() else sorted(root.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and "local" not in path.parts:
+                total.update(f"{path.relative_to(REPOSITORY)}\0".encode())
+                total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def install_cdk(home: Path, progress: Progress) -> None:
+    """Fetch the pinned CDK command line, unless it is there. Node comes with the environment."""
+    wanted = read_json(REPOSITORY / "package.json")["devDependencies"]["aws-cdk"]
+    found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version")
+    if found == wanted:
+        return
+    progress(f"installing the CDK command line {wanted}")
+    _run(
+        [_tool("npm"), "ci", "--no-audit", "--no-fund"],
+        install_environment(),
+        cwd=REPOSITORY,
+        log=home / "npm.log",
+    )
+
+
+def repair(stage: LocalStage) -> None:
+    """Set what the emulator's CloudFormation leaves out: the table's time to live."""
+    dynamodb = client("dynamodb", stage)
+    found = dynamodb.describe_time_to_live(TableName=stage.table)["TimeToLiveDescription"]
+    if found["TimeToLiveStatus"] != "ENABLED":
+        dynamodb.update_time_to_live(
+            TableName=stage.table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
+        )
+
+
+def _read_stage(
+    outputs: Path, endpoint: str, issuer_url: str, model_url: str, fingerprint: str
+) -> LocalStage:
+    values = {key: value for stack in read_json(outputs).values() for key, value in stack.items()}
+    return LocalStage(
+        endpoint=endpoint,
+        issuer_url=issuer_url,
+        socket_url=values["WebSocketUrl"],
+        table=values["TableName"],
+        bucket=values["BucketName"],
+        machine_arn=values["MachineArn"],
+        model_url=model_url,
+        fingerprint=fingerprint,
+    )
+
+
+def _deployed(stage: LocalStage) -> bool:
+    """Whether the emulator still has the machine, the last thing to be deployed."""
+    machines = client("stepfunctions", stage).list_state_machines()["stateMachines"]
+    return stage.machine_arn in [machine["stateMachineArn"] for machine in machines]
+
+
+def _bootstrapped(endpoint: str) -> bool:
+    probe = LocalStage(
+        endpoint=endpoint,
+        issuer_url="",
+        socket_url="",
+        table="",
+        bucket="",
+        machine_arn="",
+        model_url="",
+        fingerprint="",
+    )
+    stacks = client("cloudformation", probe).list_stacks(
+        StackStatusFilter=["CREATE_COMPLETE", "UPDATE_COMPLETE"]
+    )
+    return "CDKToolkit" in [stack["StackName"] for stack in stacks["StackSummaries"]]
+
+
+def _cdk(endpoint: str, arguments: list[str], *, cwd: Path, log: Path) -> None:
+    environment = tool_environment(
+        **CREDENTIALS,
+        AWS_ENDPOINT_URL=endpoint,
+        AWS_REGION=REGION,
+        CDK_DEFAULT_ACCOUNT=ACCOUNT,
+        CDK_DEFAULT_REGION=REGION,
+        CDK_DISABLE_CLI_TELEMETRY="true",
+        CI="true",
+    )
+    _run([str(CDK), *arguments, "--no-notices", "--no-version-reporting"], environment, cwd=cwd, log=log)
+
+
+def _run(command: list[str], environment: Mapping[str, str], *, cwd: Path, log: Path) -> None:
+    """Run to the end, quietly. Raises DependencyError with the end of what it said."""
+    done = subprocess.run(
+        command, cwd=cwd, env=dict(environment), capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    log.write_text(said)
+    if done.returncode != 0:
+        tail = "\n".join(said.splitlines()[-30:])
+        raise DependencyError(f"{Path(command[0]).name} {command[1]} failed:\n{tail}", code="local_deploy")
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name, path=tool_environment()["PATH"])
+    if found is None:
+        raise DependencyError(f"{name} is not in the environment: run `make`", code="local_deploy")
+    return found

@@ -1,0 +1,139 @@
+"""Say what the local stage needs, what it finds, and what to do about a difference."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from stepline.local import lifecycle
+from stepline.local.deploy import CDK
+from stepline.local.stage import HOME, REPOSITORY, client, load, read_json, tool_environment
+from stepline.model.base import Value
+
+OLDEST_PYTHON: Final = (3, 11)
+_PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")
+
+
+class Check(Value):
+    """One finding; `remedy` is a command or a sentence, empty when all is well."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+
+
+def doctor(home: Path = HOME) -> list[Check]:
+    """Return every check in the order in which to mend them. Starts and changes nothing."""
+    return [*_environment(), *_tools(), *_home(home), *_stage(home)]
+
+
+def _environment() -> Iterator[Check]:
+    yield Check(
+        name="python",
+        ok=sys.version_info >= OLDEST_PYTHON,
+        detail=f"{platform.python_version()} at {sys.executable}",
+        remedy="" if sys.version_info >= OLDEST_PYTHON else "install Python 3.11, 3.12 or 3.13",
+    )
+    isolated = sys.prefix != sys.base_prefix
+    yield Check(
+        name="environment",
+        ok=isolated,
+        detail=sys.prefix,
+        remedy="" if isolated else "run `make`, then use `.venv/bin/stepline`",
+    )
+    missing = [name for name in _PACKAGES if _version(name) is None]
+    found = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES if name not in missing)
+    yield Check(
+        name="packages",
+        ok=not missing,
+        detail=f"missing: {', '.join(missing)}" if missing else found,
+        remedy="pip install -e '.[local]'" if missing else "",
+    )
+
+
+def _tools() -> Iterator[Check]:
+    search = tool_environment()["PATH"]
+    for name in ("node", "npm"):
+        program = shutil.which(name, path=search)
+        yield Check(
+            name=name,
+            ok=program is not None,
+            detail=f"{_answer([program, '--version'])} at {program}" if program else "not found",
+            remedy="" if program else "pip install -e '.[local]' (Node comes as a wheel)",
+        )
+    wanted = read_json(REPOSITORY / "package.json")["devDependencies"]["aws-cdk"]
+    found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version", "not installed")
+    yield Check(
+        name="cdk",
+        ok=found == wanted,
+        detail=f"{found} at {CDK}",
+        remedy="" if found == wanted else f"npm ci (pinned {wanted}; `stepline up` does it too)",
+    )
+
+
+def _home(home: Path) -> Iterator[Check]:
+    if not home.exists():
+        yield Check(name="state", ok=True, detail=f"{home} does not exist yet")
+        return
+    mode = stat.S_IMODE(home.stat().st_mode)
+    yield Check(
+        name="state",
+        ok=mode == 0o700,
+        detail=f"{home}, mode {mode:o}",
+        remedy="" if mode == 0o700 else f"chmod 700 {home}",
+    )
+
+
+def _stage(home: Path) -> Iterator[Check]:
+    status = lifecycle.status(home)
+    for name, runs in status.services.items():
+        yield Check(
+            name=name,
+            ok=runs,
+            detail="runs" if runs else "stopped",
+            remedy="" if runs else f"stepline up (its last words are in {home / name}.log)",
+        )
+    stage = load(home)
+    if stage is None:
+        yield Check(name="deployment", ok=False, detail="never deployed", remedy="stepline up")
+    elif status.services["emulator"]:
+        yield _ask(
+            "machine",
+            lambda: client("stepfunctions", stage).describe_state_machine(stateMachineArn=stage.machine_arn)[
+                "status"
+            ],
+        )
+        yield _ask(
+            "table",
+            lambda: client("dynamodb", stage).describe_table(TableName=stage.table)["Table"]["TableStatus"],
+        )
+
+
+def _ask(name: str, question: Callable[[], str]) -> Check:
+    """Turn an answer, or the emulator's refusal, into a check."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return Check(name=name, ok=True, detail=question())
+    except (BotoCoreError, ClientError) as error:
+        return Check(name=name, ok=False, detail=str(error), remedy="stepline up")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _answer(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=tool_environment())
+    return done.stdout.strip() or f"exit code {done.returncode}"

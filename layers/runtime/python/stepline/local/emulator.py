@@ -1,0 +1,133 @@
+"""The AWS emulator: its own environment, its clean process, its data across restarts."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from stepline.local.service import LOOPBACK, Service, claim_port
+from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, make_home, tool_environment, write_private
+
+Progress = Callable[[str], None]
+PORT: Final = 4566
+LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
+STOP_TIMEOUT_S: Final = 15
+_SETTLED_S: Final = 0.5
+
+
+class Emulator:
+    """MiniStack on loopback. Stopping it with SIGTERM is what saves the tables: a killed one forgets."""
+
+    def __init__(self, home: Path) -> None:
+        """Name the place; nothing happens yet."""
+        self._home = make_home(home)
+        self._environment = home / "emulator-env"
+        self.service = Service("emulator", home)
+        self._fingerprint = home / "emulator.sha256"
+        self._state = home / "data/state"
+
+    def install(self, progress: Progress) -> None:
+        """Make the emulator's environment from its lock file, unless it is there. It pins its own botocore."""
+        stamp = self._environment / ".lock.sha256"
+        wanted = hashlib.sha256(LOCK_FILE.read_bytes()).hexdigest()
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        progress("installing the emulator into .stepline/emulator-env")
+        shutil.rmtree(self._environment, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(self._environment)], check=True)
+        subprocess.run(
+            [str(self._python), "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LOCK_FILE)],
+            check=True,
+        )
+        stamp.write_text(wanted)
+
+    def start(self, model: Mapping[str, str], progress: Progress) -> str:
+        """Run the emulator for functions that see `model`; return its endpoint. Restarts one that differs."""
+        self.install(progress)
+        if self.service.running and self._port_file.exists():
+            port = int(self._port_file.read_text())
+            if self._fingerprint.exists() and self._fingerprint.read_text() == self._digest(port, model):
+                return _endpoint(port)
+            progress("restarting the emulator: the model or its settings changed")
+            self.stop()
+        port = claim_port("emulator", PORT, self._home)
+        shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
+        progress(f"starting the emulator on {LOOPBACK}:{port}")
+        self.service.start(
+            [str(self._python), "-P", str(Path(__file__).with_name("launch.py"))],
+            self.variables(port, model),
+            health_url=f"{_endpoint(port)}/_ministack/health",
+            timeout_s=30,
+        )
+        self._port_file.write_text(str(port))
+        write_private(self._fingerprint, self._digest(port, model).encode())
+        return _endpoint(port)
+
+    def stop(self) -> bool:
+        """Stop the emulator; return whether it saved its data.
+
+        It saves at once, and would then wait for functions that still run: they are ended instead.
+        """
+        if not self.service.running:
+            return True
+        asked_at = time.time()
+
+        def settled() -> bool:
+            saved_at = self._saved_at()
+            return asked_at < saved_at < time.time() - _SETTLED_S
+
+        self.service.stop(timeout_s=STOP_TIMEOUT_S, done=settled)
+        return self._saved_at() > asked_at
+
+    def _saved_at(self) -> float:
+        """Return when the emulator last wrote a file of its state, as seconds since the epoch."""
+        return max((path.stat().st_mtime for path in self._state.glob("*.json")), default=0.0)
+
+    @property
+    def _python(self) -> Path:
+        return self._environment / "bin/python"
+
+    @property
+    def _port_file(self) -> Path:
+        return self._home / "emulator.port"
+
+    def variables(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the emulator, and with it of every function."""
+        temporary = self._home / "tmp"
+        temporary.mkdir(mode=0o700, exist_ok=True)
+        return tool_environment(
+            **CREDENTIALS,
+            AWS_REGION=REGION,
+            AWS_DEFAULT_REGION=REGION,
+            # Without it a function of a custom runtime would reach for the real AWS.
+            AWS_ENDPOINT_URL=_endpoint(port),
+            AWS_EC2_METADATA_DISABLED="true",
+            GATEWAY_PORT=str(port),
+            BIND_HOST=LOOPBACK,
+            MINISTACK_HOST=LOOPBACK,
+            MINISTACK_ACCOUNT_ID=ACCOUNT,
+            MINISTACK_REGION=REGION,
+            PERSIST_STATE="1",
+            STATE_DIR=str(self._state),
+            S3_PERSIST="1",
+            S3_DATA_DIR=str(self._home / "data/s3"),
+            IOT_MTLS_ENABLED="0",
+            SFTP_ENABLED="0",
+            LOG_LEVEL="INFO",
+            TMPDIR=str(temporary),
+            **model,
+        )
+
+    def _digest(self, port: int, model: Mapping[str, str]) -> str:
+        text = repr(sorted(self.variables(port, model).items())) + LOCK_FILE.read_text()
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _endpoint(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"

@@ -1,0 +1,178 @@
+"""Up, down, status: the local stage as a whole."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from stepline.errors import DependencyError
+from stepline.local import issuer
+from stepline.local.deploy import deploy
+from stepline.local.emulator import Emulator, Progress
+from stepline.local.service import LOOPBACK, Service, claim_port, exclusive
+from stepline.local.stage import HOME, LocalStage, client, load, make_home, read_json, save, tool_environment
+from stepline.model.base import Value
+
+SCRIPTED_PORT: Final = 4568
+DRAIN_S: Final = 10
+SWEEPER: Final = "stepline-local-sweeper"
+ENDED: Final = "Step Functions Execution Status Change"
+_MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_SCRIPTED_MODULE: Final = "stepline.local.scripted"
+
+
+class Status(Value):
+    """What runs, and what was deployed last."""
+
+    services: dict[str, bool]
+    stage: LocalStage | None
+
+    @property
+    def up(self) -> bool:
+        return self.stage is not None and all(self.services.values())
+
+
+def up(progress: Progress, home: Path = HOME) -> LocalStage:
+    """Start what is not running, deploy what has changed, take over what a stop interrupted."""
+    with exclusive(make_home(home)):
+        issuer_url = _start_issuer(home, progress)
+        model = _model_variables(home, progress)
+        asleep = not Service("emulator", home).running
+        known, asked_at = load(home), datetime.now(UTC)
+        endpoint = Emulator(home).start(model, progress)
+        stage = deploy(
+            home,
+            endpoint=endpoint,
+            issuer_url=issuer_url,
+            model_url=model.get("ANTHROPIC_BASE_URL", ""),
+            known=known,
+            progress=progress,
+        )
+        if asleep or stage != known:
+            progress("looking for turns that a stop interrupted")
+            recover(stage, asked_at)
+        save(stage, home)
+        return stage
+
+
+def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> bool:
+    """Let running turns end for a while, then stop everything; return whether the emulator saved its data.
+
+    A turn that still runs is taken over by the next `up`.
+    """
+    with exclusive(make_home(home)):
+        emulator = Emulator(home)
+        stage = load(home)
+        if stage is not None and emulator.service.running:
+            _drain(stage, progress, drain_s)
+        progress("stopping")
+        saved = emulator.stop()
+        for name in ("model", "issuer"):
+            Service(name, home).stop(timeout_s=3)
+        return saved
+
+
+def status(home: Path = HOME) -> Status:
+    """Return what runs, without starting or asking anything."""
+    names = ["emulator", "issuer", *(["model"] if (home / "model.pid").exists() else [])]
+    return Status(
+        services={name: home.exists() and Service(name, home).running for name in names}, stage=load(home)
+    )
+
+
+def mint(
+    stage: LocalStage, user: str, *, tenant: str = "local", project: str = "default", ttl_s: int = 3600
+) -> str:
+    """Return a token of the stage's issuer."""
+    return issuer.mint(user, issuer_url=stage.issuer_url, tenant=tenant, project=project, ttl_s=ttl_s)
+
+
+def recover(stage: LocalStage, since: datetime) -> None:
+    """Sweep once, and for each execution that a restart ended, as AWS would have done at once.
+
+    The emulator fails what was running when it stopped, but tells nobody; the sweeper's clock is off there.
+    """
+    states = client("stepfunctions", stage)
+    ended = states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="FAILED")["executions"]
+    for execution in ended:
+        if execution["stopDate"] >= since:
+            found = states.describe_execution(executionArn=execution["executionArn"])
+            _sweep(stage, {"detail-type": ENDED, "detail": {"status": "FAILED", "input": found["input"]}})
+    _sweep(stage, {})
+
+
+def _sweep(stage: LocalStage, event: dict[str, object]) -> None:
+    answer = client("lambda", stage).invoke(
+        FunctionName=SWEEPER, Qualifier="live", Payload=json.dumps(event).encode()
+    )
+    if "FunctionError" in answer:
+        reason = json.loads(answer["Payload"].read()).get("errorMessage")
+        raise DependencyError(f"the deployed sweeper fails: {reason}", code="local_deploy")
+
+
+def _start_issuer(home: Path, progress: Progress) -> str:
+    port = _port("issuer", issuer.PORT, home)
+    url = f"http://{LOOPBACK}:{port}"
+    service = Service("issuer", home)
+    if not service.running:
+        progress(f"starting the token issuer on {LOOPBACK}:{port}")
+        service.start(
+            [sys.executable, "-m", "stepline.local.issuer", "--port", str(port), "--home", str(home)],
+            tool_environment(),
+            health_url=f"{url}/jwks.json",
+            timeout_s=20,
+        )
+    return url
+
+
+def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
+    """Return what the functions must know of the model: the caller's own, or the scripted one's, started here.
+
+    It reaches them through the emulator's environment, so that a key is never written to a file.
+    """
+    given = {name: os.environ[name] for name in _MODEL_VARIABLES if os.environ.get(name)}  # noqa: TID251 - handed on to a child, read by Settings there
+    if given:
+        return given
+    if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
+        return {}
+    port = _port("model", SCRIPTED_PORT, home)
+    url = f"http://{LOOPBACK}:{port}"
+    service = Service("model", home)
+    if not service.running:
+        progress(
+            f"starting the scripted model on {LOOPBACK}:{port} (no ANTHROPIC_API_KEY is set; it is not an AI)"
+        )
+        service.start(
+            [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],
+            tool_environment(),
+            health_url=f"{url}/health",
+            timeout_s=20,
+        )
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
+
+
+def _port(name: str, preferred: int, home: Path) -> int:
+    """Return the port of a running service, or claim one for it."""
+    if Service(name, home).running:
+        return int(read_json(home / "ports.json")[name])
+    return claim_port(name, preferred, home)
+
+
+def _drain(stage: LocalStage, progress: Progress, drain_s: float) -> None:
+    states = client("stepfunctions", stage)
+    deadline = time.monotonic() + drain_s
+    told = False
+    while states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="RUNNING")["executions"]:
+        if time.monotonic() > deadline:
+            progress("a turn still runs; the next start takes it over")
+            return
+        if not told:
+            progress("waiting for running turns")
+            told = True
+        time.sleep(0.2)

@@ -1,0 +1,114 @@
+"""The log of one conversation as it stands in the table: whole as JSON, or a line or two for each entry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from stepline.adapters.aws.artifacts import S3Artifacts
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.table import Table
+from stepline.local.stage import CREDENTIALS, LocalStage
+from stepline.local.terminal import one_line
+from stepline.loop.spill import hydrate
+from stepline.model.batch import Batch
+from stepline.model.entry import (
+    Closed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Inbound,
+    Opened,
+    Owner,
+    Reopened,
+    Resulted,
+    Started,
+    TakenOver,
+)
+from stepline.model.ids import Lane
+from stepline.ports.artifacts import Artifacts
+from stepline.ports.log import Log
+
+
+def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
+    """Return the stage's table and bucket, through the same adapters as the functions use."""
+    # botocore finds the emulator, as it does inside a function, by the process's environment.
+    os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL=stage.endpoint, AWS_REGION=stage.region)  # noqa: TID251 - botocore's own variables, no setting of ours
+    return DynamoLog(Table(stage.table)), S3Artifacts(stage.bucket)
+
+
+def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) -> list[Batch]:
+    """Return every batch after `after`, with the strings that were stored apart in their places."""
+    return [hydrate(artifacts, batch) for batch in log.since(lane, after, consistent=True)]
+
+
+def render_batch(batch: Batch) -> dict[str, Any]:
+    """Return a batch as the log holds it, each entry with its `kind`."""
+    built: dict[str, Any] = msgspec.to_builtins(batch)
+    return built
+
+
+def render_summary(batch: Batch) -> Iterator[str]:
+    """Yield what a batch says, in lines; the first begins with its number."""
+    label = f"{batch.n:>5}"
+    for entry in batch.entries:
+        for line in render_entry(entry):
+            yield f"{label}  {line}"
+            label = " " * 5
+
+
+def render_entry(entry: Entry) -> list[str]:
+    """Return what an entry says."""
+    match entry:
+        case Owner(user=user):
+            return [f"belongs to {one_line(user)}"]
+        case Inbound(event=event, text=text):
+            return [f"{event}: {one_line(text)}"]
+        case Opened() | Closed():
+            return _boundary(entry)
+        case Decided():
+            return _decided(entry)
+        case Resulted():
+            failed = f" {entry.error.get('code', '')}" if entry.error else ""
+            paths = " ".join(block.path for block in entry.blocks if block.path)
+            return [f"{entry.status}{failed}: {entry.tool_id} {entry.call_id} {one_line(paths)}".rstrip()]
+        case _:
+            return _protocol(entry)
+
+
+def _boundary(entry: Opened | Closed) -> list[str]:
+    if isinstance(entry, Opened):
+        return [f"── {entry.turn} opened"]
+    why = f" ({entry.code} {entry.message})" if entry.code else ""
+    answer = [f"answer: {one_line(entry.answer)}"] if entry.answer else []
+    return [*answer, f"── {entry.turn} {entry.outcome}: {entry.reason}{one_line(why)}"]
+
+
+def _decided(entry: Decided) -> list[str]:
+    tokens = (
+        f", {entry.usage.prompt_tokens} tokens in, {entry.usage.output_tokens} out" if entry.usage else ""
+    )
+    accepted = "" if entry.accepted else ", rejected"
+    return [
+        f"round {entry.iteration}: {entry.action}{accepted}{tokens}",
+        *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),
+        *(f"  notice {notice.code}: {one_line(notice.message)}" for notice in entry.notices),
+    ]
+
+
+def _protocol(entry: Reopened | Started | Deferred | Dropped | TakenOver) -> list[str]:
+    match entry:
+        case Reopened():
+            return [f"round {entry.iteration}: attempt {entry.attempt}"]
+        case Started():
+            return [f"about to run {entry.call_id}"]
+        case Deferred():
+            return [f"round {entry.iteration}: answer held back, something new came in"]
+        case Dropped():
+            return [f"dropped {entry.n}: {entry.reason}"]
+        case TakenOver():
+            return [f"taken over ({entry.reason}), {entry.takeovers} so far"]

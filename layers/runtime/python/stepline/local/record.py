@@ -1,0 +1,56 @@
+"""What a client applied, as JSON objects, one a line: the output of `--json`.
+
+ASCII only, so that no byte of a model, a file or a stranger acts on the terminal that shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from stepline.local.client.effect import (
+    Acknowledged,
+    Effect,
+    EventsApplied,
+    Refused,
+    StreamReset,
+    StreamSettled,
+    Synced,
+    TextAppended,
+)
+from stepline.timeline.event_type import TERMINAL
+
+
+def render_effect(effect: Effect) -> list[dict[str, Any]]:
+    """Return the lines of one effect. A turn's end is the line of its terminal event."""
+    match effect:
+        case EventsApplied():
+            return [
+                {
+                    "frame": "event",
+                    "n": effect.n,
+                    "prev": effect.prev,
+                    "i": i,
+                    **({"terminal": True} if event.type in TERMINAL else {}),
+                    **msgspec.to_builtins(event),
+                }
+                for i, event in enumerate(effect.events)
+            ]
+        case TextAppended():
+            return [{"frame": "delta", **msgspec.to_builtins(effect)}]
+        case Acknowledged(frame=frame) | Refused(frame=frame) | Synced(frame=frame):
+            return [{"frame": frame.__struct_config__.tag, **msgspec.to_builtins(frame)}]
+        case StreamReset(claim=claim):
+            return [{"frame": "reset", "claim": claim}]
+        case StreamSettled(claim=claim):
+            return [{"frame": "settled", "claim": claim}]
+        case _:
+            return []
+
+
+def render_json(value: Mapping[str, Any]) -> str:
+    """Return one line of ASCII."""
+    return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")

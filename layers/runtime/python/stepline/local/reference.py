@@ -1,0 +1,28 @@
+"""The reference page of the command line, from the commands' own help."""
+
+from __future__ import annotations
+
+import click
+
+from stepline.local.cli import main
+
+WIDTH_CHARS = 96
+
+
+def render_reference() -> str:
+    """Return docs/reference/cli.md."""
+    pages = [_help(main, None)]
+    pages += [_help(command, main) for _, command in sorted(main.commands.items())]
+    head = ["# The command line", "", "Generated from `stepline --help`; a test keeps it in step.", ""]
+    return "\n".join([*head, *pages])
+
+
+def _help(command: click.Command, parent: click.Group | None) -> str:
+    above = click.Context(parent, info_name="stepline") if parent else None
+    name = command.name if parent else "stepline"
+    with click.Context(
+        command, parent=above, info_name=name, terminal_width=WIDTH_CHARS, max_content_width=WIDTH_CHARS
+    ) as context:
+        text = command.get_help(context)
+    title = f"stepline {name}" if parent else "stepline"
+    return f"## `{title}`\n\n```text\n{text}\n```\n"

@@ -1,0 +1,5 @@
+"""A model server for a machine without a model: speaks the Anthropic Messages API, is no AI, and says so.
+
+`policy` decides what to answer, `reading` is all it knows about rendered timelines, `cache` accounts for tokens by
+the provider's published rules, `fault` misbehaves on request, `server` joins them. See docs/reference/scripted-model.md.
+"""

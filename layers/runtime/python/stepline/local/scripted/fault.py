@@ -1,0 +1,92 @@
+"""Misbehaviour on demand: a queue of faults that tests fill and requests use up."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final, Literal
+
+import msgspec
+
+from stepline.local.scripted.prompt import BadRequestError, Prompt
+from stepline.model.base import Value
+
+Kind = Literal[
+    "rate_limited",
+    "overloaded",
+    "invalid_request",
+    "server_error",
+    "context_limit",
+    "refusal",
+    "cut",
+    "error_in_stream",
+    "slow_tokens",
+    "malformed_protocol",
+    "malformed_stream",
+    "fixture",
+]
+
+MALFORMED_ANSWER: Final = (
+    "Sure! Here is what I would do.\n<channel:plan>nobody declared this</channel:plan>\n"
+    '<channel:ReactDecisionOutV2>```json\n{"action": "call_tool", "tool_call": {"tool_id": "react.write"\n```'
+)
+
+
+class Fault(Value):
+    """One way to misbehave, for the next `count` requests whose text contains `match`.
+
+    `after_chars` says where a `cut` or `error_in_stream` comes, `retry_after_s` what a 429 or 529 asks for,
+    `token_delay_ms` and `first_delay_ms` how slow `slow_tokens` is. `text` is the answer instead of
+    the policy's; a `fixture` may take it from the file `name` of the server's fixture folder. `stop_reason` and
+    `error_type` replace the usual ones.
+    """
+
+    kind: Kind
+    count: int = 1
+    match: str = ""
+    after_chars: int = 0
+    retry_after_s: float | None = None
+    token_delay_ms: float | None = None
+    first_delay_ms: float = 0
+    text: str = ""
+    name: str = ""
+    stop_reason: str = ""
+    error_type: str = "overloaded_error"
+
+
+class FaultQueue:
+    """Faults in the order they were asked for; safe for several threads."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def add(self, body: Any) -> None:
+        """Queue one fault or a list of them. Raises BadRequestError if it is none."""
+        try:
+            faults = msgspec.convert(body if isinstance(body, list) else [body], list[Fault])
+        except msgspec.ValidationError as error:
+            raise BadRequestError(f"not a fault: {error}") from error
+        with self._lock:
+            self._faults += faults
+
+    def take(self, prompt: Prompt) -> Fault | None:
+        """Return the first fault that fits a request, and use it up once."""
+        text = "\n".join([prompt.system, *(text for _, text in prompt.messages)])
+        with self._lock:
+            for n, fault in enumerate(self._faults):
+                if fault.match in text:
+                    left = msgspec.structs.replace(fault, count=fault.count - 1)
+                    self._faults[n : n + 1] = [left] if left.count > 0 else []
+                    return fault
+        return None
+
+    def list(self) -> list[Fault]:
+        """Return what is still queued."""
+        with self._lock:
+            return list(self._faults)
+
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._faults.clear()

@@ -1,0 +1,218 @@
+"""Reads a rendered timeline back: the only place that knows how one looks.
+
+A line of structure begins in the first column, data is indented; so no text of a user or a file is ever taken for a
+header. What it does not know it ignores.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, Literal
+
+from stepline.model.base import Value
+
+_TURN: Final = re.compile(r"^TURN (?P<id>\S+) \(started at")
+_ANNOUNCE: Final = re.compile(r"ANNOUNCE\b.{0,8}Iteration (?P<at>\d+)\s*/\s*(?P<of>\d+)")
+_CALL: Final = re.compile(r"^\[TOOL CALL (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
+_RESULT: Final = re.compile(r"^\[TOOL RESULT (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
+_PATH: Final = re.compile(r"^logical_path: (?P<path>\S+)$")
+_NAMED: Final = re.compile(r"\"(?:path|artifact_path|logical_path)\"\s*:\s*\"(?P<path>[a-z]{2}:[^\"]+)\"")
+_FAILED: Final = re.compile(r"^status: (error|failed)\b")
+_FACT: Final = re.compile(
+    r"^(\[READ (PREVIEW|RANGE)\b.*|(path|lines|line_numbers|visible_lines|partial_line|mime)\s*:.*)$"
+)
+_GUTTER: Final = re.compile(r"^ *\d+\t")
+_INDENT: Final = "  "
+_OTHER_HEADER: Final = re.compile(
+    r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER |EXTERNAL |REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
+    r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED ))"
+)
+
+Said = Literal["user", "followup", "steer"]
+_SAID: Final[dict[str, Said]] = {
+    "[USER MESSAGE]": "user",
+    "[FOLLOWUP DURING TURN]": "followup",
+    "[FOLLOWUP MESSAGE]": "followup",
+    "[STEER DURING TURN]": "steer",
+    "[STEER MESSAGE]": "steer",
+}
+
+
+class Message(Value):
+    """Something the user said."""
+
+    kind: Said
+    text: str
+
+
+class Call(Value):
+    """A tool call of the current view, with what came back; `result` is empty while nothing did.
+
+    `blocks` are the result's, each a path and its data; `paths` also has what the status names; `content` is the
+    newest block that is neither status nor notice, without the lines that describe it.
+    """
+
+    call_id: str
+    tool: str
+    params: str = ""
+    result: str = ""
+    content: str = ""
+    blocks: tuple[tuple[str, str], ...] = ()
+    paths: tuple[str, ...] = ()
+    failed: bool = False
+
+
+class TurnView(Value):
+    """One turn as rendered. `violations` counts corrections since the last tool result."""
+
+    turn_id: str = ""
+    messages: tuple[Message, ...] = ()
+    calls: tuple[Call, ...] = ()
+    violations: int = 0
+    answer: str = ""
+
+
+class View(Value):
+    """Everything we understood of a prompt. The last turn is the current one."""
+
+    turns: tuple[TurnView, ...]
+    iteration: int = 1
+    max_iterations: int = 0
+    last_round: bool = False
+
+    def text_at(self, path: str) -> str:
+        """Return the newest data shown at a path, in any turn."""
+        blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
+        return next((text for at, text in reversed(blocks) if at == path), "")
+
+    @property
+    def current(self) -> TurnView:
+        """The turn that asks for a decision."""
+        return self.turns[-1]
+
+
+class _Section(Value):
+    header: str
+    lines: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The data, without its indentation."""
+        return _data(self.lines)
+
+
+def parse_view(text: str) -> View:
+    """Read a prompt. A text that is no timeline is one turn with one user message."""
+    timeline, announce = _split_announce(text)
+    turns: list[TurnView] = []
+    calls: dict[str, Call] = {}
+    for section in _sections(timeline):
+        turn_match = _TURN.match(section.header)
+        if turn_match:
+            turns.append(TurnView(turn_id=turn_match["id"]))
+            calls = {}
+        elif turns:
+            turns[-1] = _fold(turns[-1], section, calls)
+    if not turns:
+        turns = [TurnView(messages=(Message(kind="user", text=text.strip()),))]
+    at = _ANNOUNCE.search(announce)
+    return View(
+        turns=tuple(turns),
+        iteration=int(at["at"]) if at else 1,
+        max_iterations=int(at["of"]) if at else 0,
+        last_round="LAST ROUND" in announce.upper(),
+    )
+
+
+def _split_announce(text: str) -> tuple[str, str]:
+    found = [match.start() for match in _ANNOUNCE.finditer(text)]
+    cut = found[-1] if found else len(text)
+    sources = text.rfind("\n SOURCES POOL", 0, cut)
+    return (text[:sources] if sources >= 0 else text[:cut]), text[cut:]
+
+
+def _sections(text: str) -> Iterator[_Section]:
+    header = ""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if _is_header(line):
+            if header:
+                yield _Section(header=header, lines=tuple(lines))
+            header, lines = line, []
+        else:
+            lines.append(line)
+    if header:
+        yield _Section(header=header, lines=tuple(lines))
+
+
+def _is_header(line: str) -> bool:
+    return bool(
+        line in _SAID
+        or line.startswith(("┌─", "[PROTOCOL VIOLATION]"))
+        or _TURN.match(line)
+        or _CALL.match(line)
+        or _RESULT.match(line)
+        or _OTHER_HEADER.match(line)
+    )
+
+
+def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView:
+    header = section.header
+    messages, violations, answer = turn.messages, turn.violations, turn.answer
+    if header in _SAID:
+        if section.text or _SAID[header] == "steer":
+            messages = (*messages, Message(kind=_SAID[header], text=section.text))
+    elif call := _CALL.match(header):
+        calls[call["id"]] = Call(call_id=call["id"], tool=call["tool"], params=_params(section))
+    elif result := _RESULT.match(header):
+        calls[result["id"]] = _with_result(calls.get(result["id"]), result, section)
+        violations = 0
+    elif header.startswith("[PROTOCOL VIOLATION]"):
+        violations += 1
+    elif header.startswith("[ASSISTANT MESSAGE]"):
+        answer = section.text
+    return TurnView(
+        turn_id=turn.turn_id,
+        messages=messages,
+        calls=tuple(calls.values()),
+        violations=violations,
+        answer=answer,
+    )
+
+
+def _params(section: _Section) -> str:
+    return next((line.removeprefix("Params: ") for line in section.lines if line.startswith("Params: ")), "")
+
+
+def _with_result(call: Call | None, found: re.Match[str], section: _Section) -> Call:
+    old = call or Call(call_id=found["id"], tool=found["tool"])
+    blocks = _blocks(section.lines)
+    shown = [text for path, text in blocks if text and not path.endswith((".result", ".notice"))]
+    named = [match["path"] for line in section.lines for match in _NAMED.finditer(line)]
+    return Call(
+        call_id=old.call_id,
+        tool=old.tool,
+        params=old.params,
+        result="\n".join(line.removeprefix(_INDENT) for line in section.lines).strip() or "(nothing)",
+        content=_without_facts(shown[-1]) if shown else "",
+        blocks=tuple(blocks),
+        paths=tuple(dict.fromkeys([*(path for path, _ in blocks), *named])),
+        failed=any(_FAILED.match(line) for line in section.lines),
+    )
+
+
+def _blocks(lines: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the paths of a result's blocks, each with its data."""
+    starts = [(n, match["path"]) for n, line in enumerate(lines) if (match := _PATH.match(line))]
+    ends = pairwise([*starts, (len(lines), "")])
+    return [(path, _data(lines[start + 1 : end])) for (start, path), (end, _) in ends]
+
+
+def _data(lines: tuple[str, ...]) -> str:
+    return "\n".join(line.removeprefix(_INDENT) for line in lines if line.startswith(_INDENT)).strip("\n")
+
+
+def _without_facts(text: str) -> str:
+    return "\n".join(_GUTTER.sub("", line) for line in text.split("\n") if not _FACT.match(line)).strip("\n")

@@ -1,0 +1,147 @@
+"""One answer as a plan: its status, its text, the events in order, and where a fault breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from stepline.local.scripted import wire
+from stepline.local.scripted.cache import CacheUse
+from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault
+from stepline.local.scripted.policy import answer_prompt
+from stepline.local.scripted.prompt import BadRequestError, Prompt, count_tokens
+from stepline.model.base import Value
+
+PIECE_CHARS: Final = 4
+_ERRORS: Final = {
+    "rate_limited": (429, "rate_limit_error", "This request would exceed your organization's rate limit"),
+    "overloaded": (529, "overloaded_error", "Overloaded"),
+    "invalid_request": (400, "invalid_request_error", "messages: this request is refused on demand"),
+    "server_error": (500, "api_error", "Internal server error"),
+}
+_BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type": "content_block_de\n\n'
+
+
+class Reply(Value):
+    """What will be sent. For a status other than 200, `text` is the error's message.
+
+    `break_at` is the character after which the stream breaks in the way `broken` says.
+    """
+
+    text: str
+    use: CacheUse
+    status: int = 200
+    error_type: str = ""
+    retry_after_s: float | None = None
+    stop_reason: str = "end_turn"
+    stop_sequence: str | None = None
+    broken: str = ""
+    break_at: int = 0
+    token_delay_ms: float | None = None
+    first_delay_ms: float = 0
+
+    @property
+    def counts(self) -> wire.Event:
+        """The `usage` of the whole answer."""
+        return wire.usage(self.use, output_tokens=max(1, count_tokens(self.text)))
+
+    def message(self, prompt: Prompt) -> wire.Event:
+        """Return the answer in one piece."""
+        stop = (self.stop_reason, self.stop_sequence)
+        return wire.message(
+            self.text, ident=wire.message_id(), model=prompt.model, stop=stop, counts=self.counts
+        )
+
+    def events(
+        self, prompt: Prompt, *, token_delay_ms: float
+    ) -> Iterator[tuple[float, wire.Event | bytes | None]]:
+        """Yield events, each with the milliseconds to wait before it; None means cut the line here."""
+        delay_ms = token_delay_ms if self.token_delay_ms is None else self.token_delay_ms
+        for event in wire.opening(ident=wire.message_id(), model=prompt.model, use=self.use):
+            yield 0, event
+        text = self.text[: self.break_at] if self.broken else self.text
+        for at in range(0, len(text), PIECE_CHARS):
+            yield (delay_ms if at else self.first_delay_ms), wire.delta(text[at : at + PIECE_CHARS])
+        match self.broken:
+            case "cut":
+                yield 0, None
+            case "malformed_stream":
+                yield 0, _BROKEN_EVENT
+            case "error_in_stream":
+                yield 0, wire.error(self.error_type, "Overloaded", request_id="req_in_stream")
+            case _:
+                for event in wire.closing(stop=(self.stop_reason, self.stop_sequence), counts=self.counts):
+                    yield 0, event
+
+
+def plan_reply(
+    prompt: Prompt, fault: Fault | None, *, use: CacheUse, window_tokens: int, fixtures: Path | None
+) -> Reply:
+    """Return what to send for a request under a fault. Raises BadRequestError where the provider would refuse."""
+    if fault is not None and fault.kind in _ERRORS:
+        status, kind, words = _ERRORS[fault.kind]
+        return Reply(text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s)
+    _check_window(prompt, window_tokens, forced=fault is not None and fault.kind == "context_limit")
+    text, stop, sequence = _finish(prompt, _text(prompt, fault, fixtures))
+    if fault is None:
+        return Reply(text=text, use=use, stop_reason=stop, stop_sequence=sequence)
+    broken = fault.kind if fault.kind in ("cut", "malformed_stream", "error_in_stream") else ""
+    return Reply(
+        text=text,
+        use=use,
+        stop_reason=fault.stop_reason or ("refusal" if fault.kind == "refusal" else stop),
+        stop_sequence=sequence,
+        error_type=fault.error_type,
+        broken=broken,
+        break_at=min(fault.after_chars, len(text)),
+        token_delay_ms=fault.token_delay_ms,
+        first_delay_ms=fault.first_delay_ms,
+    )
+
+
+def _text(prompt: Prompt, fault: Fault | None, fixtures: Path | None) -> str:
+    if fault is None:
+        return answer_prompt(prompt)
+    if fault.kind == "refusal":
+        return ""
+    if fault.kind == "malformed_protocol":
+        return MALFORMED_ANSWER
+    if fault.text:
+        return fault.text
+    return _fixture(fault.name, fixtures) if fault.kind == "fixture" else answer_prompt(prompt)
+
+
+def _fixture(name: str, fixtures: Path | None) -> str:
+    if fixtures is None or not name or Path(name).name != name:
+        raise BadRequestError(f"no such fixture: {name!r}", status=404, kind="not_found_error")
+    path = fixtures / name
+    if not path.is_file():
+        raise BadRequestError(f"no such fixture: {name!r}", status=404, kind="not_found_error")
+    return path.read_bytes().decode("utf-8", "surrogatepass")
+
+
+def _check_window(prompt: Prompt, window_tokens: int, *, forced: bool) -> None:
+    if forced or prompt.tokens > window_tokens:
+        raise BadRequestError(
+            f"prompt is too long: {max(prompt.tokens, window_tokens + 1)} tokens > {window_tokens} maximum"
+        )
+    if prompt.tokens + prompt.max_tokens > window_tokens:
+        raise BadRequestError(
+            f"input length and `max_tokens` exceed context limit: {prompt.tokens} + {prompt.max_tokens} > "
+            f"{window_tokens}, decrease input length or `max_tokens` and try again"
+        )
+
+
+def _finish(prompt: Prompt, text: str) -> tuple[str, str, str | None]:
+    """Stop a text at the first stop sequence or at `max_tokens`, whichever comes first."""
+    ends = [(at, stop) for stop in prompt.stop_sequences if stop and (at := text.find(stop)) >= 0]
+    sequence: str | None = None
+    reason = "end_turn"
+    if ends:
+        at, sequence = min(ends)
+        text, reason = text[:at], "stop_sequence"
+    if count_tokens(text) > prompt.max_tokens:
+        text = text.encode("utf-8", "surrogatepass")[: prompt.max_tokens * 4].decode("utf-8", "ignore")
+        return text, "max_tokens", None
+    return text, reason, sequence

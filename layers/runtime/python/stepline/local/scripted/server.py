@@ -1,0 +1,235 @@
+"""The HTTP server: the Messages API, Bedrock's streaming call, and a control endpoint for tests.
+
+    POST   /v1/messages                                    as the Anthropic API, streaming or whole
+    POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
+    GET    /health
+    POST   /control/faults    GET    DELETE                queue, list, forget faults (see `fault`)
+    GET    /control/requests  DELETE                       the last requests and what each cost, oldest first
+
+It listens on loopback, and the control endpoint answers nobody who names an Origin: no web page is a test.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import unquote
+
+import msgspec
+
+from stepline.local.scripted import wire
+from stepline.local.scripted.cache import PromptCache
+from stepline.local.scripted.fault import FaultQueue
+from stepline.local.scripted.prompt import BadRequestError, Prompt, parse_prompt
+from stepline.local.scripted.reply import Reply, plan_reply
+
+DEFAULT_TOKEN_DELAY_MS: Final = 8.0
+DEFAULT_WINDOW_TOKENS: Final = 200_000
+MAX_BODY_BYTES: Final = 32_000_000
+KEPT_REQUESTS: Final = 100
+_BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """A running server and its state. `with ScriptedServer(port=0) as server:` serves on a free port."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        token_delay_ms: float = DEFAULT_TOKEN_DELAY_MS,
+        window_tokens: int = DEFAULT_WINDOW_TOKENS,
+        fixtures: Path | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Bind; nothing is served before `start` or `serve_forever`."""
+        super().__init__((host, port), _Handler)
+        self.token_delay_ms = token_delay_ms
+        self.window_tokens = window_tokens
+        self.fixtures = fixtures
+        self.cache = PromptCache(now_s=now_s)
+        self.faults = FaultQueue()
+        self.requests: deque[dict[str, Any]] = deque(maxlen=KEPT_REQUESTS)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The base URL for a client."""
+        return f"http://{self.server_address[0]!s}:{self.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        """Serve in a thread."""
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop serving and close the socket."""
+        self.shutdown()
+        self.server_close()
+        if self._thread is not None:
+            self._thread.join()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that hung up; report everything else as usual."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ScriptedServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = 0
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+        """Keep quiet: an access log holds nothing that /control/requests does not."""
+
+    def do_GET(self) -> None:
+        """Health and what the control endpoint knows."""
+        self._route("GET", b"")
+
+    def do_DELETE(self) -> None:
+        """Forget faults or requests."""
+        self._route("DELETE", b"")
+
+    def do_POST(self) -> None:
+        """Messages, and faults."""
+        length = int(self.headers.get("content-length") or 0)
+        if length > MAX_BODY_BYTES:
+            self.close_connection = True
+            self._refuse(
+                BadRequestError("Request exceeds the maximum size", status=413, kind="request_too_large")
+            )
+            return
+        self._route("POST", self.rfile.read(length))
+
+    def _route(self, method: str, body: bytes) -> None:
+        path = self.path.partition("?")[0]
+        try:
+            match method, path:
+                case "GET", "/health":
+                    self._send(200, {"status": "ok", "model": "scripted"})
+                case "POST", "/v1/messages":
+                    self._messages(_json(body), workspace=self._workspace(), encode=wire.encode_sse)
+                case "POST", _ if path.startswith("/model/") and path.endswith(_BEDROCK_SUFFIX):
+                    model = unquote(path.removeprefix("/model/").removesuffix(_BEDROCK_SUFFIX))
+                    asked = {**_json(body), "model": model, "stream": True}
+                    self._messages(asked, workspace="bedrock", encode=wire.encode_frame)
+                case _ if path.startswith("/control/"):
+                    self._control(method, path, body)
+                case _:
+                    self._refuse(BadRequestError("Not found", status=404, kind="not_found_error"))
+        except BadRequestError as error:
+            self._refuse(error)
+
+    def _workspace(self) -> str:
+        bearer = (self.headers.get("authorization") or "").removeprefix("Bearer ")
+        key = self.headers.get("x-api-key") or bearer
+        if not key:
+            raise BadRequestError("x-api-key header is required", status=401, kind="authentication_error")
+        if not self.headers.get("anthropic-version"):
+            raise BadRequestError("anthropic-version: header is required")
+        return key
+
+    def _control(self, method: str, path: str, body: bytes) -> None:
+        if self.headers.get("origin"):
+            raise BadRequestError("not for web pages", status=403, kind="permission_error")
+        match method, path:
+            case "POST", "/control/faults":
+                self.server.faults.add(_json(body))
+                self._send(200, {"queued": len(self.server.faults.list())})
+            case "GET", "/control/faults":
+                self._send(200, [msgspec.to_builtins(fault) for fault in self.server.faults.list()])
+            case "DELETE", "/control/faults":
+                self.server.faults.clear()
+                self._send(200, {})
+            case "GET", "/control/requests":
+                self._send(200, list(self.server.requests))
+            case "DELETE", "/control/requests":
+                self.server.requests.clear()
+                self._send(200, {})
+            case _:
+                raise BadRequestError("Not found", status=404, kind="not_found_error")
+
+    def _messages(self, body: Any, *, workspace: str, encode: Callable[[wire.Event], bytes]) -> None:
+        prompt = parse_prompt(body)
+        fault = self.server.faults.take(prompt)
+        record = {"body": body, "fault": fault.kind if fault else None}
+        self.server.requests.append(record)
+        reply = plan_reply(
+            prompt,
+            fault,
+            use=self.server.cache.look(prompt, workspace=workspace),
+            window_tokens=self.server.window_tokens,
+            fixtures=self.server.fixtures,
+        )
+        if reply.status != 200:
+            self._refuse(
+                BadRequestError(reply.text, status=reply.status, kind=reply.error_type), reply.retry_after_s
+            )
+            return
+        self.server.cache.commit(reply.use)
+        record["usage"] = reply.counts
+        if prompt.stream:
+            self._stream(prompt, reply, encode)
+        else:
+            self._send(200, reply.message(prompt))
+
+    def _stream(self, prompt: Prompt, reply: Reply, encode: Callable[[wire.Event], bytes]) -> None:
+        is_sse = encode is wire.encode_sse
+        self._head(
+            200, "text/event-stream; charset=utf-8" if is_sse else "application/vnd.amazon.eventstream"
+        )
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for wait_ms, event in reply.events(prompt, token_delay_ms=self.server.token_delay_ms):
+            if wait_ms:
+                time.sleep(wait_ms / 1000)
+            if event is None:  # the fault that cuts the line
+                self.close_connection = True
+                return
+            if isinstance(event, bytes):
+                self._chunk(event)
+            else:
+                self._chunk(encode(event))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def _head(self, status: int, mime: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", mime)
+        self.send_header("request-id", f"req_{wire.message_id()[4:]}")
+
+    def _send(self, status: int, body: Any, *, retry_after_s: float | None = None) -> None:
+        data = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        self._head(status, "application/json")
+        self.send_header("content-length", str(len(data)))
+        if retry_after_s is not None:
+            self.send_header("retry-after", f"{retry_after_s:g}")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _refuse(self, error: BadRequestError, retry_after_s: float | None = None) -> None:
+        body = wire.error(error.kind, str(error), request_id=f"req_{wire.message_id()[4:]}")
+        self._send(error.status, body, retry_after_s=retry_after_s)
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise BadRequestError("The request body is not valid JSON") from error

@@ -1,0 +1,114 @@
+"""What the server puts on the wire: messages, stream events and errors, as SSE or as an AWS event stream."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import secrets
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+from stepline.local.scripted.cache import CacheUse
+
+Event = dict[str, Any]
+_HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+
+
+def message_id() -> str:
+    """Return a fresh id of a message."""
+    return f"msg_{secrets.token_hex(12)}"
+
+
+def usage(use: CacheUse, *, output_tokens: int) -> Event:
+    """Return a `usage` object."""
+    return {
+        "input_tokens": use.plain,
+        "cache_read_input_tokens": use.read,
+        "cache_creation_input_tokens": use.write_5m + use.write_1h,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": use.write_5m,
+            "ephemeral_1h_input_tokens": use.write_1h,
+        },
+        "output_tokens": output_tokens,
+        "service_tier": "standard",
+    }
+
+
+def message(text: str, *, ident: str, model: str, stop: tuple[str, str | None], counts: Event) -> Event:
+    """Return a whole message; `stop` is the reason and the sequence that stopped it."""
+    return {
+        "id": ident,
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [{"type": "text", "text": text}] if text else [],
+        "stop_reason": stop[0],
+        "stop_sequence": stop[1],
+        "usage": counts,
+    }
+
+
+def opening(*, ident: str, model: str, use: CacheUse) -> Iterator[Event]:
+    """Yield the events before the first text."""
+    start = message("", ident=ident, model=model, stop=("", None), counts=usage(use, output_tokens=1))
+    yield {"type": "message_start", "message": {**start, "stop_reason": None}}
+    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    yield {"type": "ping"}
+
+
+def delta(text: str) -> Event:
+    """Return one piece of text."""
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+
+def closing(*, stop: tuple[str, str | None], counts: Event) -> Iterator[Event]:
+    """Yield the events after the last text."""
+    yield {"type": "content_block_stop", "index": 0}
+    total = {key: value for key, value in counts.items() if key not in ("cache_creation", "service_tier")}
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": stop[0], "stop_sequence": stop[1]},
+        "usage": total,
+    }
+    yield {"type": "message_stop"}
+
+
+def error(kind: str, text: str, *, request_id: str) -> Event:
+    """Return an error body; inside a stream it is an event of the same shape."""
+    return {"type": "error", "error": {"type": kind, "message": text}, "request_id": request_id}
+
+
+def encode_sse(event: Event) -> bytes:
+    """Return one server-sent event."""
+    body = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {event['type']}\ndata: {body}\n\n".encode("utf-8", "surrogatepass")
+
+
+def encode_frame(event: Event) -> bytes:
+    """Return one frame of `application/vnd.amazon.eventstream`, as Bedrock streams the same events.
+
+    Frame: total and header length (big-endian u32), CRC-32 of these, headers, payload, CRC-32 of all before.
+    """
+    if event["type"] == "error":
+        headers = {":exception-type": event["error"]["type"], ":message-type": "exception"}
+        payload = json.dumps({"message": event["error"]["message"]}).encode()
+    else:
+        headers = _HEADERS
+        inner = json.dumps(event, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        payload = json.dumps({"bytes": base64.b64encode(inner).decode()}).encode()
+    packed = b"".join(_header(name, value) for name, value in headers.items())
+    prelude = struct.pack(">II", 16 + len(packed) + len(payload), len(packed))
+    frame = prelude + struct.pack(">I", binascii.crc32(prelude)) + packed + payload
+    return frame + struct.pack(">I", binascii.crc32(frame))
+
+
+def _header(name: str, value: str) -> bytes:
+    kind_string = 7
+    return (
+        struct.pack(">B", len(name))
+        + name.encode()
+        + struct.pack(">BH", kind_string, len(value.encode()))
+        + value.encode()
+    )

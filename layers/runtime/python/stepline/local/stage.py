@@ -1,0 +1,103 @@
+"""The local stage: where it keeps things, and what a deployment left for the command line to know."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from stepline.model.base import Value
+
+REPOSITORY: Final = Path(__file__).resolve().parents[5]
+HOME: Final = REPOSITORY / ".stepline"
+REGION: Final = "us-east-1"
+ACCOUNT: Final = "000000000000"
+NAME: Final = "local"
+# The emulator's word for its own root user; they open nothing else.
+CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+
+class LocalStage(Value):
+    """What `stepline up` deployed and where it answers."""
+
+    endpoint: str
+    issuer_url: str
+    socket_url: str
+    table: str
+    bucket: str
+    machine_arn: str
+    model_url: str
+    fingerprint: str
+    region: str = REGION
+
+
+def save(stage: LocalStage, home: Path = HOME) -> None:
+    """Keep the stage for the next command."""
+    write_private(home / "stage.json", msgspec.json.format(msgspec.json.encode(stage)))
+
+
+def load(home: Path = HOME) -> LocalStage | None:
+    """Return what the last deployment left, or None before the first."""
+    path = home / "stage.json"
+    return msgspec.json.decode(path.read_bytes(), type=LocalStage) if path.exists() else None
+
+
+def make_home(home: Path = HOME) -> Path:
+    """Create the folder that holds keys and the emulator's data; nobody else may read it."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    home.chmod(0o700)
+    return home
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file at once, readable by its owner alone."""
+    fresh = path.with_name(f"{path.name}.new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+    fresh.replace(path)
+
+
+def tool_environment(**extra: str) -> dict[str, str]:
+    """Return what a child of ours sees of this machine: where programs are, and how people write here.
+
+    API keys, cloud credentials and proxies stay out, since the emulator hands its environment to every function.
+    """
+    here = install_environment()
+    kept: dict[str, str] = {
+        name: here[name] for name in ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ") if name in here
+    }
+    return kept | extra
+
+
+def install_environment() -> dict[str, str]:
+    """Return all of this machine's environment, for a package client that may need its proxy or certificates.
+
+    The programs of the project's Python environment, Node among them, come first on the path.
+    """
+    here = dict(os.environ)  # noqa: TID251 - no settings of ours, only what a child process needs
+    path = os.pathsep.join([str(Path(sys.executable).parent), here.get("PATH", os.defpath)])
+    return {**here, "PATH": path}
+
+
+def client(service: str, stage: LocalStage) -> Any:
+    """Return a boto3 client that reaches the emulator and nothing else."""
+    import boto3  # costs 0.3 s that `stepline status` need not pay
+
+    make: Any = boto3.client  # its overloads want a literal name
+    return make(
+        service,
+        endpoint_url=stage.endpoint,
+        region_name=stage.region,
+        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a JSON object from a file of ours, empty if there is none."""
+    return json.loads(path.read_bytes()) if path.exists() else {}

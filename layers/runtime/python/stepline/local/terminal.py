@@ -1,0 +1,111 @@
+"""Text of strangers, made fit for a terminal, and events in a line each. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stepline.model.event import ClientEvent
+from stepline.model.plan import MARKS
+
+# C0 but tab and newline, DEL, C1, line separators, and what reverses or hides the text around it.
+_CONTROL: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+    "|[\U000e0000-\U000e007f]"
+)
+_LINE_CHARS: Final = 160
+
+
+def clean(text: str) -> str:
+    """Return the text with every control character made visible, so that none reaches the terminal."""
+    return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
+    """Return the text on one line, cut at the limit."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
+
+
+def render_event(event: ClientEvent) -> list[str]:
+    """Return what a person wants to know of one event, in lines; most events say nothing."""
+    return _LINES.get(event.type, _nothing)(event)
+
+
+def _call(event: ClientEvent) -> list[str]:
+    return [f"→ {_tool(event)} {_params(event.data.get('params'))}".rstrip()]
+
+
+def _result(event: ClientEvent) -> list[str]:
+    data = event.data
+    ok = data.get("status") == "ok"
+    said = str(data.get("preview") or "") if ok else f"{data.get('status')} {data.get('code', '')}"
+    return [f"{'✓' if ok else '✗'} {_tool(event)}, {data.get('duration_ms', 0)} ms {one_line(said)}".rstrip()]
+
+
+def _rejected(event: ClientEvent) -> list[str]:
+    return [f"✗ the decision was not taken: {one_line(str(event.data.get('code')))}"]
+
+
+def _decision(event: ClientEvent) -> list[str]:
+    notes = one_line(str(event.data.get("notes") or ""))
+    return [f"· {notes}"] if notes else []
+
+
+def _plan(event: ClientEvent) -> list[str]:
+    marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
+    status = event.data.get("status", {})
+    return [
+        f"  {marks.get(status.get(str(n)), '□')} {n}. {one_line(str(step))}"
+        for n, step in enumerate(event.data.get("steps", ()), 1)
+    ]
+
+
+def _restarted(_: ClientEvent) -> list[str]:
+    return ["… this round begins again"]
+
+
+def _step(event: ClientEvent) -> list[str]:
+    return ["… the answer waits for what came in since"] if event.step == "deferred" else []
+
+
+def _files(event: ClientEvent) -> list[str]:
+    return [f"⎙ {one_line(str(item.get('logical_path')))}" for item in event.data.get("items", ())]
+
+
+def _nothing(_: ClientEvent) -> list[str]:
+    return []
+
+
+_LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
+    "react.tool.call": _call,
+    "react.tool.result": _result,
+    "react.tool.rejected": _rejected,
+    "solver.react.decision": _decision,
+    "round.restarted": _restarted,
+    "chat.files": _files,
+    "react.plan": _plan,
+    "chat.step": _step,
+}
+
+
+def _tool(event: ClientEvent) -> str:
+    return one_line(str(event.data.get("tool_id", "a tool")))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "\ufffd"
+
+
+def _params(params: Any) -> str:
+    if not isinstance(params, Mapping):
+        return one_line(str(params or ""))
+    shown = (
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in params.items()
+    )
+    return one_line(" ".join(one_line(part, 60) for part in shown))

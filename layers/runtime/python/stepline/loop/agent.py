@@ -1,0 +1,28 @@
+"""The agent as the loop sees it: its instructions, its tools, and how its model is to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from stepline.tools.context import ReadCaps
+from stepline.tools.registry import Registry
+from stepline.tools.spec import ToolSpec
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent: immutable, the same for every conversation it serves."""
+
+    system: str
+    registry: Registry
+    caps: ReadCaps
+    role: str = "solver.react.v2.decision.v2.regular"
+    max_tokens: int = 20_000
+    temperature: float = 0.6
+
+    @cached_property
+    def tools(self) -> Mapping[str, ToolSpec]:
+        """The contracts of the agent's tools by id."""
+        return {spec.tool_id: spec for spec in self.registry.specs}

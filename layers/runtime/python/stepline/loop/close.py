@@ -1,0 +1,171 @@
+"""Close: the exit gate and the turn's one end.
+
+Whatever reactive event the model has not seen keeps the turn open while rounds are left, and otherwise opens
+the next turn in the very batch that closes this one: an event is rendered, promoted or dropped, never lost.
+Source: docs/concepts/log.md#close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepline.loop.effect import publish, redo
+from stepline.loop.guard import ended, onward, owns, standing
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Ports
+from stepline.loop.transition import closed, next_round, opened
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
+from stepline.model.ids import Lane, turn_id, utc
+from stepline.model.step import Step
+from stepline.ports.log import Listing
+
+ERRORS = {
+    "ContextLimit": "context_limit",
+    "ModelRefused": "model_refused",
+    "ModelOverloaded": "model_overloaded",
+    "ModelRateLimited": "model_rate_limited",
+    "States.Timeout": "step_timeout",
+}
+"""Names that reach the state machine's Catch → the code a client sees; everything else is `step_failed`."""
+
+MESSAGES = {
+    "context_limit": "The conversation no longer fits into the model's context window.",
+    "model_refused": "The model's provider refused the request.",
+    "model_overloaded": "The model's provider is overloaded. Please send the message again.",
+    "model_rate_limited": "The model's provider limits our rate. Please send the message again later.",
+    "step_timeout": "A step of the turn took too long.",
+    "execution_lost": "The turn was interrupted too often and has been given up. Please send the message again.",
+    "step_failed": "The turn failed. Please send the message again.",
+}
+
+
+def close(ports: Ports, step: Step) -> Step:
+    """End the turn, or defer its end; return the step that follows."""
+    if step.error is not None:
+        code = ERRORS.get(str(step.error.get("Error")), "step_failed")
+        return close_with_error(ports, step.lane(), step, code=code)
+    return _close(ports, step.lane(), step, code="")
+
+
+def close_with_error(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
+    """End the turn with an error event; only its turn and epoch need to be this step's own."""
+    return _close(ports, lane, step, code=code)
+
+
+def _close(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
+    journal = Journal(ports, lane, "close")
+    suffix: list[Batch] = []
+
+    def plan(tail: Batch) -> Draft | Step:
+        state = tail.state
+        if not owns(state, step):
+            return ended(step, "stop")
+        if not code and standing(state, step, "close") == "beyond":
+            return onward(step, state)
+        suffix[:] = journal.since(state.rendered, upto=tail.n, consistent=True)
+        waiting, steers = pending(suffix, state)
+        if waiting and not code and _round_left(ports, state):
+            return _defer(journal, tail, state)
+        closing = _closed(journal, ports, state, code)
+        return _end(ports, lane, tail, closing, waiting=waiting, steers=steers)
+
+    batch = journal.commit(plan)
+    if isinstance(batch, Step):
+        return _settled(ports, lane, batch, journal) if batch.route == "stop" else batch
+    publish(ports, lane, batch)
+    if any(isinstance(entry, Deferred) for entry in batch.entries):
+        return onward(step, batch.state)
+    _after(ports, lane, batch)
+    return ended(step, "done")
+
+
+def pending(suffix: Sequence[Batch], state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the batches of the reactive events, and of the steers, that came after what the model saw last."""
+    inbound = [
+        (batch.n, entry)
+        for batch in suffix
+        if batch.n > state.rendered
+        for entry in batch.entries
+        if isinstance(entry, Inbound)
+    ]
+    waiting = tuple(n for n, entry in inbound if entry.reactive)
+    return waiting, tuple(n for n, entry in inbound if entry.event == "steer")
+
+
+def _round_left(ports: Ports, state: State) -> bool:
+    return state.cursor.iteration + 1 < ports.policy.max_iterations + state.credits
+
+
+def _defer(journal: Journal, tail: Batch, state: State) -> Draft:
+    decision = _decision(journal, state)
+    entry = Deferred(turn=state.turn, iteration=state.cursor.iteration, answer=decision.answer if decision else "")
+    return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
+
+
+def _closed(journal: Journal, ports: Ports, state: State, code: str) -> Closed:
+    now = utc(ports.clock.now())
+    if code:
+        return Closed(turn=state.turn, outcome="error", reason="error", at=now, code=code, message=MESSAGES[code])
+    decision = _decision(journal, state)
+    if decision is None:
+        message = MESSAGES["step_failed"]
+        return Closed(turn=state.turn, outcome="error", reason="error", at=now, code="step_failed", message=message)
+    return Closed(
+        turn=state.turn,
+        outcome="completed",
+        reason=decision.action,
+        at=now,
+        started_at=decision.started_at,
+        answer=decision.answer,
+        followups=decision.followups,
+    )
+
+
+def _end(
+    ports: Ports, lane: Lane, tail: Batch, closing: Closed, *, waiting: tuple[int, ...], steers: tuple[int, ...]
+) -> Draft:
+    n = tail.n + 1
+    entries: list[Entry] = [closing, *(Dropped(n=steer, reason="turn_closed") for steer in steers)]
+    state = closed(tail.state)
+    if waiting:
+        now = ports.clock.now()
+        turn = turn_id(now, f"{lane.key()}/{n}")
+        entries.append(Opened(turn=turn, at=utc(now), prompts=waiting))
+        state = opened(tail.state, n, turn)
+    return Draft(entries=tuple(entries), state=state)
+
+
+def _decision(journal: Journal, state: State) -> Decided | None:
+    batch = journal.get(state.decided) if state.decided else None
+    return next((e for e in (batch or EMPTY).entries if isinstance(e, Decided)), None)
+
+
+def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
+    """Find the batch that closed this step's turn, if it is the retry of a close that got through, and redo."""
+    for batch in journal.since(step.epoch, consistent=True):
+        if any(isinstance(entry, Closed) and entry.turn == step.turn for entry in batch.entries):
+            publish(ports, lane, batch)
+            _after(ports, lane, batch)
+            return ended(step, "done")
+    return step
+
+
+def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
+    redo(ports, lane, batch)
+    closing = next(entry for entry in batch.entries if isinstance(entry, Closed))
+    ports.log.project(
+        Listing(
+            lane=lane,
+            owner=batch.state.owner,
+            title="",
+            last_at=batch.at,
+            applied_n=batch.n,
+            turn=closing.turn,
+            outcome=closing.outcome,
+            input_tokens=batch.state.input_tokens,
+            output_tokens=batch.state.output_tokens,
+        )
+    )
+    if batch.state.status == "idle":
+        ports.log.clear_open(lane, batch.n)

@@ -1,0 +1,140 @@
+"""Decide: one round's question to the model, and its answer in the log before anything acts on it.
+
+The first attempt streams under the claim of the batch that opened the round; a later one takes a claim of its
+own first. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
+Source: docs/concepts/log.md#decide.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from stepline.loop.agent import Agent
+from stepline.loop.effect import publish
+from stepline.loop.guard import check_attempt, check_claim, ended, onward, standing
+from stepline.loop.history import History
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Policy, Ports
+from stepline.loop.sample import Sample, Sampler, sample
+from stepline.loop.transition import decided, rejected, reopened
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Decided, Reopened
+from stepline.model.step import Step
+from stepline.model.usage import Usage
+from stepline.ports.model import ModelClient
+from stepline.timeline.fold import Timeline
+
+logger = logging.getLogger(__name__)
+
+GAVE_UP = (
+    "I could not produce a valid answer within this turn's limits. What was done so far is kept in the "
+    "conversation; send a message to continue from there."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mind:
+    """What decides: the agent, the model that speaks for it, and the timelines this process remembers."""
+
+    agent: Agent
+    model: ModelClient
+    history: History
+    sampler: Sampler = sample
+
+
+def decide(ports: Ports, mind: Mind, step: Step) -> Step:
+    """Ask the model once and record what it decided; return the step that follows.
+
+    Raises:
+        Fenced: another attempt owns the round. The state machine tries again and finds its result.
+        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
+        ContextLimit, ModelRefused: the turn closes with an error.
+    """
+    lane = step.lane()
+    journal = Journal(ports, lane, f"{step.turn}/{step.epoch}/{step.iteration}/decide")
+    timeline = mind.history.load(journal)
+    if standing(timeline.state, step, "decide") != "mine" or timeline.state.attempt != step.attempt:
+        timeline = mind.history.load(journal, consistent=True)
+    state = timeline.state
+    where = standing(state, step, "decide")
+    if where == "stop":
+        return ended(step, "stop")
+    if where == "beyond":
+        return onward(step, state)
+    check_attempt(state, step.attempt)
+    claim = state.claim
+    if step.attempt > 0:
+        opening = _reopen(ports, journal, step, timeline.batches[-1])
+        if not isinstance(opening, Batch):
+            return opening
+        timeline, claim = mind.history.load(journal, consistent=True), opening.n
+    taken = mind.sampler(ports, mind.agent, mind.model, timeline, step=step, claim=claim)
+    return _record(ports, journal, step, timeline, taken, claim)
+
+
+def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | Step:
+    def plan(at: Batch) -> Draft | Step:
+        where = standing(at.state, step, "decide")
+        if where != "mine":
+            return ended(step, "stop") if where == "stop" else onward(step, at.state)
+        check_attempt(at.state, step.attempt)
+        entry = Reopened(iteration=step.iteration, attempt=step.attempt)
+        return Draft(entries=(entry,), state=reopened(at.state, at.n + 1, step.attempt))
+
+    batch = journal.commit(plan, tail=tail)
+    if isinstance(batch, Batch):
+        publish(ports, journal.lane, batch)
+    return batch
+
+
+def _record(
+    ports: Ports, journal: Journal, step: Step, timeline: Timeline, taken: Sample, claim: int
+) -> Step:
+    """Put the decision at whatever n is next, while the round and the claim are ours."""
+    rendered = timeline.n
+
+    def plan(at: Batch) -> Draft | Step:
+        where = standing(at.state, step, "decide")
+        if where != "mine":
+            return ended(step, "stop") if where == "stop" else onward(step, at.state)
+        check_claim(at.state, claim)
+        entry = settle(taken.decision, at.state, ports.policy)
+        entry = replace(entry, rendered=rendered, claim=claim)
+        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry))
+
+    batch = journal.commit(plan, tail=timeline.batches[-1])
+    if isinstance(batch, Step):
+        return batch
+    publish(ports, journal.lane, batch)
+    logger.info("round decided", extra={"round": step.iteration, "accepted": taken.decision.accepted})
+    return onward(step, batch.state)
+
+
+def settle(decision: Decided, state: State, policy: Policy) -> Decided:
+    """Return the decision as it is recorded: one that nobody may try again becomes an exit with a fixed answer."""
+    if decision.accepted:
+        return decision
+    last = state.cursor.iteration + 1 >= policy.max_iterations + state.credits
+    spent = state.round_retries >= policy.round_retries or state.turn_retries >= policy.turn_retries
+    if not last and not spent:
+        return decision
+    return replace(decision, accepted=True, action="exit", actions=(), answer=decision.answer or GAVE_UP)
+
+
+def _after(state: State, n: int, decision: Decided) -> State:
+    usage = decision.usage or Usage()
+    counted = replace(
+        state,
+        input_tokens=state.input_tokens
+        + usage.input_tokens
+        + usage.cache_read_tokens
+        + usage.cache_write_5m_tokens
+        + usage.cache_write_1h_tokens,
+        output_tokens=state.output_tokens + usage.output_tokens,
+    )
+    if decision.accepted:
+        return decided(counted, n, rendered=decision.rendered, actions=len(decision.actions))
+    return rejected(counted, n, rendered=decision.rendered)

@@ -1,0 +1,75 @@
+"""Effects beside the log: each is a function of one batch, idempotent by a name made from it.
+
+The writer does them after the put; whoever meets the batch again (a retry, a duplicate, the sweeper) does them
+again. Losing one is therefore a delay, and doing one twice is nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from stepline.errors import DependencyError, Gone
+from stepline.loop.port import Ports
+from stepline.model.batch import Batch
+from stepline.model.entry import Opened, TakenOver
+from stepline.model.event import encode_frame, frame_events
+from stepline.model.ids import Lane, execution_name
+from stepline.model.step import Step
+from stepline.timeline.event import derive
+
+logger = logging.getLogger(__name__)
+
+
+def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
+    """Start the execution that this batch asks for, if it opened or took over a turn; tell whether it began now."""
+    if not any(isinstance(entry, Opened | TakenOver) for entry in batch.entries):
+        return False
+    return ports.machine.start(execution_name(lane, batch.n), standing_step(lane, batch))
+
+
+def standing_step(lane: Lane, batch: Batch) -> Step:
+    """Return the step at which the open turn of this batch stands: the input of its epoch's execution."""
+    state = batch.state
+    return Step(
+        tenant=lane.tenant,
+        project=lane.project,
+        conversation=lane.conversation,
+        turn=state.turn,
+        epoch=state.epoch,
+        iteration=state.cursor.iteration,
+        route=state.route(),
+    )
+
+
+def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Post the batch's events to whoever listens now: the listeners are read after the put."""
+    frames = event_frames(lane, batch)
+    if not frames:
+        return
+    for connection in ports.subscriptions.listeners(lane):
+        deliver(ports, lane, connection, frames)
+
+
+def event_frames(lane: Lane, batch: Batch) -> list[bytes]:
+    """Return the frames of the batch's events; none if it has no events."""
+    events = derive(batch)
+    if not events:
+        return []
+    framed = frame_events(
+        lane.conversation, n=batch.n, prev=batch.state.prev, claim=batch.state.claim, events=events
+    )
+    return [encode_frame(frame) for frame in framed]
+
+
+def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> bool:
+    """Post frames to one connection; false if it is gone or cannot keep up, and then its resume fetches them."""
+    try:
+        for frame in frames:
+            ports.publisher.post(connection, frame)
+    except Gone:
+        ports.subscriptions.drop(lane, connection)
+        return False
+    except DependencyError as error:
+        logger.warning("frames not delivered", extra={"code": error.reason, "frames": len(frames)})
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""Who may put: a step compares its own name and claim with the state, and with nothing else.
+
+A step's name is (turn, epoch, iteration, phase). A state of another turn or epoch is not this step's business
+(`stop`); a state beyond the name means that the step was done already (`beyond`, take the state's route).
+Source: docs/concepts/log.md#who-may-put.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec.structs import replace
+
+from stepline.errors import Fenced
+from stepline.model.batch import State
+from stepline.model.step import Step
+
+Standing = Literal["mine", "beyond", "stop"]
+
+
+def owns(state: State, step: Step) -> bool:
+    """Tell whether the turn is open under this step's epoch."""
+    return state.status == "open" and state.turn == step.turn and state.epoch == step.epoch
+
+
+def standing(state: State, step: Step, phase: Literal["decide", "act", "close"]) -> Standing:
+    """Tell how a step stands to the state it finds."""
+    if not owns(state, step):
+        return "stop"
+    at = state.cursor
+    return "mine" if at.iteration == step.iteration and at.phase == phase else "beyond"
+
+
+def check_claim(state: State, claim: int) -> None:
+    """Raise Fenced if another attempt has claimed the round since."""
+    if state.claim != claim:
+        raise Fenced("another attempt has claimed this round", claim=claim, found=state.claim)
+
+
+def check_attempt(state: State, attempt: int) -> None:
+    """Raise Fenced if a later attempt has begun: this invocation was given up."""
+    if attempt < state.attempt:
+        raise Fenced("a later attempt has begun", attempt=attempt, found=state.attempt)
+
+
+def onward(step: Step, state: State) -> Step:
+    """Return the step that the state asks for next; its route is a word of the graph."""
+    return replace(step, iteration=state.cursor.iteration, route=state.route(), attempt=0, error=None)
+
+
+def ended(step: Step, route: Literal["done", "stop"]) -> Step:
+    """Return the step that ends the execution."""
+    return replace(step, route=route, attempt=0, error=None)

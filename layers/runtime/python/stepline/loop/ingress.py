@@ -1,0 +1,104 @@
+"""One message of one connection: who sent it, what it asks, and exactly one answer or one error event."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from stepline.errors import AuthError, SteplineError
+from stepline.loop.admit import Arrival, admit
+from stepline.loop.effect import deliver
+from stepline.loop.port import Ports
+from stepline.loop.resume import pong, resume
+from stepline.model.event import AckFrame, ErrorFrame, Frame, encode_frame
+from stepline.model.ids import Lane
+from stepline.model.message import Message, Ping, Resume, Send, StreamCursor, parse_message
+from stepline.ports.channel import Principal
+
+logger = logging.getLogger(__name__)
+
+
+def receive(ports: Ports, connection: str, body: str) -> None:
+    """Take one message; whatever is wrong with it becomes one error frame with a stable code."""
+    message: Message | None = None
+    try:
+        principal = authenticate(ports, connection)
+        message = parse_message(body)
+        answer(ports, connection, principal, message)
+    except SteplineError as error:
+        logger.info("message refused", extra={"code": error.reason})
+        refuse(ports, connection, error, message)
+
+
+def authenticate(ports: Ports, connection: str) -> Principal:
+    """Return who is behind the connection. Raises AuthError `unauthorized` or `auth_expired`."""
+    principal = ports.subscriptions.principal(connection)
+    if principal is None:
+        raise AuthError("this connection is not known")
+    if principal.expires_at <= ports.clock.now().timestamp():
+        raise AuthError("the token has expired; connect again", code="auth_expired")
+    return principal
+
+
+def check_origin(origin: str, allowed: Sequence[str]) -> None:
+    """Refuse a browser of a foreign site; a client without an Origin header is no browser. Raises AuthError."""
+    if origin and origin not in allowed:
+        raise AuthError("this origin may not connect", code="origin_not_allowed")
+
+
+def answer(ports: Ports, connection: str, principal: Principal, message: Message) -> None:
+    """Do what the message asks."""
+    lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
+    match message:
+        case Send():
+            _send(ports, connection, lane, principal, message)
+        case Resume():
+            stream = message.stream or StreamCursor(claim=0)
+            resume(
+                ports,
+                lane,
+                user=principal.user,
+                connection=connection,
+                after=message.after,
+                have=stream.off,
+                claim=stream.claim,
+            )
+        case Ping():
+            pong(ports, lane, user=principal.user, connection=connection)
+
+
+def refuse(ports: Ports, connection: str, error: SteplineError, message: Message | None) -> None:
+    """Post one error frame. Its message is ours to show: our errors never carry a foreign text."""
+    frame = ErrorFrame(
+        code=error.reason,
+        message=str(error),
+        message_id=message.message_id if isinstance(message, Send) else "",
+        conversation=message.conversation if message else "",
+    )
+    _post(ports, connection, frame)
+
+
+def report_internal(ports: Ports, connection: str) -> None:
+    """Tell the client that a message failed for a reason of ours, without saying which."""
+    _post(ports, connection, ErrorFrame(code="internal", message="Something went wrong here. Please send it again."))
+
+
+def _send(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send) -> None:
+    arrival = Arrival(message_id=message.message_id, user=principal.user, text=message.text)
+    admitted = admit(ports, lane, arrival, connection=connection)
+    ack = AckFrame(
+        message_id=message.message_id,
+        conversation=lane.conversation,
+        n=admitted.batch.n,
+        kind=admitted.event,
+        duplicate=admitted.duplicate,
+        turn_id=admitted.batch.state.turn,
+    )
+    deliver(ports, lane, connection, [encode_frame(ack)])
+
+
+def _post(ports: Ports, connection: str, frame: Frame) -> None:
+    try:
+        ports.publisher.post(connection, encode_frame(frame))
+    except SteplineError as error:
+        logger.warning("answer not delivered", extra={"code": error.reason})

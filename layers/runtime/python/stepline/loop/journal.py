@@ -1,0 +1,135 @@
+"""One invocation's hand on one lane's log: append with an intention, read without surprises.
+
+A refused or unanswered put is never the end of an intention: the journal looks at what stands at n, recognises
+its own hand by the nonce, and otherwise plans again from the newer tail. Planning must therefore be cheap and
+free of effects: no sampling, no searching, no billing.
+Source: docs/concepts/log.md#append.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from stepline.errors import BusyError, SteplineError, UnknownOutcome
+from stepline.loop.port import Ports
+from stepline.loop.spill import hydrate, spill
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.entry import Entry
+from stepline.model.ids import Lane, utc
+from stepline.ports.log import Duplicate, Occupied, Put, Written
+from stepline.timeline.event import derive
+
+T = TypeVar("T")
+
+_PAUSE_FIRST_S = 0.01
+_PAUSE_MOST_S = 0.64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What a step wants to put next, planned against one tail."""
+
+    entries: tuple[Entry, ...]
+    state: State
+    message_id: str = ""
+    marks_open: bool = False
+
+
+class Journal:
+    """Reads and appends batches of one lane under one nonce."""
+
+    def __init__(self, ports: Ports, lane: Lane, step: str) -> None:
+        self.by = secrets.token_hex(8)
+        self.lane = lane
+        self._ports = ports
+        self._step = step
+
+    def tail(self, *, consistent: bool) -> Batch:
+        """Return the newest batch, or the empty one before the first."""
+        return self._ports.log.tail(self.lane, consistent=consistent) or EMPTY
+
+    def since(self, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        """Return the batches after n, whole."""
+        found = self._ports.log.since(self.lane, n, upto=upto, consistent=consistent)
+        return [hydrate(self._ports.artifacts, batch) for batch in found]
+
+    def get(self, n: int) -> Batch | None:
+        """Return batch n, whole."""
+        found = self._ports.log.get(self.lane, n, consistent=True)
+        return hydrate(self._ports.artifacts, found) if found else None
+
+    def commit(
+        self,
+        plan: Callable[[Batch], Draft | T],
+        *,
+        tail: Batch | None = None,
+        on_duplicate: Callable[[int], T] | None = None,
+    ) -> Batch | T:
+        """Append what `plan` drafts, planning again from each newer tail; return the batch, or what `plan` concluded.
+
+        A conclusion without a put rests on a strong read. Pass `tail` where it was read already.
+
+        Raises:
+            BusyError: the lane was contended `append_tries` times in a row.
+        """
+        found, fresh = tail or self.tail(consistent=False), False
+        for attempt in range(self._ports.policy.append_tries):
+            try:
+                planned: Draft | T | None = plan(found)
+            except SteplineError:
+                if fresh:
+                    raise
+                planned = None
+            if isinstance(planned, Draft):
+                put, batch = self._put(found, planned)
+                if isinstance(put, Written):
+                    return batch
+                if isinstance(put, Duplicate) and on_duplicate is not None:
+                    return on_duplicate(put.n)
+                if attempt:
+                    self._ports.clock.pause(_backoff_s(attempt))
+            elif fresh:
+                return cast("T", planned)
+            found, fresh = self.tail(consistent=True), True
+        raise BusyError("the conversation is contended", tries=self._ports.policy.append_tries)
+
+    def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
+        batch = Batch(
+            n=tail.n + 1,
+            by=self.by,
+            at=utc(self._ports.clock.now()),
+            step=self._step,
+            entries=draft.entries,
+            state=replace(draft.state, prev=tail.n if derive(tail) else tail.state.prev),
+        )
+        small = spill(self._ports.artifacts, self.lane, batch)
+        try:
+            put = self._ports.log.put(
+                self.lane, small, message_id=draft.message_id, marks_open=draft.marks_open
+            )
+        except UnknownOutcome:
+            put = self._what_stands(batch.n, draft.message_id)
+        if isinstance(put, Occupied) and is_own(put.batch, self.by):
+            put = Written()
+        return put, batch
+
+    def _what_stands(self, n: int, message_id: str) -> Put:
+        there = self._ports.log.get(self.lane, n, consistent=True)
+        if there is not None:
+            return Occupied(batch=there)
+        admitted = self._ports.log.admitted(self.lane, message_id) if message_id else None
+        return Duplicate(n=admitted) if admitted else Occupied(batch=EMPTY)
+
+
+def is_own(batch: Batch, by: str) -> bool:
+    """Tell whether a batch that stands in our way is our own, put by a call whose answer was lost."""
+    return batch.by == by
+
+
+def _backoff_s(attempt: int) -> float:
+    return secrets.SystemRandom().uniform(0, min(_PAUSE_MOST_S, _PAUSE_FIRST_S * 2**attempt))

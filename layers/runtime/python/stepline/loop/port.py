@@ -1,0 +1,42 @@
+"""What every use case is given: the ports, and the numbers it may not exceed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stepline.ports.artifacts import Artifacts
+from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.clock import Clock
+from stepline.ports.delta import Deltas
+from stepline.ports.log import Log
+from stepline.ports.machine import Machine
+from stepline.ports.relay import Relay
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Numbers that bound a turn. Source: docs/reference/settings.md."""
+
+    max_iterations: int = 15
+    round_retries: int = 2
+    turn_retries: int = 6
+    takeovers: int = 3
+    turn_deadline_s: float = 1800.0
+    absent_after_s: float = 60.0
+    append_tries: int = 10
+    started_fresh_s: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ports:
+    """The world, as the loop sees it."""
+
+    log: Log
+    artifacts: Artifacts
+    subscriptions: Subscriptions
+    publisher: Publisher
+    deltas: Deltas
+    relay: Relay
+    machine: Machine
+    clock: Clock
+    policy: Policy = Policy()

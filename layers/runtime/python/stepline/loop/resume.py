@@ -1,0 +1,91 @@
+"""Resume: a client gets exactly what it missed, and goes over to live without a gap.
+
+Subscribe first, then read strongly, then send: whatever is appended meanwhile arrives live as well, and the
+client merges both by event number and character offset.
+Source: docs/concepts/streaming.md#resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepline.errors import NotFoundError
+from stepline.loop.admit import check_owner
+from stepline.loop.effect import deliver, event_frames
+from stepline.loop.journal import Journal
+from stepline.loop.port import Ports
+from stepline.model.batch import Batch
+from stepline.model.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
+from stepline.model.ids import Lane
+from stepline.timeline.event import derive
+
+DELTA_CHARS = 4 * 1024
+
+
+def resume(
+    ports: Ports, lane: Lane, *, user: str, connection: str, after: int, have: Mapping[str, int], claim: int
+) -> None:
+    """Send a connection every event after `after`, and the running text beyond what it has of stream `claim`.
+
+    `have` counts characters by lane name. Raises NotFoundError for a conversation that is absent or foreign.
+    """
+    journal = Journal(ports, lane, "resume")
+    check_readable(journal.tail(consistent=True), user)
+    ports.subscriptions.subscribe(lane, connection)
+    missed = journal.since(after, consistent=True)
+    tail = missed[-1] if missed else journal.tail(consistent=True)
+    frames = [frame for batch in missed for frame in event_frames(lane, batch)]
+    frames += running_text(ports, lane, tail, have if claim == tail.state.claim else {})
+    state = tail.state
+    sync = SyncFrame(
+        conversation=lane.conversation,
+        n=newest_event(tail),
+        claim=state.claim,
+        open=state.status == "open",
+        turn_id=state.turn,
+    )
+    deliver(ports, lane, connection, [*frames, encode_frame(sync)])
+
+
+def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
+    """Tell a connection the newest event number of its conversation."""
+    tail = Journal(ports, lane, "ping").tail(consistent=True)
+    check_readable(tail, user)
+    frame = PongFrame(conversation=lane.conversation, n=newest_event(tail))
+    deliver(ports, lane, connection, [encode_frame(frame)])
+
+
+def check_readable(tail: Batch, user: str) -> None:
+    """Raise NotFoundError unless the conversation exists and is this user's; the two look alike on purpose."""
+    if not tail.n:
+        raise NotFoundError("no such conversation")
+    check_owner(tail, user)
+
+
+def newest_event(tail: Batch) -> int:
+    """Return the newest batch that has client events."""
+    return tail.n if derive(tail) else tail.state.prev
+
+
+def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int]) -> list[bytes]:
+    """Return the stored text of the open stream beyond what the client has, in frames."""
+    if tail.state.status != "open" or tail.state.cursor.phase != "decide":
+        return []
+    text: dict[str, str] = {}
+    for delta in ports.deltas.since(lane, tail.state.claim):
+        so_far = text.get(delta.name, "")
+        if delta.off <= len(so_far):
+            text[delta.name] = so_far + delta.text[len(so_far) - delta.off :]
+    return [
+        encode_frame(
+            DeltaFrame(
+                conversation=lane.conversation,
+                claim=tail.state.claim,
+                lane=name,
+                off=off,
+                text=whole[off : off + DELTA_CHARS],
+            )
+        )
+        for name, whole in text.items()
+        for off in range(have.get(name, 0), len(whole), DELTA_CHARS)
+    ]

@@ -1,0 +1,163 @@
+"""One sample of the model: ask, take the stream apart, show it to the listeners, and judge it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from stepline.loop.agent import Agent
+from stepline.loop.port import Ports
+from stepline.loop.screen import Screen
+from stepline.model.entry import Decided
+from stepline.model.ids import call_id, utc
+from stepline.model.plan import Plan
+from stepline.model.step import Step
+from stepline.ports.model import Completion, ModelClient, ModelRequest
+from stepline.protocol.channel import ChannelParser
+from stepline.protocol.decision import Verdict, read_decision
+from stepline.protocol.transcript import Transcript
+from stepline.timeline.announce import Budget, Caps, render_announce
+from stepline.timeline.fold import Timeline
+from stepline.timeline.render import render
+from stepline.tools.plan import apply_acks, parse_acks
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """What came of asking once; where it stands in the log is decided later."""
+
+    decision: Decided
+
+
+class Sampler(Protocol):
+    def __call__(
+        self, ports: Ports, agent: Agent, model: ModelClient, timeline: Timeline, *, step: Step, claim: int
+    ) -> Sample: ...
+
+
+def sample(
+    ports: Ports, agent: Agent, model: ModelClient, timeline: Timeline, *, step: Step, claim: int
+) -> Sample:
+    """Ask the model what to do in this round. Raises what `ModelStream` raises."""
+    began = ports.clock.now()
+    last_round = is_last_round(ports, timeline, step)
+    request = ask(ports, agent, timeline, step, last_round=last_round)
+    transcript, completion, shown = _listen(ports, model, request, step, claim)
+    verdict = read_decision(
+        transcript,
+        tools=agent.tools,
+        allowed_tools=agent.tools.keys(),
+        call_id=lambda index: call_id(step.turn, step.iteration, index),
+        last_round=last_round,
+        stop_reason=completion.stop_reason,
+        streamed_answer=shown,
+    )
+    return Sample(decision=_record(ports, timeline, step, verdict, completion, began))
+
+
+def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
+    """Tell whether this round is the one reserved for an answer."""
+    return step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
+
+
+def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
+    """Return the request of this round: a pure function of the timeline, but for the time in its last part."""
+    now, turn = ports.clock.now(), timeline.current
+    began = datetime.fromisoformat(turn.started_at) if turn else now
+    budget = Budget(
+        iteration=step.iteration,
+        max_iterations=ports.policy.max_iterations + timeline.state.credits,
+        credits=timeline.state.credits,
+        elapsed_s=(now - began).total_seconds(),
+        reserved=last_round,
+    )
+    announce = render_announce(
+        budget=budget,
+        now=now,
+        caps=_caps(agent),
+        plans=timeline.latest_plans,
+        events=timeline.events_since(timeline.state.opened),
+    )
+    rendered = render(timeline, system=agent.system, announce=announce)
+    return ModelRequest(
+        role=agent.role,
+        system=rendered.system,
+        content=rendered.content,
+        max_tokens=agent.max_tokens,
+        temperature=agent.temperature,
+    )
+
+
+def _caps(agent: Agent) -> Caps:
+    caps = agent.caps
+    return Caps(
+        read_chars=caps.max_chars,
+        read_tokens=caps.max_tokens,
+        read_bytes=caps.max_bytes,
+        preview_chars=caps.preview_max_chars,
+    )
+
+
+def _listen(
+    ports: Ports, model: ModelClient, request: ModelRequest, step: Step, claim: int
+) -> tuple[Transcript, Completion, str]:
+    """Stream one answer through the parser to the listeners; return it whole, and the answer they were shown."""
+    parser = ChannelParser()
+    stream = ports.relay.open(step.lane(), claim)
+    screen = Screen(stream)
+    asked_s, first = ports.clock.monotonic_s(), True
+    try:
+        with model.stream(request) as running:
+            for piece in running:
+                if first:
+                    first = False
+                    took_ms = round((ports.clock.monotonic_s() - asked_s) * 1000)
+                    logger.info("first delta", extra={"first_delta_ms": took_ms})
+                screen.show(parser.feed(piece))
+            completion = running.completion()
+        screen.show(parser.close())
+    finally:
+        stream.close()
+    return parser.transcript(), completion, screen.answer
+
+
+def _record(
+    ports: Ports, timeline: Timeline, step: Step, verdict: Verdict, completion: Completion, began: datetime
+) -> Decided:
+    now = utc(ports.clock.now())
+    decision = verdict.decision
+    return Decided(
+        turn=step.turn,
+        iteration=step.iteration,
+        claim=0,
+        rendered=0,
+        action=decision.action if decision else "exit",
+        started_at=utc(began),
+        at=now,
+        accepted=verdict.accepted,
+        thinking=verdict.thinking,
+        notes=decision.notes if decision else "",
+        actions=verdict.actions,
+        answer=(decision.final_answer if decision else None) or "",
+        followups=decision.suggested_followups if decision else (),
+        summary=verdict.summary,
+        raw="" if verdict.accepted else completion.text,
+        notices=verdict.notices,
+        plan=_acknowledged(timeline, step, verdict, now),
+        stop_reason=completion.stop_reason,
+        model=completion.model,
+        usage=completion.usage,
+    )
+
+
+def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) -> Plan | None:
+    """Return the current plan as the decision's notes acknowledge it; a round that changes plans does not count."""
+    decision = verdict.decision
+    if decision is None or (decision.tool_call and decision.tool_call.tool_id == "react.plan"):
+        return None
+    current = next((plan for plan in timeline.latest_plans.values() if plan.current and plan.is_open()), None)
+    return apply_acks(current, parse_acks(decision.notes), step.turn, now) if current else None

@@ -1,0 +1,104 @@
+"""Keep a batch small: its largest strings go to the artifact store, and come back by their JSON pointers.
+
+Bodies go first and are named by their content, so a crash between the two leaves an orphan, never a hole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import msgspec
+
+from stepline.errors import DependencyError, LimitError
+from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Spill, encode_batch
+from stepline.model.entry import Entry
+from stepline.model.ids import Lane
+from stepline.ports.artifacts import Artifacts
+
+SPILL_MIN_CHARS = 512
+"""A shorter string is not worth an object: naming it takes about half as much."""
+
+
+class _Leaf(NamedTuple):
+    size: int
+    at: str
+    text: str
+
+
+def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
+    """Return the batch with its largest strings stored apart until it has at most `limit_bytes`.
+
+    Raises:
+        LimitError: `batch_too_large`, the small parts alone exceed the limit.
+    """
+    state_bytes = len(msgspec.json.encode(batch.state))
+    if state_bytes > STATE_MAX_BYTES:
+        raise LimitError("the state outgrew its limit", code="state_too_large", size_bytes=state_bytes)
+    size = len(encode_batch(batch))
+    if size <= limit_bytes:
+        return batch
+    tree = _tree(batch)
+    spilled: list[Spill] = list(batch.spilled)
+    for leaf in sorted(_leaves(tree, ""), reverse=True):
+        body = leaf.text.encode()
+        digest = hashlib.sha256(body).hexdigest()
+        key = body_key(lane, batch, digest)
+        artifacts.put(key, body, mime="text/plain; charset=utf-8")
+        _set(tree, leaf.at, "")
+        spilled.append(Spill(at=leaf.at, key=key, sha256=digest, size_bytes=len(body)))
+        batch = _rebuilt(batch, tree, spilled)
+        if len(encode_batch(batch)) <= limit_bytes:
+            return batch
+    raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
+
+
+def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
+    """Return the batch with every string in its place. Raises NotFoundError, DependencyError."""
+    if not batch.spilled:
+        return batch
+    tree = _tree(batch)
+    for piece in batch.spilled:
+        body = artifacts.get(piece.key)
+        if hashlib.sha256(body).hexdigest() != piece.sha256:
+            raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=piece.key)
+        _set(tree, piece.at, body.decode())
+    return _rebuilt(batch, tree, [])
+
+
+def body_key(lane: Lane, batch: Batch, digest: str) -> str:
+    """Return the key of a spilled string: class first, so that a role can be scoped to it."""
+    kind = "att" if batch.step == "admit" else "out"
+    return f"{kind}/{lane.prefix()}/{batch.state.turn or 'idle'}/{digest}"
+
+
+def _leaves(node: Any, at: str) -> list[_Leaf]:
+    if isinstance(node, str):
+        return [_Leaf(len(node.encode()), at, node)] if len(node) >= SPILL_MIN_CHARS else []
+    if isinstance(node, dict):
+        pairs = [(str(key).replace("~", "~0").replace("/", "~1"), child) for key, child in node.items()]
+    elif isinstance(node, list):
+        pairs = [(str(index), child) for index, child in enumerate(node)]
+    else:
+        return []
+    return [leaf for key, child in pairs for leaf in _leaves(child, f"{at}/{key}")]
+
+
+def _set(tree: Any, at: str, text: str) -> None:
+    *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in at.split("/")[1:]]
+    node = tree
+    for part in parents:
+        node = node[int(part)] if isinstance(node, list) else node[part]
+    if isinstance(node, list):
+        node[int(last)] = text
+    else:
+        node[last] = text
+
+
+def _rebuilt(batch: Batch, tree: Any, spilled: list[Spill]) -> Batch:
+    entries = msgspec.convert(tree, type=tuple[Entry, ...])
+    return msgspec.structs.replace(batch, entries=entries, spilled=tuple(spilled))
+
+
+def _tree(batch: Batch) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(batch.entries))

@@ -1,0 +1,100 @@
+"""Take-over: a turn whose execution ended gets a new epoch and a new execution, a bounded number of times.
+
+There is no lease and no heartbeat. An owner is dead when the execution named by (conversation, epoch) has
+ended, or was never started, or runs beyond the turn's deadline. A wrong suspicion costs work, never truth,
+because the fence decides and not the suspicion.
+Source: docs/concepts/log.md#take-over.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+from typing import Literal
+
+from stepline.loop.close import close_with_error
+from stepline.loop.effect import standing_step, publish, redo
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Ports
+from stepline.loop.transition import taken_over
+from stepline.model.batch import Batch
+from stepline.model.entry import TakenOver
+from stepline.model.ids import Lane, execution_name, utc
+
+logger = logging.getLogger(__name__)
+
+Swept = Literal["idle", "alive", "started", "taken_over", "closed"]
+
+
+def sweep(ports: Ports) -> dict[str, int]:
+    """Look at every lane marked open for a while; return how many of them came to which end."""
+    before = utc(ports.clock.now() - timedelta(seconds=ports.policy.absent_after_s))
+    counts: dict[str, int] = {}
+    for lane in ports.log.open_lanes(before=before):
+        swept = sweep_lane(ports, lane.lane)
+        counts[swept] = counts.get(swept, 0) + 1
+    return counts
+
+
+def sweep_lane(ports: Ports, lane: Lane, *, suspect: bool = False) -> Swept:
+    """Bring one lane on: clear a stale mark, start, take over or close. `suspect` skips the look at the execution."""
+    tail = Journal(ports, lane, "sweep").tail(consistent=True)
+    if tail.state.status == "idle":
+        ports.log.clear_open(lane, tail.n)
+        return "idle"
+    verdict = "dead" if suspect else judge(ports, lane, tail)
+    if verdict == "alive":
+        return "alive"
+    if verdict == "absent":
+        epoch = ports.log.get(lane, tail.state.epoch, consistent=True)
+        if epoch is not None:
+            redo(ports, lane, epoch)
+        return "started"
+    if tail.state.takeovers >= ports.policy.takeovers:
+        close_with_error(ports, lane, standing_step(lane, tail), code="execution_lost")
+        return "closed"
+    return _take_over(ports, lane, tail)
+
+
+def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """See that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
+    if batch.state.status != "open":
+        return
+    status = ports.machine.status(execution_name(lane, batch.state.epoch))
+    if status == "ended":
+        sweep_lane(ports, lane)
+
+
+def judge(ports: Ports, lane: Lane, tail: Batch) -> Literal["alive", "absent", "dead"]:
+    """Tell whether the execution of the open turn lives, was never started, or is to be given up."""
+    name = execution_name(lane, tail.state.epoch)
+    status = ports.machine.status(name)
+    if status == "ended":
+        return "dead"
+    epoch = ports.log.get(lane, tail.state.epoch, consistent=True)
+    age = ports.clock.now() - datetime.fromisoformat(epoch.at) if epoch else timedelta()
+    if status == "absent":
+        return "absent" if age >= timedelta(seconds=ports.policy.absent_after_s) else "alive"
+    if age < timedelta(seconds=ports.policy.turn_deadline_s):
+        return "alive"
+    ports.machine.stop(name)
+    return "dead"
+
+
+def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
+    journal = Journal(ports, lane, "sweep")
+
+    def plan(tail: Batch) -> Draft | None:
+        state = tail.state
+        if state.status != "open" or state.epoch != seen.state.epoch:
+            return None
+        entry = TakenOver(turn=state.turn, reason="execution_ended", takeovers=state.takeovers + 1)
+        return Draft(entries=(entry,), state=taken_over(state, tail.n + 1))
+
+    batch = journal.commit(plan)
+    if batch is None:
+        return "alive"
+    logger.warning("turn taken over", extra={"turn_id": batch.state.turn, "takeovers": batch.state.takeovers})
+    redo(ports, lane, batch)
+    publish(ports, lane, batch)
+    return "taken_over"

@@ -1,0 +1,76 @@
+"""Every legal change of a lane's state, as pure functions of the state before and the number of the new batch.
+
+    idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
+                       │  ▲                                  │
+                       │  └── rejected, deferred ────────────┘
+                       └──decided──▶ close ──closed──▶ idle, or opened again
+
+`epoch` changes with `opened` and `taken_over` only; `claim` changes with whatever begins a new stream.
+Source: docs/concepts/log.md.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepline.model.batch import Cursor, State
+
+
+def opened(state: State, n: int, turn: str) -> State:
+    """Open a turn in batch n: a new epoch, a new claim, nothing rendered beyond this batch."""
+    return replace(closed(state), status="open", turn=turn, opened=n, epoch=n, claim=n, rendered=n)
+
+
+def reopened(state: State, n: int, attempt: int) -> State:
+    """Give the round to a later attempt, which streams under a claim of its own."""
+    return replace(state, claim=n, attempt=attempt)
+
+
+def decided(state: State, n: int, *, rendered: int, actions: int) -> State:
+    """Record an accepted decision: its actions are next, or the close if it has none."""
+    cursor = Cursor(iteration=state.cursor.iteration, phase="act" if actions else "close")
+    return replace(state, cursor=cursor, rendered=rendered, decided=n, actions=actions, running="", round_retries=0)
+
+
+def rejected(state: State, n: int, *, rendered: int) -> State:
+    """Record a decision that breaks the protocol: the next round corrects it."""
+    return replace(
+        next_round(state, n),
+        rendered=rendered,
+        decided=n,
+        actions=0,
+        round_retries=state.round_retries + 1,
+        turn_retries=state.turn_retries + 1,
+    )
+
+
+def started(state: State, n: int, call: str) -> State:
+    """Announce that the action `call` is about to run, and fence everybody else off it."""
+    return replace(state, claim=n, running=call)
+
+
+def resulted(state: State, n: int) -> State:
+    """Record an action's result: the next action, or the next round after the last one."""
+    following = state.cursor.action + 1
+    if following < state.actions:
+        cursor = Cursor(iteration=state.cursor.iteration, phase="act", action=following)
+        return replace(state, cursor=cursor, running="")
+    return next_round(state, n)
+
+
+def next_round(state: State, n: int) -> State:
+    """Go to the next decision; batch n is the claim of its first attempt."""
+    cursor = Cursor(iteration=state.cursor.iteration + 1)
+    return replace(state, cursor=cursor, claim=n, attempt=0, running="")
+
+
+def taken_over(state: State, n: int) -> State:
+    """Give the turn a new epoch; where it stood, and what was running, stays."""
+    return replace(state, epoch=n, claim=n, attempt=0, takeovers=state.takeovers + 1)
+
+
+def closed(state: State) -> State:
+    """Leave the lane idle; what the conversation has consumed so far stays."""
+    return State(
+        owner=state.owner, prev=state.prev, input_tokens=state.input_tokens, output_tokens=state.output_tokens
+    )

@@ -1,0 +1,287 @@
+"""Logical paths: the one grammar by which blocks and files are named, its parser and its printer.
+
+    fi:<turn>.files/<rel>                                   the durable project
+    fi:<turn>.outputs/<rel>                                 what the agent produced
+    fi:<turn>.user.attachments/<name>
+    fi:<turn>.external.<kind>.attachments/<message>/<name>
+    fi:<turn>.code.<call>                                   source of generated code
+    ar:<turn>.<name>                                        an event of a turn, by name
+    ar:plan.latest:<plan>                                   the newest snapshot of a plan
+    tc:<turn>.<call>.{call,result,notice,view.<i>}
+    so:sources_pool[<sids>]     su:<turn>.conv.range.summary     ws:<turn>.conv.working.summary[.attempt.<n>]
+    sk:<skill>                  ks:<rel>
+
+Every pattern is matched against the whole text. A turn is one segment and what follows it is the namespace, so
+no text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is taken
+as it stands (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError.
+Source: docs/reference/paths.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from stepline.errors import PathError
+from stepline.model.ids import SEGMENT, TURN, Lane
+from stepline.model.logical_path import (
+    AttachmentPath,
+    CallPath,
+    CodePath,
+    FilePath,
+    KnowledgePath,
+    LogicalPath,
+    PlanPath,
+    SkillPath,
+    SourcesPath,
+    Space,
+    TurnPath,
+)
+from stepline.model.traversal import check_relative, clean_text, refuse
+
+__all__ = [
+    "FAMILIES",
+    "AttachmentPath",
+    "CallPath",
+    "CodePath",
+    "FilePath",
+    "KnowledgePath",
+    "LogicalPath",
+    "PlanPath",
+    "SkillPath",
+    "SourcesPath",
+    "TurnPath",
+    "artifact_path",
+    "from_physical",
+    "out_key",
+    "parse_path",
+    "physical",
+    "render_path",
+]
+
+SID_RANGES_MAX: Final = 200
+
+FAMILIES: Final = ("ar", "tc", "fi", "so", "su", "ws", "sk", "ks")
+
+_TURN = rf"(?P<turn>{TURN.pattern})"
+_WORD = r"[A-Za-z0-9_-]{1,128}"
+_PLAN = r"[A-Za-z0-9_:-]{1,200}"
+_NUMBER = r"(?:0|[1-9][0-9]{0,8})"
+
+_FILE = re.compile(
+    rf"{_TURN}\.(?:(?P<space>files|outputs)/(?P<rel>.+)"
+    r"|user\.attachments/(?P<name>.+)"
+    rf"|external\.(?P<kind>{_WORD})\.attachments/(?P<message>{_WORD})/(?P<sent>.+)"
+    rf"|code\.(?P<call>{_WORD}))"
+)
+_PHYSICAL = re.compile(
+    rf"{_TURN}/(?:(?P<space>files|outputs)/(?P<rel>.+)|attachments/(?P<name>.+)"
+    rf"|external/(?P<kind>{_WORD})/attachments/(?P<message>{_WORD})/(?P<sent>.+))"
+)
+_EVENT = re.compile(
+    rf"plan\.latest:(?P<latest>{_PLAN})|{_TURN}\.(?P<name>"
+    rf"user\.(?:prompt|followup|steer)(?:\.{_WORD})?"
+    rf"|assistant\.completion(?:\.{_NUMBER}|\.attempt\.{_NUMBER}(?:\.outcome)?)?"
+    rf"|external\.{_WORD}\.(?:preserved\.{_NUMBER}|{_WORD})"
+    rf"|system\.message\.{_WORD}"
+    r"|feedback\.latest"
+    rf"|react\.(?:(?:notes|round\.start)\.{_WORD}|decision\.raw(?:\.interrupted)?\.{_NUMBER}"
+    rf"|(?:thinking|plan\.ack|mid_turn\.compaction|note\.preserved)\.{_NUMBER}"
+    rf"|plan\.(?:history|{_PLAN}(?:\.carry)?)|turn\.(?:finalize|index)|state|exit"
+    r"|workspace\.(?:checkout|publish)))"
+)
+_CALL = re.compile(rf"{_TURN}\.(?P<call>{_WORD})\.(?P<part>call|result|notice|view\.{_NUMBER})")
+_RANGE_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.range\.summary)")
+_WORKING_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.working\.summary(?:\.attempt\.{_NUMBER})?)")
+_SOURCES = re.compile(r"sources_pool(?:\[(?P<sids>[0-9,\- ]+)\])?")
+_SIDS = re.compile(r"([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
+_SKILL = re.compile(
+    r"(?P<number>(?:SK)?[1-9][0-9]{0,3})|(?P<hidden>hidden-guidance-[0-9a-f]{10})"
+    r"|(?P<name>(?:[A-Za-z0-9_-]{1,64}\.)?[A-Za-z][A-Za-z0-9_-]{0,127})"
+)
+
+
+def parse_path(text: str) -> LogicalPath:
+    """Read a logical path.
+
+    Raises:
+        PathError: with one of the codes of docs/reference/paths.md.
+    """
+    text = clean_text(text).removeprefix("conv:")
+    if text.startswith("sources_pool"):
+        text = f"so:{text}"
+    family, colon, rest = text.partition(":")
+    parse = _PARSERS.get(family) if colon else None
+    if parse is None:
+        refuse(
+            "path_unknown_family",
+            f"a logical path begins with one of {', '.join(FAMILIES)} and a colon",
+            text,
+        )
+    return parse(rest)
+
+
+def render_path(path: LogicalPath) -> str:
+    """Return the canonical text of a path; `parse_path` reads it back as the same value."""
+    return str(path)
+
+
+def physical(path: LogicalPath) -> str | None:
+    """Return where a file lies below the artifact root, or None for what is never a file."""
+    match path:
+        case FilePath():
+            return f"{path.turn}/{path.space}/{path.rel}"
+        case AttachmentPath(kind=""):
+            return f"{path.turn}/attachments/{path.name}"
+        case AttachmentPath():
+            return f"{path.turn}/external/{path.kind}/attachments/{path.message_id}/{path.name}"
+        case _:
+            return None
+
+
+def from_physical(text: str) -> FilePath | AttachmentPath:
+    """Return the logical path of a file by where it lies below the artifact root. Raises PathError."""
+    text = clean_text(text)
+    found = _PHYSICAL.fullmatch(text)
+    if found is None:
+        refuse(
+            "path_not_physical",
+            "a physical path is <turn>/files/…, <turn>/outputs/… or an attachment's",
+            text,
+        )
+    return _file(found)
+
+
+def artifact_path(turn: str, raw: str) -> FilePath:
+    """Return the file of turn `turn` that a writer means: a bare name goes to `outputs/`.
+
+    A logical or physical path of the same turn is taken as well. One of another turn is refused, with the path
+    to use instead in the error's context: a silent redirection forks files by accident.
+
+    Raises:
+        PathError: `path_not_current_turn`, `path_not_writable`, or what the grammar refuses.
+    """
+    text = clean_text(raw).removeprefix("conv:")
+    head, _, rel = text.partition("/")
+    if text.partition(":")[0] in FAMILIES:
+        path = parse_path(text)
+    elif TURN.fullmatch(head):
+        path = from_physical(text)
+    elif space := _SPACES.get(head):
+        return FilePath(turn=turn, space=space, rel=check_relative(rel))
+    elif head in ("attachments", "external") and rel:
+        refuse("path_not_writable", "attachments cannot be written; use files/… or outputs/…", text)
+    else:
+        return FilePath(turn=turn, space="outputs", rel=check_relative(text))
+    if not isinstance(path, FilePath):
+        refuse("path_not_writable", "only files/… and outputs/… of the current turn can be written", text)
+    if path.turn != turn:
+        mine = str(FilePath(turn=turn, space=path.space, rel=path.rel))
+        raise PathError(
+            f"{path} belongs to another turn, whose files never change; to write a new one use {mine}",
+            code="path_not_current_turn",
+            suggested_path=mine,
+        )
+    return path
+
+
+def out_key(lane: Lane, turn: str, sha256: str) -> str:
+    """Return the artifact key of bytes that a tool produced: `out/<lane>/<turn>/<sha256>`. Raises PathError."""
+    parts_fit = all(SEGMENT.fullmatch(part) for part in (lane.tenant, lane.project, lane.conversation))
+    if not (parts_fit and TURN.fullmatch(turn) and re.fullmatch(r"[0-9a-f]{64}", sha256)):
+        refuse("invalid_key", "an artifact key is built from a lane, a turn and 64 hex digits", turn)
+    return f"out/{lane.prefix()}/{turn}/{sha256}"
+
+
+def _name(name: str) -> str:
+    if "/" in name:
+        refuse("path_bad_form", "an attachment's name is one segment", name)
+    return check_relative(name)
+
+
+def _file(found: re.Match[str]) -> FilePath | AttachmentPath:
+    part = found.groupdict()
+    turn = part["turn"]
+    if part["space"]:
+        return FilePath(turn=turn, space=_SPACES[part["space"]], rel=check_relative(part["rel"]))
+    if part["kind"]:
+        return AttachmentPath(
+            turn=turn, name=_name(part["sent"]), kind=part["kind"], message_id=part["message"]
+        )
+    return AttachmentPath(turn=turn, name=_name(part["name"]))
+
+
+def _match(pattern: re.Pattern[str], rest: str, form: str) -> re.Match[str]:
+    found = pattern.fullmatch(rest)
+    if found is None:
+        refuse("path_bad_form", f"not of the form {form}", rest)
+    return found
+
+
+def _parse_fi(rest: str) -> LogicalPath:
+    found = _match(_FILE, rest, "fi:<turn>.files/…, .outputs/…, .user.attachments/<name> or .code.<call>")
+    if found["call"]:
+        return CodePath(turn=found["turn"], call=found["call"])
+    return _file(found)
+
+
+def _parse_ar(rest: str) -> LogicalPath:
+    found = _match(_EVENT, rest, "ar:<turn>.<name> with a known name, or ar:plan.latest:<plan>")
+    if found["latest"]:
+        return PlanPath(plan=found["latest"])
+    return TurnPath(family="ar", turn=found["turn"], name=found["name"])
+
+
+def _parse_su(rest: str) -> LogicalPath:
+    found = _match(_RANGE_SUMMARY, rest, "su:<turn>.conv.range.summary")
+    return TurnPath(family="su", turn=found["turn"], name=found["name"])
+
+
+def _parse_ws(rest: str) -> LogicalPath:
+    found = _match(_WORKING_SUMMARY, rest, "ws:<turn>.conv.working.summary")
+    return TurnPath(family="ws", turn=found["turn"], name=found["name"])
+
+
+def _parse_tc(rest: str) -> LogicalPath:
+    found = _match(_CALL, rest, "tc:<turn>.<call>.call, .result, .notice or .view.<i>")
+    return CallPath(turn=found["turn"], call=found["call"], part=found["part"])
+
+
+def _parse_so(rest: str) -> LogicalPath:
+    form = "so:sources_pool[1,3-5]"
+    sids = _match(_SOURCES, rest, form)["sids"]
+    if sids is None:
+        return SourcesPath()
+    picked = [one.strip() for one in sids.split(",")]
+    if len(picked) > SID_RANGES_MAX:
+        refuse("path_too_long", f"at most {SID_RANGES_MAX} ranges of sids", rest)
+    bounds = [_match(_SIDS, one, form).groups() for one in picked]
+    ranges = [(int(first), int(last or first)) for first, last in bounds]
+    return SourcesPath(ranges=tuple((min(pair), max(pair)) for pair in ranges))
+
+
+def _parse_sk(rest: str) -> LogicalPath:
+    found = _match(_SKILL, rest, "sk:<namespace>.<id>, sk:<id> or sk:SK<n>")
+    if found["number"]:
+        return SkillPath(skill=f"SK{found['number'].removeprefix('SK')}")
+    if found["hidden"]:
+        return SkillPath(skill=found["hidden"])
+    return SkillPath(skill=found["name"] if "." in found["name"] else f"public.{found['name']}")
+
+
+def _parse_ks(rest: str) -> LogicalPath:
+    return KnowledgePath(rel=check_relative(rest))
+
+
+_SPACES: Final[dict[str, Space]] = {"files": "files", "outputs": "outputs"}
+_PARSERS: Final[dict[str, Callable[[str], LogicalPath]]] = {
+    "ar": _parse_ar,
+    "tc": _parse_tc,
+    "fi": _parse_fi,
+    "so": _parse_so,
+    "su": _parse_su,
+    "ws": _parse_ws,
+    "sk": _parse_sk,
+    "ks": _parse_ks,
+}

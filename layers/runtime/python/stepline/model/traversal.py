@@ -1,0 +1,57 @@
+"""The gate every path passes: text that could lead out of its root, or deceive a reader, is refused."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final, NoReturn
+
+from stepline.errors import PathError
+
+TEXT_MAX_CHARS: Final = 2_048
+RELATIVE_MAX_BYTES: Final = 900
+SEGMENT_MAX_BYTES: Final = 255
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def refuse(code: str, message: str, text: str) -> NoReturn:
+    raise PathError(f"{message}: {text[:120]!r}", code=code)
+
+
+def clean_text(text: str) -> str:
+    """Return the text in NFC, without what no path may hold anywhere."""
+    if not text:
+        refuse("path_empty", "a path is not empty", text)
+    if len(text) > TEXT_MAX_CHARS:
+        refuse("path_too_long", f"a path has at most {TEXT_MAX_CHARS} characters", text)
+    text = unicodedata.normalize("NFC", text)
+    if "\\" in text:
+        refuse("path_backslash", "segments are separated by /", text)
+    if any(char in _BIDI or unicodedata.category(char) in _REFUSED_CATEGORIES for char in text):
+        refuse("path_control_character", "a path holds no control characters", text)
+    if text.startswith("/"):
+        refuse("path_absolute", "a path is not absolute", text)
+    return text
+
+
+def check_relative(rel: str) -> str:
+    """Return `rel` if it can only name something below its root."""
+    if len(rel.encode()) > RELATIVE_MAX_BYTES:
+        refuse("path_too_long", f"a relative path has at most {RELATIVE_MAX_BYTES} bytes", rel)
+    if rel.startswith("/"):
+        refuse("path_absolute", "the part below the namespace is relative", rel)
+    if _DRIVE.match(rel):
+        refuse("path_drive", "a path names no drive", rel)
+    for segment in rel.split("/"):
+        if not segment:
+            refuse("path_empty_segment", "a path names a file and has no empty segments", rel)
+        if not segment.strip("."):
+            refuse("path_dot_segment", "a path has no segments of dots only", rel)
+        if segment != segment.strip():
+            refuse("path_blank_edge", "a segment neither begins nor ends with a blank", rel)
+        if len(segment.encode()) > SEGMENT_MAX_BYTES:
+            refuse("path_too_long", f"a segment has at most {SEGMENT_MAX_BYTES} bytes", rel)
+    return rel

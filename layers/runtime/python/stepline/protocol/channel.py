@@ -1,0 +1,289 @@
+"""The channel parser: pieces of a generation in, channel events out. No I/O, no clock, no second pass.
+
+Nearly every piece holds no `<` and is handed on as it came. One that does is searched for tags; what may
+still become a tag is held back, at most one tag's length. Whether a tag is only text is asked when a tag
+turns up: the scanner of `span.py` then reads what it has not read yet, so the whole costs O(n).
+
+Two rules look further ahead, because a model forgets to close things:
+- Program text ends at its own closing tag only. If that never comes, the text was cut at the first declared
+  opening tag that starts a line; so from such a tag on nothing is handed out until either is certain.
+- `<thinking>` outside of channels hides the tags up to `</thinking>`, and nothing if that never comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from stepline.protocol.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
+from stepline.protocol.judgement import Step, Tag, judge, judge_in_ignored, opening_or_drop, read_tag
+from stepline.protocol.span import scanner_for
+from stepline.protocol.transcript import (
+    ChannelEvent,
+    Closed,
+    CloseReason,
+    Instance,
+    Opened,
+    Slice,
+    Text,
+    Transcript,
+)
+
+
+class _Where(Enum):
+    """What the text at hand belongs to."""
+
+    OUTSIDE = "outside"
+    LEGACY = "legacy"  # between <thinking> and </thinking>
+    IGNORED = "ignored"  # in a channel nobody declared
+    BODY = "body"
+    SUSPENDED = "suspended"  # program text behind an opening tag that starts a line
+
+
+class _Body:
+    """The open instance."""
+
+    __slots__ = ("forced", "index", "malformed", "scanner", "spec", "texts")
+
+    def __init__(self, spec: ChannelSpec, index: int) -> None:
+        self.spec = spec
+        self.index = index
+        self.scanner = scanner_for(spec.escape)
+        self.texts: list[str] = []
+        self.forced = False
+        self.malformed = False
+
+
+class ChannelParser:
+    """Splits a generation into channels.
+
+    `feed` every piece, then `close`; both return the events they complete. Events of one input are the same
+    however it is cut, but for where `Text` is cut.
+    """
+
+    def __init__(self, channels: Sequence[ChannelSpec] = DECISION_CHANNELS) -> None:
+        self._specs = {name.lower(): spec for spec in channels for name in (spec.name, *spec.aliases)}
+        self._where = _Where.OUTSIDE
+        self._search = OUTER_TAG.search
+        self._body: _Body | None = None
+        self._live: tuple[str, int] | None = None  # the instance whose text is handed out
+        self._ignored = ""
+        self._held = ""
+        self._pieces: list[str] = []  # text since the last tag
+        self._unread = 0  # the first of them that the scanner has not read
+        self._slices: list[Slice] = []
+        self._instances: list[Instance] = []
+        self._count = dict.fromkeys((spec.name for spec in channels), 0)
+        self._first_channel = ""
+        self._unknown: list[str] = []
+        self._implicit_closes = 0
+        self._closed = False
+
+    def feed(self, text: str) -> list[ChannelEvent]:
+        """Take the next piece of the stream, return the events it completes."""
+        if self._held:
+            text = self._held + text
+            self._held = ""
+        if "<" in text and (found := self._search(text)):
+            if found[0][-1] == ">":
+                return self._scan(text, final=False)
+            self._held = found[0]  # the beginning of a tag, at the end of the text
+            text = text[: found.start()]
+        if not text:
+            return []
+        self._pieces.append(text)
+        if live := self._live:
+            return [Text(live[0], live[1], text)]
+        return []
+
+    def close(self, reason: CloseReason = "eof") -> list[ChannelEvent]:
+        """Say that nothing follows, and why; closes what is open. Closing again does nothing."""
+        if self._closed:
+            return []
+        self._closed = True
+        held, self._held = self._held, ""
+        events = self._scan(held, final=True)
+        if self._where is _Where.SUSPENDED or self._where is _Where.LEGACY:
+            rest = "".join(self._pieces)
+            self._pieces = []
+            self._enter(_Where.BODY if self._body else _Where.OUTSIDE)
+            events += self._scan(rest, final=True)
+        self._end_body(reason, events, truncated=True)
+        self._cut()
+        self._enter(_Where.OUTSIDE)
+        return events
+
+    @property
+    def raw(self) -> str:
+        """All text fed so far."""
+        return "".join([*(one.text for one in self._slices), *self._pieces, self._held])
+
+    @property
+    def slices(self) -> tuple[Slice, ...]:
+        """The input taken apart at its tags; joined they are the input. Complete after `close`."""
+        return tuple(self._slices)
+
+    @property
+    def preamble(self) -> str:
+        """The text before the first tag that opens something, without surrounding blanks."""
+        outside: list[str] = []
+        for one in self._slices:
+            if one.kind == "tag" and one.channel:
+                return "".join(outside).strip()
+            outside.append(one.text)
+        return "".join([*outside, *self._pieces]).strip()
+
+    def transcript(self) -> Transcript:
+        """Return what was read. Complete after `close`."""
+        return Transcript(
+            raw=self.raw,
+            instances=tuple(self._instances),
+            outside_chars=sum(len(one.text.strip()) for one in self._slices if one.kind == "outside"),
+            preamble=self.preamble,
+            first_channel=self._first_channel,
+            unknown_channels=tuple(self._unknown),
+            implicit_closes=self._implicit_closes,
+        )
+
+    def _scan(self, text: str, *, final: bool) -> list[ChannelEvent]:
+        events: list[ChannelEvent] = []
+        at = pos = 0  # the start of the text not given out, and of the text not searched
+        while found := self._search(text, pos):
+            tag = read_tag(found)
+            self._give(text[at : tag.start], events)
+            at = tag.start
+            step = self._judge(tag, text, final=final)
+            if step is Step.WAIT:
+                self._held = text[at:]
+                return events
+            pos = tag.end
+            if step is Step.SUSPEND:
+                self._cut()
+                self._enter(_Where.SUSPENDED)
+            elif step is not Step.LITERAL:
+                at = pos
+                self._take(step, tag, found[0], events)
+        self._give(text[at:], events)
+        return events
+
+    def _give(self, text: str, events: list[ChannelEvent]) -> None:
+        if text:
+            self._pieces.append(text)
+            if self._live:
+                events.append(Text(*self._live, text))
+
+    def _judge(self, tag: Tag, text: str, *, final: bool) -> Step:
+        """Return what `tag` does here."""
+        if not tag.name:
+            return Step.LITERAL if final else Step.WAIT
+        if tag.legacy or self._where is _Where.LEGACY:
+            return self._judge_legacy(tag, final=final)
+        if body := self._body:
+            own = self._specs.get(tag.name) is body.spec
+            if self._where is _Where.SUSPENDED:
+                return Step.CLOSE if own and tag.closing else Step.LITERAL
+            span = body.scanner.read("".join(self._pieces[self._unread :]))
+            self._unread = len(self._pieces)
+            step, overrides = judge(tag, text, span, own=own, declared=self._specs, final=final)
+            if overrides:
+                body.forced, body.malformed = span != "string", span == "string"
+            return step
+        if self._where is _Where.IGNORED:
+            return judge_in_ignored(tag, self._ignored, self._specs)
+        return opening_or_drop(tag, self._specs)
+
+    def _judge_legacy(self, tag: Tag, *, final: bool) -> Step:
+        if self._where is _Where.LEGACY:
+            return Step.SHOW if tag.legacy and tag.closing else Step.LITERAL
+        return Step.LITERAL if tag.closing or final else Step.HIDE
+
+    def _take(self, step: Step, tag: Tag, text: str, events: list[ChannelEvent]) -> None:
+        match step:
+            case Step.OPEN | Step.IGNORE:
+                self._open(tag.name, text, events)
+            case Step.HIDE:
+                self._cut()  # so that only what is hidden is looked through again
+                self._pieces.append(text)
+                self._enter(_Where.LEGACY)
+            case Step.SHOW:
+                self._pieces.append(text)
+                self._enter(_Where.OUTSIDE)
+            case Step.CLOSE if self._body:
+                self._end_body("normal", events)
+                self._slices.append(Slice("tag", text))
+            case _:  # the end of an ignored channel, or a tag that closes nothing
+                self._cut()
+                self._slices.append(Slice("tag", text))
+                if step is Step.CLOSE:
+                    self._enter(_Where.OUTSIDE)
+
+    def _open(self, name: str, text: str, events: list[ChannelEvent]) -> None:
+        if self._body:
+            self._implicit_closes += 1
+            self._end_body("implicit", events, truncated=True)
+        self._cut()
+        spec = self._specs.get(name)
+        self._first_channel = self._first_channel or (spec.name if spec else name)
+        self._slices.append(Slice("tag", text, spec.name if spec else name))
+        if spec is None:
+            self._unknown.append(name)
+            self._ignored = name
+            self._enter(_Where.IGNORED)
+            return
+        self._body = _Body(spec, self._count[spec.name])
+        self._count[spec.name] += 1
+        self._enter(_Where.BODY)
+        events.append(Opened(spec.name, self._body.index))
+
+    def _end_body(self, reason: CloseReason, events: list[ChannelEvent], *, truncated: bool = False) -> None:
+        body = self._body
+        if body is None:
+            return
+        name, index = body.spec.name, body.index
+        if self._where is _Where.SUSPENDED:
+            events.append(Text(name, index, "".join(self._pieces)))
+        self._cut()
+        events.append(Closed(name, index, reason, truncated, body.forced, body.malformed))
+        self._instances.append(
+            Instance(
+                channel=name,
+                instance=index,
+                raw="".join(body.texts),
+                reason=reason,
+                truncated=truncated,
+                forced_close=body.forced,
+                malformed=body.malformed,
+            )
+        )
+        self._body = None
+        self._enter(_Where.OUTSIDE)
+
+    def _enter(self, where: _Where) -> None:
+        self._where = where
+        outside = where is _Where.OUTSIDE or where is _Where.LEGACY
+        self._search = OUTER_TAG.search if outside else TAG.search
+        body = self._body
+        self._live = (body.spec.name, body.index) if body and where is _Where.BODY else None
+
+    def _cut(self) -> None:
+        """Make a slice of the text since the last tag."""
+        text = "".join(self._pieces)
+        self._pieces = []
+        self._unread = 0
+        if not text:
+            return
+        if body := self._body:
+            self._slices.append(Slice("body", text, body.spec.name, body.index))
+            body.texts.append(text)
+        else:
+            self._slices.append(Slice("ignored" if self._where is _Where.IGNORED else "outside", text))
+
+
+def read_channels(
+    text: str, channels: Sequence[ChannelSpec] = DECISION_CHANNELS, reason: CloseReason = "eof"
+) -> Transcript:
+    """Return the transcript of a whole generation, such as a stored one."""
+    parser = ChannelParser(channels)
+    parser.feed(text)
+    parser.close(reason)
+    return parser.transcript()

@@ -1,0 +1,71 @@
+"""The words with which the protocol answers the model: every code there is, and one way to make a notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepline.model.decision import Notice
+
+NOTICES: dict[str, str] = {
+    # the shape of the generation
+    "decision_missing_protocol_channels": "refused: text without any channel",
+    "decision_preamble_before_first_channel": "text before the first channel; refused if long or in strict mode, else dropped",
+    "decision_first_channel_not_thinking": "the first channel is not `thinking`; refused in strict mode, else tolerated",
+    "generation_truncated": "the output limit cut the generation; refused unless the decision is whole",
+    "text_outside_channels": "tolerated: text between or after channels was dropped",
+    "unknown_channel": "tolerated: a channel that does not exist was dropped",
+    "channel_not_closed": "tolerated: a channel opened before the one before it was closed",
+    # the JSON of the decision
+    "action_schema_error": "refused: no decision, or more than one",
+    "no_json_candidate": "refused: the decision channel holds no JSON object",
+    "expected_single_json_candidate": "refused: the decision channel holds several JSON objects",
+    "json_decode_error": "refused: the decision is not JSON",
+    "decision_validate_error": "refused: a field of the decision has the wrong type",
+    # what the decision says
+    "invalid_action": "refused: `action` is none of call_tool, complete, exit",
+    "final_answer_required": "refused: complete or exit without a final_answer",
+    "tool_call_with_final_answer": "refused: complete or exit with a tool_call",
+    "final_answer_with_tool_call": "tolerated: call_tool with a final_answer; the tool runs, the answer is dropped",
+    "final_answer_with_notes": "tolerated: complete or exit with notes; the notes are dropped",
+    "suggested_followups_dropped": "tolerated: suggested_followups holds something else than texts",
+    "identity_not_first": "tolerated: action and tool_id are not written before what is long",
+    "last_round_requires_answer": "refused: call_tool in the last round",
+    "answer_kept_from_stream": "the decision was refused, but its answer had reached the user and stands",
+    # the tool call
+    "missing_tool_id": "refused: call_tool without a tool_call.tool_id",
+    "unknown_tool_id": "refused: there is no such tool",
+    "tool_not_allowed_in_react": "refused: the tool is there for generated code only",
+    "bad_params": "refused: the parameters break the tool's schema, unknown ones included",
+    "path_not_first": "refused: `path` must be the first parameter",
+    "channel_not_second": "refused: `channel` must be the second parameter",
+    "content_not_third": "refused: `content` must be the third parameter",
+    "kind_not_fourth": "refused: `kind` must be the fourth parameter",
+    "params_out_of_order": "refused: the parameters are not in the tool's documented order",
+    "code_channel_without_single_exec": "program text without one call that runs it; refused for call_tool, else dropped",
+    "code_channel_missing": "refused: a call that runs code without a code channel",
+}
+
+NOTHING_RAN = "Nothing ran."
+MESSAGE_CHARS_MAX = 900
+_FACT_CHARS_MAX = {"raw_preview": 600, "parser_error": 500, "preamble_preview": 900}
+_FACT_CHARS = 1800
+
+
+def make_notice(code: str, message: str, **facts: Any) -> Notice:
+    """Return a notice within its size limits. Raises ValueError for a code that is not in `NOTICES`."""
+    if code not in NOTICES:
+        raise ValueError(f"unlisted notice code {code}")
+    extra = {
+        key: cap(value, _FACT_CHARS_MAX.get(key, _FACT_CHARS)) if isinstance(value, str) else value
+        for key, value in facts.items()
+        if value is not None
+    }
+    return Notice(code=code, message=cap(message, MESSAGE_CHARS_MAX), extra=extra)
+
+
+def cap(text: str, chars_max: int) -> str:
+    """Return `text`, or its beginning and how much is missing."""
+    if len(text) <= chars_max:
+        return text
+    tail = f"… [{len(text)} chars]"
+    return text[: chars_max - len(tail)] + tail

@@ -1,0 +1,122 @@
+"""Where a tag is only text: spans of code in markdown, strings in JSON, program text.
+
+A scanner reads the body up to a tag when a tag turns up, each character once. Pieces may be cut anywhere
+a tag stands, never inside a run of backticks.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, Protocol, TypeAlias, assert_never
+
+from stepline.protocol.grammar import Escape
+
+Span: TypeAlias = Literal["", "inline", "fence", "string", "program", "line"]
+
+_TICKS = re.compile(r"``*")  # written so that the search begins with a literal, which is fast
+_FENCE_TICKS = 3
+_INDENT_MAX = 3
+
+
+class Scanner(Protocol):
+    """Follows the escapes of one body."""
+
+    def read(self, text: str) -> Span:
+        """Read on and return the span that is open where `text` ends; "" for none."""
+
+
+class ProgramScanner:
+    """Program text, where nothing is escaped because nothing but its own closing tag means anything."""
+
+    __slots__ = ("_starts_line",)
+
+    def __init__(self) -> None:
+        self._starts_line = True
+
+    def read(self, text: str) -> Span:
+        """Read on and return "line" where a line starts, else "program"."""
+        if text:
+            self._starts_line = text.endswith("\n")
+        return "line" if self._starts_line else "program"
+
+
+class JsonScanner:
+    """Strings of JSON. Fences around the object hold no quotes and need no care."""
+
+    __slots__ = ("_escaped", "_in_string")
+
+    def __init__(self) -> None:
+        self._in_string = False
+        self._escaped = False
+
+    def read(self, text: str) -> Span:
+        """Read on and return "string" inside a string."""
+        if text:
+            body = text[1:] if self._escaped else text
+            self._escaped = (len(body) - len(body.rstrip("\\"))) % 2 == 1
+            if "\\" in body:
+                body = body.replace("\\\\", "").replace('\\"', "")
+            self._in_string ^= body.count('"') % 2 == 1
+        return "string" if self._in_string else ""
+
+
+class MarkdownScanner:
+    """Code spans, which die at the end of their line, and fences, which begin on a line of their own."""
+
+    __slots__ = ("_fence", "_indent", "_inline", "_opening")
+
+    def __init__(self) -> None:
+        self._fence = 0  # backticks of the open fence
+        self._inline = 0  # backticks of the open span
+        self._opening = False  # still on the line that opened the fence
+        self._indent = 0  # blanks since the line began, or -1 when it holds more than blanks
+
+    def read(self, text: str) -> Span:
+        """Read on and return "fence", "inline" or ""."""
+        at = 0
+        if not self._fence and "```" not in text:
+            at = max(text.rfind("\n"), 0)  # no span outlives its line
+        for ticks in _TICKS.finditer(text, at):
+            self._pass(text[at : ticks.start()])
+            at = ticks.end()
+            self._run(at - ticks.start())
+        self._pass(text[at:])
+        if self._fence:
+            return "fence"
+        return "inline" if self._inline else ""
+
+    def _pass(self, between: str) -> None:
+        line_end = between.rfind("\n")
+        if line_end >= 0:
+            self._inline, self._opening, self._indent = 0, False, 0
+            between = between[line_end + 1 :]
+        if between and self._indent >= 0:
+            self._indent = -1 if between.strip(" ") else self._indent + len(between)
+
+    def _run(self, count: int) -> None:
+        starts_line = 0 <= self._indent <= _INDENT_MAX
+        if self._fence:
+            # ```json {} ``` on one line is a span that looked like a fence
+            if count >= self._fence and (starts_line or self._opening):
+                self._fence = 0
+        elif self._inline:
+            if count == self._inline:
+                self._inline = 0
+        elif starts_line and count >= _FENCE_TICKS:
+            self._fence, self._opening = count, True
+        else:
+            self._inline = count
+        self._indent = -1
+
+
+def scanner_for(escape: Escape) -> Scanner:
+    """Return a fresh scanner for a channel's `escape`."""
+    match escape:
+        case "json":
+            return JsonScanner()
+        case "markdown":
+            return MarkdownScanner()
+        case "none":
+            return ProgramScanner()
+        case _:
+            assert_never(escape)

@@ -1,0 +1,87 @@
+"""What a channel parser hands out: events while it reads, a transcript when it is done."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from stepline.model.base import Value
+
+CloseReason: TypeAlias = Literal["normal", "implicit", "eof", "cancelled", "policy", "provider_error"]
+
+
+class Opened(Value, kw_only=False, gc=False):
+    """A channel begins; `instance` counts from 0 per channel."""
+
+    channel: str
+    instance: int
+
+
+class Text(Value, kw_only=False, gc=False):
+    """The next piece of an instance's body, never empty."""
+
+    channel: str
+    instance: int
+    text: str
+
+
+class Closed(Value, kw_only=False, gc=False):
+    """An instance is over. Every `Opened` gets exactly one.
+
+    `truncated`: without its closing tag. `forced_close`: its closing tag was honoured within a code span that
+    nobody closed. `malformed`: the same within a JSON string.
+    """
+
+    channel: str
+    instance: int
+    reason: CloseReason
+    truncated: bool = False
+    forced_close: bool = False
+    malformed: bool = False
+
+
+ChannelEvent: TypeAlias = Opened | Text | Closed
+
+
+class Slice(Value, kw_only=False, gc=False):
+    """A stretch of the input. All slices joined are the input; the `body` ones of an instance are its body."""
+
+    kind: Literal["tag", "body", "outside", "ignored"]
+    text: str
+    channel: str = ""
+    instance: int = 0
+
+
+class Instance(Value):
+    """One occurrence of a channel; `raw` is its body, character for character as the model wrote it."""
+
+    channel: str
+    instance: int
+    raw: str
+    reason: CloseReason
+    truncated: bool = False
+    forced_close: bool = False
+    malformed: bool = False
+
+
+class Transcript(Value):
+    """A generation taken apart.
+
+    `outside_chars` and `preamble` (what stands before the first tag) do not count surrounding blanks.
+    `first_channel` is the first opened name, declared or not. `unknown_channels` were read over.
+    """
+
+    raw: str
+    instances: tuple[Instance, ...] = ()
+    outside_chars: int = 0
+    preamble: str = ""
+    first_channel: str = ""
+    unknown_channels: tuple[str, ...] = ()
+    implicit_closes: int = 0
+
+    def bodies(self, channel: str) -> tuple[str, ...]:
+        """Return the bodies of a channel's instances, in order."""
+        return tuple(one.raw for one in self.instances if one.channel == channel)
+
+    def of(self, channel: str) -> tuple[Instance, ...]:
+        """Return a channel's instances, in order."""
+        return tuple(one for one in self.instances if one.channel == channel)

@@ -1,0 +1,292 @@
+"""Blocks: what one turn's entries say, piece by piece, each at its logical path.
+
+The log stores what happened once; blocks are derived from it whenever somebody asks for a path. Only the blocks
+that a tool produced stand in the log as they are.
+Source: docs/concepts/timeline.md#blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from stepline.model.batch import Batch
+from stepline.model.block import Block
+from stepline.model.decision import Action
+from stepline.model.entry import (
+    Closed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Inbound,
+    Opened,
+    Owner,
+    Reopened,
+    Resulted,
+    Started,
+    TakenOver,
+)
+from stepline.model.ids import call_id
+from stepline.model.plan import Plan
+from stepline.timeline.plan import render_steps
+from stepline.timeline.preview import cap_params
+from stepline.timeline.turn import Turn, event_path, prompt_path
+
+EVENT_TYPES = {"followup": "user.followup", "steer": "user.steer"}
+
+Group = tuple[Block, ...]
+"""The blocks of one entry."""
+
+
+def derive_groups(
+    turn: Turn, batches: Sequence[Batch], prompts: Sequence[Inbound], waited: Sequence[Inbound]
+) -> tuple[Group, ...]:
+    """Return the blocks of a turn, entry by entry, in the order of the log.
+
+    `batches` go from the one that opened it to the one that closed it, or to the newest; `prompts` are the
+    messages that opened it, `waited` the events that came before it and belong to no other turn.
+    """
+    walk = _Walk(turn)
+    groups: list[Group] = []
+    for batch in batches:
+        own = _own(turn, batch)
+        for entry in own:
+            found = walk.opening(prompts, waited) if isinstance(entry, Opened) else walk.blocks(batch, entry)
+            groups.append(tuple(found))
+    return tuple(groups)
+
+
+def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
+    entries = batch.entries
+    if batch.n == turn.opened:
+        first = next(i for i, e in enumerate(entries) if isinstance(e, Opened) and e.turn == turn.id)
+        return entries[first:]
+    if batch.n == turn.closed:
+        last = next(i for i, e in enumerate(entries) if isinstance(e, Closed) and e.turn == turn.id)
+        return entries[: last + 1]
+    return entries
+
+
+class _Walk:
+    """The way through one turn: how many answers it has given so far, and which."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.attempts: list[Block] = []
+
+    def opening(self, prompts: Sequence[Inbound], waited: Sequence[Inbound]) -> list[Block]:
+        turn = self.turn
+        blocks = [self.block("turn.header", "system", turn.started_at, text=turn.id)]
+        for index, event in enumerate(prompts):
+            path = prompt_path(turn.id, index, event.message_id)
+            blocks.append(self.event(event, "user.prompt", path))
+        return blocks + [self.external(event) for event in waited]
+
+    def blocks(self, batch: Batch, entry: Entry) -> list[Block]:  # noqa: PLR0911 - one return a kind of entry
+        match entry:
+            case Inbound():
+                return [self.external(entry)]
+            case Decided():
+                return self.decision(entry)
+            case Resulted():
+                return self.result(entry)
+            case Deferred():
+                path = f"ar:{self.turn.id}.assistant.completion.attempt.{len(self.attempts)}.outcome"
+                text = "not the turn's last word: events arrived before it was finished"
+                return [
+                    self.block(
+                        "assistant.completion.attempt.outcome", "react", batch.at, path=path, text=text
+                    )
+                ]
+            case Closed():
+                return self.closing(entry)
+            case TakenOver():
+                path = f"ar:{self.turn.id}.system.message.takeover_{entry.takeovers}"
+                text = "the turn was interrupted and went on from here"
+                return [self.block("system.message", "system", batch.at, path=path, text=text)]
+            case Owner() | Opened() | Reopened() | Started() | Dropped():
+                return []
+            case _:
+                assert_never(entry)
+
+    def block(self, kind: str, author: str, ts: str, **fields: Any) -> Block:
+        return Block(type=kind, author=author, ts=ts, turn_id=self.turn.id, **fields)
+
+    def event(self, event: Inbound, kind: str, path: str) -> Block:
+        meta = {"event_kind": event.event, "message_id": event.message_id, "reactive": event.reactive}
+        return self.block(kind, "user", event.at, path=path, text=event.text, meta=meta)
+
+    def external(self, event: Inbound) -> Block:
+        return self.event(
+            event, EVENT_TYPES.get(event.event, "event.external"), event_path(self.turn.id, event)
+        )
+
+    def decision(self, entry: Decided) -> list[Block]:
+        turn, round_ = self.turn.id, entry.iteration
+        call = entry.actions[0].call_id if entry.actions else call_id(turn, round_, 0)
+        common: dict[str, Any] = {"call_id": call, "iteration": round_}
+        start, at = entry.started_at, entry.at
+        blocks = [
+            self.block(
+                "react.round.start", "react", start, path=f"ar:{turn}.react.round.start.{call}", **common
+            )
+        ]
+        if entry.thinking:
+            path, text = f"ar:{turn}.react.thinking.{round_}", "\n".join(entry.thinking)
+            blocks.append(
+                self.block("react.thinking", "assistant", start, path=path, text=text, iteration=round_)
+            )
+        if entry.notes:
+            path, meta = f"ar:{turn}.react.notes.{call}", {"channel": "timeline_text", "action": entry.action}
+            blocks.append(
+                self.block(
+                    "react.notes", "assistant", start, path=path, text=entry.notes, meta=meta, **common
+                )
+            )
+        if entry.plan is not None:
+            blocks += self.ack(entry.plan, at, round_)
+        for action in entry.actions:
+            blocks += self.call(action, at, round_)
+        for notice in entry.notices:
+            text = _json({"code": notice.code, "message": notice.message, **notice.extra})
+            path, mime = f"tc:{turn}.{call}.notice", "application/json"
+            blocks.append(self.block("react.notice", "system", at, path=path, mime=mime, text=text, **common))
+        if entry.raw:
+            infix = ".interrupted" if entry.interrupted else ""
+            cut: dict[str, Any] = {"interrupted": True} if entry.interrupted else {}
+            path = f"ar:{turn}.react.decision.raw{infix}.{round_}"
+            blocks.append(
+                self.block(
+                    "react.decision.raw", "assistant", start, path=path, text=entry.raw, meta=cut, **common
+                )
+            )
+        if entry.accepted:
+            blocks += self.answer(entry)
+        return blocks
+
+    def call(self, action: Action, at: str, round_: int) -> list[Block]:
+        turn, call = self.turn.id, action.call_id
+        common: dict[str, Any] = {"call_id": call, "tool_id": action.tool_id, "iteration": round_}
+        blocks: list[Block] = []
+        if action.code is not None:
+            path = f"fi:{turn}.code.{call}"
+            blocks.append(
+                self.block("react.tool.code", "assistant", at, path=path, text=action.code, **common)
+            )
+        params, omitted = cap_params(action.params)
+        meta = {"tool_call_preview_capped": True, "omitted_fields": omitted, "payload": action.params}
+        text = _json({"tool_id": action.tool_id, "tool_call_id": call, "params": params, "ts": at})
+        path = f"tc:{turn}.{call}.call"
+        blocks.append(
+            self.block(
+                "react.tool.call",
+                "assistant",
+                at,
+                path=path,
+                mime="application/json",
+                text=text,
+                meta=meta if omitted else {},
+                **common,
+            )
+        )
+        return blocks
+
+    def answer(self, entry: Decided) -> list[Block]:
+        blocks: list[Block] = []
+        turn = self.turn.id
+        if entry.answer:
+            n = len(self.attempts) + 1
+            path = f"ar:{turn}.assistant.completion.attempt.{n}"
+            attempt = self.block(
+                "assistant.completion.attempt",
+                "assistant",
+                entry.started_at,
+                path=path,
+                text=entry.answer,
+                iteration=entry.iteration,
+                meta={"attempt": n},
+            )
+            self.attempts.append(attempt)
+            blocks.append(attempt)
+        if entry.summary:
+            n = max(1, len(self.attempts))
+            path = f"ws:{turn}.conv.working.summary.attempt.{n}"
+            meta = {
+                "kind": "working_summary",
+                "source_channel": "summary",
+                "summary_scope": "completion_attempt",
+                "attempt": n,
+                "covered_turn_ids": [turn],
+            }
+            blocks.append(
+                self.block(
+                    "conv.working.summary", "assistant", entry.at, path=path, text=entry.summary, meta=meta
+                )
+            )
+        return blocks
+
+    def result(self, entry: Resulted) -> list[Block]:
+        blocks = list(entry.blocks)
+        path = f"tc:{self.turn.id}.{entry.call_id}.result"
+        if not any(block.path == path for block in blocks):
+            fact = {"status": entry.status, **({"error": entry.error} if entry.error else {})}
+            status = self.block(
+                "react.tool.result",
+                "react",
+                entry.at,
+                path=path,
+                mime="application/json",
+                text=_json(fact),
+                call_id=entry.call_id,
+                tool_id=entry.tool_id,
+                iteration=entry.iteration,
+            )
+            blocks.insert(0, status)
+        return blocks + [self.plan(plan, entry.at, entry.iteration) for plan in entry.plans]
+
+    def plan(self, plan: Plan, at: str, round_: int) -> Block:
+        path = f"ar:{self.turn.id}.react.plan.{plan.plan_id}"
+        text = _json(msgspec.to_builtins(plan))
+        return self.block(
+            "react.plan", "react", at, path=path, mime="application/json", text=text, iteration=round_
+        )
+
+    def ack(self, plan: Plan, at: str, round_: int) -> list[Block]:
+        path = f"ar:{self.turn.id}.react.plan.ack.{round_}"
+        text = render_steps(plan)
+        return [
+            self.block("react.plan.ack", "react", at, path=path, text=text, iteration=round_),
+            self.plan(plan, at, round_),
+        ]
+
+    def closing(self, entry: Closed) -> list[Block]:
+        answers = [(block.text, block.ts) for block in self.attempts]
+        if entry.answer and (not answers or answers[-1][0] != entry.answer):
+            answers.append((entry.answer, entry.started_at or entry.at))
+        blocks = [self.completion(i + 1, len(answers), *answer) for i, answer in enumerate(answers)]
+        if entry.followups:
+            text = _json(list(entry.followups))
+            blocks.append(
+                self.block(
+                    "stage.suggested_followups", "assistant", entry.at, mime="application/json", text=text
+                )
+            )
+        path, fact = f"ar:{self.turn.id}.react.exit", {"outcome": entry.outcome, "reason": entry.reason}
+        text = _json({**fact, **({"code": entry.code} if entry.code else {})})
+        blocks.append(
+            self.block("react.exit", "react", entry.at, path=path, mime="application/json", text=text)
+        )
+        return blocks
+
+    def completion(self, index: int, count: int, text: str, ts: str) -> Block:
+        newest = f"ar:{self.turn.id}.assistant.completion"
+        path = newest if index == count else f"{newest}.{index}"
+        meta = {"completion_index": index, "completion_count": count}
+        return self.block("assistant.completion", "assistant", ts, path=path, text=text, meta=meta)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,111 @@
+"""The fold: a conversation's log, batch by batch, becomes a timeline.
+
+A timeline is a value. Extending one costs what the new batches cost, however long the log before them is, and
+gives what folding the whole log at once would give. Nothing here looks at a clock or at anything but the log.
+Source: docs/concepts/timeline.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.block import Block
+from stepline.model.entry import Entry
+from stepline.model.ids import Lane
+from stepline.model.plan import Plan
+from stepline.model.usage import Usage
+from stepline.ports.model import Part
+from stepline.timeline.intake import Intake
+from stepline.timeline.turn import Event, Turn
+from stepline.timeline.view import View
+
+NO_USAGE = Usage()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """Everything the log says, up to batch `n`.
+
+    What the model reads is kept as text: `sealed` are the parts that earlier requests ended, or that ended with
+    a turn; `loose` is what came after them, by batch. `turn_part` counts the sealed parts before the current
+    turn, `seen_part` those of the request before, `fused` those that a dead cache lets us send as one. `plans`
+    holds the newest snapshot of each, the one that changed last at the end.
+    """
+
+    lane: Lane
+    n: int = 0
+    state: State = EMPTY.state
+    title: str = ""
+    usage: Usage = NO_USAGE
+    history: tuple[Turn, ...] = ()
+    plans: Mapping[str, Plan] = field(default_factory=dict)
+    arrived: Mapping[int, Event] = field(default_factory=dict)
+    batches: tuple[Batch, ...] = ()
+    sealed: tuple[Part, ...] = ()
+    loose: tuple[tuple[int, str], ...] = ()
+    turn_part: int = 0
+    seen_part: int = 0
+    fused: int = 0
+    decided_at: str = ""
+    seen: int = 0
+    waiting_results: int = 0
+    attempts: int = 0
+    answer: str = ""
+
+    @classmethod
+    def empty(cls, lane: Lane) -> Timeline:
+        """Return the timeline of a conversation in which nothing was said yet."""
+        return cls(lane=lane)
+
+    def extended(self, batches: Iterable[Batch]) -> Timeline:
+        """Return the timeline with the batches after this one's n; those up to it are passed over.
+
+        Raises ValueError if a batch is missing in between.
+        """
+        new = [batch for batch in batches if batch.n > self.n]
+        if not new:
+            return self
+        if [batch.n for batch in new] != list(range(self.n + 1, self.n + 1 + len(new))):
+            raise ValueError(f"the batches after {self.n} are not dense")
+        return replace(self, **Intake(self).take(new))
+
+    @property
+    def current(self) -> Turn | None:
+        """The turn that is open now."""
+        return self.history[-1] if self.history and not self.history[-1].closed else None
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The ids of all turns, oldest first."""
+        return tuple(turn.id for turn in self.history)
+
+    @property
+    def entries(self) -> tuple[tuple[int, Entry], ...]:
+        """The entries from the batch that opened the current turn on, each with its batch number."""
+        turn = self.current
+        batches = self.batches[turn.opened - 1 :] if turn else ()
+        return tuple((batch.n, entry) for batch in batches for entry in batch.entries)
+
+    def events_since(self, n: int) -> tuple[Event, ...]:
+        """Return the inbound events after batch n that neither opened a turn nor were dropped."""
+        return tuple(event for event in self.arrived.values() if event.n > n)
+
+    @cached_property
+    def view(self) -> View:
+        """The blocks of this timeline by logical path, derived when asked."""
+        return View(self.history, self.batches, self.plans)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return every block of every turn, in the order of the log."""
+        return self.view.blocks()
+
+    def resolve(self, path: str) -> tuple[Block, ...]:
+        """Return the newest blocks that stand at a logical path; none if nothing does."""
+        return self.view.resolve(path)
+
+    def visible(self, path: str) -> Block | None:
+        """Return the newest block that shows this path's content to the model: the block itself or a view of it."""
+        return self.view.visible(path)

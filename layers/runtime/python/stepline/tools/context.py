@@ -1,0 +1,127 @@
+"""What a tool is given and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.block import Block
+from stepline.model.ids import Lane
+from stepline.model.path import CallPath
+from stepline.model.plan import Plan
+from stepline.ports.artifacts import Artifacts
+
+CHARS_PER_TOKEN_MAX: Final = 4
+READ_TOKENS_MIN: Final = 4_000
+
+
+class ReadCaps(Value):
+    """How much of one path a read may show; tokens are estimated, bytes are UTF-8 or a file's."""
+
+    max_chars: int = 48_000
+    max_tokens: int = 12_000
+    max_bytes: int = 10 * 1024 * 1024
+
+
+def fit_read_caps(
+    *, max_chars: int, max_tokens: int, max_bytes: int, context_fraction: float, window_tokens: int
+) -> ReadCaps:
+    """Return the configured caps, lowered to a share of the model's window of `window_tokens`."""
+    tokens = max(READ_TOKENS_MIN, min(max_tokens, int(window_tokens * context_fraction)))
+    return ReadCaps(
+        max_chars=min(max_chars, tokens * CHARS_PER_TOKEN_MAX), max_tokens=tokens, max_bytes=max_bytes
+    )
+
+
+class Resolver(Protocol):
+    """The conversation so far, by logical path. `stepline.timeline.fold.Timeline` is one."""
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        """The newest snapshot of every plan, by plan id."""
+        ...
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """The ids of all turns, oldest first."""
+        ...
+
+    def resolve(self, path: str) -> tuple[Block, ...]:
+        """Return the newest group of blocks that carry `path`, in order; none if there is no such path.
+
+        `path` is canonical; an alias (`ws:<turn>.conv.working.summary`, `ar:plan.latest:<plan>`, a turn's bare
+        completion) leads to what it stands for. A view (`meta.source_path`) is never its source.
+        """
+        ...
+
+    def visible(self, path: str) -> Block | None:
+        """Return the newest block that shows `path` to the model now: the block itself, or a view of it."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """Whose call this is, and what the tool may use. `ts` is the time of the call, ISO-8601."""
+
+    lane: Lane
+    turn: str
+    call_id: str
+    iteration: int
+    ts: str
+    artifacts: Artifacts
+    timeline: Resolver
+    caps: ReadCaps
+
+    def path(self, part: str) -> str:
+        """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""
+        return str(CallPath(turn=self.turn, call=self.call_id, part=part))
+
+    def result(self, tool_id: str, content: Mapping[str, Any] | str) -> Block:
+        """Return the status block of this call: JSON, or Markdown for a text."""
+        text = content if isinstance(content, str) else render_json(content)
+        return Block(
+            type="react.tool.result",
+            author="react",
+            ts=self.ts,
+            turn_id=self.turn,
+            path=self.path("result"),
+            mime="text/markdown" if text is content else "application/json",
+            text=text,
+            call_id=self.call_id,
+            tool_id=tool_id,
+            iteration=self.iteration,
+        )
+
+    def notice(self, tool_id: str, code: str, message: str, extra: Mapping[str, Any] | None = None) -> Block:
+        """Return a notice about this call's result, which the model reads next round."""
+        return Block(
+            type="react.notice",
+            author="system",
+            ts=self.ts,
+            turn_id=self.turn,
+            path=self.path("notice"),
+            mime="application/json",
+            text=render_json({"code": code, "message": message, **(extra or {})}),
+            call_id=self.call_id,
+            tool_id=tool_id,
+            iteration=self.iteration,
+            meta={"code": code, "rel": "result"},
+        )
+
+
+class ToolOutput(Value):
+    """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans."""
+
+    status: Literal["ok", "error"] = "ok"
+    blocks: tuple[Block, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    error: dict[str, Any] | None = None
+
+
+def render_json(content: Mapping[str, Any]) -> str:
+    """Return JSON as the model reads it: compact, and nothing but what JSON demands is escaped."""
+    return msgspec.json.encode(content).decode()

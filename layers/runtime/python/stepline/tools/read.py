@@ -1,0 +1,169 @@
+"""`react.read`: show what stands at logical paths, whole or by ranges, never more than the model can take.
+
+The status comes first, with a row for everything that was asked. What is shown follows as views: blocks with
+paths of their own (`tc:<turn>.<call>.view.<i>`) whose `meta.source_path` names the source, so that no later
+reader takes a part for the whole.
+Source: docs/reference/tools.md#reactread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from stepline.errors import PathError, ToolError
+from stepline.model.block import Block
+from stepline.model.usage import estimate_tokens
+from stepline.tools.content import Content, load_content, read_path
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.read_request import Request, parse_requests
+from stepline.tools.read_schema import READ
+from stepline.tools.read_view import TOO_LARGE, TRUNCATED, View, show
+from stepline.tools.registry import Tool
+
+VISIBLE: Final = "exists_in_visible_context"
+
+
+def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    """Read every path in the order of the request, paths before items."""
+    requests = parse_requests(params)
+    if not requests:
+        raise ToolError("name at least one path, in `paths` or `items`", code="read_nothing_requested")
+    stats_only = bool(params.get("stats_only", False))
+    rows: list[dict[str, Any]] = []
+    views: list[Block] = []
+    for request in requests:
+        row, view = _serve(request, context, stats_only=stats_only)
+        if view is not None:
+            path = context.path(f"view.{len(views)}")
+            row["view"] = path
+            views.append(replace(view, path=path))
+        rows.append(row)
+    status = context.result(READ.tool_id, _status(rows, context, params, stats_only=stats_only))
+    return ToolOutput(blocks=(*_missing_notice(rows, context), status, *views))
+
+
+def _serve(
+    request: Request, context: ToolContext, *, stats_only: bool
+) -> tuple[dict[str, Any], Block | None]:
+    """Return the row of one request and, if there is something to show, its view without a path."""
+    try:
+        content = load_content(read_path(request.path, context.turn), context)
+        row = {"path": content.path, **_asked(request, content), **_facts(content)}
+        if stats_only:
+            return {**row, "status": "stats_only"}, None
+        if not content.size_bytes:
+            return {**row, "status": "empty"}, None
+        if not request.is_range and (shown := _shown_by(content, context)):
+            return {**row, "status": VISIBLE, "visible_at": _visible_at(shown)}, None
+        view = show(request, content, context.caps)
+    except (PathError, ToolError) as refused:
+        known = {key: value for key, value in refused.context.items() if value is not None}
+        flaw = (
+            "invalid" if isinstance(refused, PathError) or refused.reason.startswith("range_") else "missing"
+        )
+        return {
+            "path": request.path[:300],
+            flaw: True,
+            "reason": refused.reason,
+            "message": str(refused),
+            **known,
+        }, None
+    return {**row, **view.row}, _block(view, content, context)
+
+
+def _asked(request: Request, content: Content) -> dict[str, str]:
+    """Name what the model wrote where it is an alias of what it gets."""
+    return {} if request.path == content.path else {"requested": request.path}
+
+
+def _facts(content: Content) -> dict[str, Any]:
+    facts: dict[str, Any] = {"mime": content.mime, "bytes": content.size_bytes}
+    if content.text is not None:
+        facts |= {
+            "text_symbols": len(content.text),
+            "line_count": content.line_count,
+            "tokens": estimate_tokens(content.text),
+        }
+    if kind := content.block.meta.get("kind"):
+        facts["kind"] = kind
+    return facts
+
+
+def _shown_by(content: Content, context: ToolContext) -> Block | None:
+    """Return the visible block that already shows all of this."""
+    block = context.timeline.visible(content.path)
+    return block if block is not None and content.is_shown_by(block) else None
+
+
+def _visible_at(block: Block) -> dict[str, str]:
+    at = {"path": block.path, "visible_at": block.ts}
+    if block.call_id:
+        at |= {
+            "tool_call_id": block.call_id,
+            "tool_result_path": f"tc:{block.turn_id}.{block.call_id}.result",
+        }
+    return at
+
+
+def _block(view: View, content: Content, context: ToolContext) -> Block:
+    return Block(
+        type="react.tool.result",
+        author="react",
+        ts=context.ts,
+        turn_id=context.turn,
+        mime=content.mime if view.whole else "text/plain",
+        text=view.text,
+        body=view.body,
+        call_id=context.call_id,
+        tool_id=READ.tool_id,
+        iteration=context.iteration,
+        meta={"source_path": content.path, "source_sha256": content.sha256, "whole": view.whole, **view.meta},
+    )
+
+
+def _status(
+    rows: list[dict[str, Any]], context: ToolContext, params: Mapping[str, Any], *, stats_only: bool
+) -> dict[str, Any]:
+    caps = context.caps
+    status: dict[str, Any] = {
+        "paths": rows,
+        "total_tokens": sum(row.get("visible_tokens", 0) for row in rows),
+        "visible_read_limit_tokens": caps.max_tokens,
+        "visible_read_limit_text_symbols": caps.max_chars,
+        "visible_read_limit_bytes": caps.max_bytes,
+        "stats_only": stats_only,
+    }
+    if "max_text_symbols" in params:
+        status["requested_text_symbols"] = params["max_text_symbols"]
+    lists = {
+        "missing": (row["path"] for row in rows if "missing" in row),
+        "invalid": (row["path"] for row in rows if "invalid" in row),
+        "exists_in_visible_context": _with_status(rows, VISIBLE),
+        "truncated_paths": _with_status(rows, TRUNCATED),
+        "large_paths": _with_status(rows, TOO_LARGE),
+    }
+    for key, paths in lists.items():
+        if named := list(dict.fromkeys(paths)):
+            status[key] = named
+    refs = {row["path"]: row.pop("visible_at") for row in rows if "visible_at" in row}
+    return status | ({"visible_context_refs": refs} if refs else {})
+
+
+def _with_status(rows: list[dict[str, Any]], wanted: str) -> Iterator[str]:
+    return (row["path"] for row in rows if row.get("status") == wanted)
+
+
+def _missing_notice(rows: list[dict[str, Any]], context: ToolContext) -> tuple[Block, ...]:
+    lost = [
+        {"path": row["path"], "reason": row["reason"]} for row in rows if "missing" in row or "invalid" in row
+    ]
+    if not lost:
+        return ()
+    message = f"{len(lost)} of {len(rows)} requested paths could not be read; each row says why."
+    return (context.notice(READ.tool_id, "read_paths_missing", message, {"missing": lost}),)
+
+
+READ_TOOL: Final = Tool(spec=READ, run=run_read)

@@ -1,0 +1,78 @@
+"""What one call of `react.read` asks for, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepline.errors import ToolError
+from stepline.model.base import Value
+from stepline.tools.window import LineNumbers, SourceText
+
+
+class Request(Value):
+    """One path and the range of it; None stands for what the model left open.
+
+    Lines and an offset exclude each other. `max_chars` alone asks for a shorter preview, which is no range.
+    """
+
+    path: str
+    line_start: int | None = None
+    line_count: int | None = None
+    offset: int | None = None
+    max_chars: int | None = None
+    line_numbers: LineNumbers | None = None
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether lines were asked for."""
+        return self.line_start is not None or self.line_count is not None
+
+    @property
+    def is_range(self) -> bool:
+        """Whether an exact piece was asked for, or the text with numbers: what is shown whether seen or not."""
+        return self.by_lines or self.offset is not None or self.line_numbers in ("lines", "sparsed")
+
+    def bounds(self, source: SourceText) -> tuple[int, int]:
+        """Return the asked piece of `source` as character offsets, before any cap.
+
+        Raises ToolError `range_ambiguous` or `range_outside`.
+        """
+        if self.by_lines and self.offset is not None:
+            raise ToolError("ask for lines or for an offset, not for both", code="range_ambiguous")
+        total = len(source.starts)
+        first = self.line_start or 1
+        if first > total:
+            raise ToolError(f"line {first} is behind the last line", code="range_outside", line_count=total)
+        if (self.offset or 0) >= len(source.text):
+            raise ToolError(
+                f"offset {self.offset} is behind the last character",
+                code="range_outside",
+                text_symbols=len(source.text),
+            )
+        if self.offset is not None:
+            asked = self.max_chars or len(source.text)
+            return self.offset, min(self.offset + asked, len(source.text))
+        last = total if self.line_count is None else min(first + self.line_count - 1, total)
+        return source.starts[first - 1], source.line_end(last)
+
+
+def parse_requests(params: Mapping[str, Any]) -> list[Request]:
+    """Return every request of a valid call, in order and each once."""
+    asked = [{"path": path} for path in params.get("paths", ())]
+    asked += [{"path": item} if isinstance(item, str) else item for item in params.get("items", ())]
+    return list(dict.fromkeys(_request(item, params) for item in asked))
+
+
+def _request(item: Mapping[str, Any], params: Mapping[str, Any]) -> Request:
+    numbers = item.get("line_numbers", params.get("line_numbers"))
+    if isinstance(numbers, bool):
+        numbers = "lines" if numbers else "disabled"
+    return Request(
+        path=item["path"],
+        line_start=item.get("line_start"),
+        line_count=item.get("line_count"),
+        offset=item.get("offset_text_symbols"),
+        max_chars=item.get("max_text_symbols", params.get("max_text_symbols")),
+        line_numbers=numbers,
+    )

@@ -1,0 +1,72 @@
+"""The reference page of the tools: `python -m stepline.tools.reference > docs/reference/tools.md`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stepline.tools.catalogue import default_registry
+from stepline.tools.spec import ToolSpec, inner_objects, render_type
+
+_HEAD = """\
+# Tools
+
+Made from the tools' own schemas by `python -m stepline.tools.reference`; a test keeps this page in step. The same
+schema makes the model's catalogue and checks every call. Unknown parameters are refused, and a refused call is a
+result that the model reads and can mend. How paths are written: [paths](paths.md).
+
+Effect: `pure` may run again, `keyed` repeats under the same name, `once` is recorded before it starts and never
+runs twice.
+"""
+
+
+def render_reference(specs: Sequence[ToolSpec]) -> str:
+    """Return the page in Markdown."""
+    return "\n".join([_HEAD, *(_section(spec) for spec in specs)])
+
+
+def _section(spec: ToolSpec) -> str:
+    lines = [
+        f"## {spec.tool_id}",
+        "",
+        spec.purpose,
+        "",
+        f"Effect `{spec.effect}`. Returns {spec.returns}.",
+        "",
+    ]
+    if spec.key_order:
+        lines += [
+            f"Parameters are written in this order: {', '.join(f'`{key}`' for key in spec.key_order)}.",
+            "",
+        ]
+    lines += [
+        "| parameter | type | default | meaning |",
+        "|---|---|---|---|",
+        *_rows(spec.schema, prefix=""),
+        "",
+    ]
+    for example in spec.examples:
+        lines += ["```json", json.dumps(example, ensure_ascii=False, indent=2), "```", ""]
+    return "\n".join(lines)
+
+
+def _rows(schema: Mapping[str, Any], prefix: str) -> list[str]:
+    rows = []
+    for name, rule in schema["properties"].items():
+        required = name in schema.get("required", ())
+        default = "required" if required else _default(rule)
+        kind = render_type(rule).replace("|", "\\|")
+        rows.append(f"| `{prefix}{name}` | {kind} | {default} | {rule['description']} |")
+        for inner in inner_objects(rule):
+            rows += _rows(inner, prefix=f"{prefix}{name}[].")
+    return rows
+
+
+def _default(rule: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(rule['default'])}`" if "default" in rule else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_reference(default_registry().specs))

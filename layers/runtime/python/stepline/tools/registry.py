@@ -1,0 +1,86 @@
+"""The tools of an agent, and the one way to run a recorded action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stepline.errors import PathError, ToolError
+from stepline.model.decision import Action
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.spec import Effect, ToolSpec
+
+Run: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A contract and the function that keeps it. `run` gets parameters that the schema has accepted."""
+
+    spec: ToolSpec
+    run: Run
+
+
+class Registry:
+    """Tools by id, in the order in which the catalogue lists them."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """Take the tools. Raises ValueError if two have one id."""
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.spec.tool_id in self._tools:
+                raise ValueError(f"two tools are called {tool.spec.tool_id}")
+            self._tools[tool.spec.tool_id] = tool
+
+    def __contains__(self, tool_id: object) -> bool:
+        return tool_id in self._tools
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The contracts of all tools."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def effect(self, tool_id: str) -> Effect:
+        """Return a tool's effect class; an unknown tool is refused, which is pure."""
+        tool = self._tools.get(tool_id)
+        return tool.spec.effect if tool else "pure"
+
+    def find(self, tool_id: str) -> Tool:
+        """Return a tool by its id. Raises ToolError `unknown_tool_id`."""
+        if tool_id not in self._tools:
+            raise ToolError(
+                f"there is no tool {tool_id[:80]!r}; there are {', '.join(self._tools)}",
+                code="unknown_tool_id",
+            )
+        return self._tools[tool_id]
+
+
+def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOutput:
+    """Run one recorded action.
+
+    A call that the tool refuses comes back as an error the model reads and can mend. Every other error (a
+    service that fails, a bug) propagates, because it is not the model's.
+    """
+    try:
+        tool = registry.find(action.tool_id)
+        check_call(tool.spec, action.params)
+        return tool.run(action.params, context)
+    except (ToolError, PathError) as refused:
+        return _refusal(refused, action.tool_id, context)
+
+
+def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
+    """Refuse a call that breaks the tool's contract. Raises ToolError `bad_params` or `<param>_not_<ordinal>`."""
+    if problems := spec.validate(params):
+        raise ToolError("; ".join(problems), code="bad_params")
+    if codes := spec.misplaced(params):
+        raise ToolError(f"write the parameters in this order: {', '.join(spec.key_order)}", code=codes[0])
+
+
+def _refusal(refused: ToolError | PathError, tool_id: str, context: ToolContext) -> ToolOutput:
+    code, message = refused.reason, str(refused)
+    facts = {key: value for key, value in refused.context.items() if value is not None}
+    notice = context.notice(tool_id, code, message, facts)
+    status = context.result(tool_id, {"status": "error", "error": {"code": code}})
+    return ToolOutput(status="error", blocks=(notice, status), error={"code": code, "message": message})

@@ -1,0 +1,257 @@
+"""`react.write`: put a text file of the current turn where it can be shown, read and downloaded.
+
+The bytes go to the artifact store before anything names them, under a key made from their hash: writing the
+same content again is the same object, and no later attempt can change what an earlier one recorded.
+Source: docs/reference/tools.md#reactwrite.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from stepline.errors import ToolError
+from stepline.model.base import Value
+from stepline.model.block import Block, Body
+from stepline.model.path import FilePath, artifact_path, out_key, physical
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+from stepline.tools.window import count_lines
+
+Channel = Literal["canvas", "timeline_text", "internal"]
+Kind = Literal["display", "file"]
+
+CANVAS_EXTENSIONS: Final = (
+    *(".md", ".markdown", ".html", ".htm", ".mermaid", ".mmd"),
+    *(".json", ".yaml", ".yml", ".txt", ".xml"),
+)
+"""What a client's canvas can draw."""
+
+SIDS_MAX: Final = 500
+
+_MIMES: Final = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".mermaid": "text/vnd.mermaid",
+    ".mmd": "text/vnd.mermaid",
+    ".json": "application/json",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".xml": "application/xml",
+    ".csv": "text/csv",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".py": "text/x-python",
+    ".svg": "image/svg+xml",
+}
+_CITATION = re.compile(r"\[\[\s*[Ss]\s*:\s*([0-9,\s\u2013-]{1,400}?)\s*\]\]")
+_SIDS = re.compile(r"\s*([0-9]{1,6})\s*(?:[\u2013-]\s*([0-9]{1,6})\s*)?")
+
+WRITE: Final = ToolSpec(
+    tool_id="react.write",
+    purpose=(
+        "Write a text file of the current turn, whole. outputs/ holds what you produce for the user, files/ the "
+        "project you keep working on. Writing the same path again replaces it."
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["path", "content"],
+        "properties": {
+            "path": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 2048,
+                "description": "files/… or outputs/…; a bare name goes to outputs/",
+            },
+            "channel": {
+                "enum": ["canvas", "timeline_text", "internal"],
+                "default": "canvas",
+                "description": (
+                    "where the user sees it: canvas for what is large or no Markdown, timeline_text for short "
+                    "Markdown, internal for nobody but you"
+                ),
+            },
+            "content": {
+                "type": ["string", "object", "array"],
+                "description": "the file's text; an object or a list is written as indented JSON",
+            },
+            "kind": {
+                "enum": ["display", "file"],
+                "default": "display",
+                "description": "display: shown only; file: also offered for download (an internal one always is a file)",
+            },
+            "scratchpad": {
+                "type": "boolean",
+                "default": False,
+                "description": "only with channel internal: keep the text as a note that later turns can find",
+            },
+        },
+    },
+    returns="what was written: logical and physical path, size, lines; read it again by its logical path",
+    effect="keyed",
+    read_only=False,
+    key_order=("path", "channel", "content", "kind"),
+    examples=(
+        {"path": "outputs/report.md", "channel": "canvas", "content": "# Report\n…", "kind": "file"},
+        {"path": "outputs/note.md", "channel": "internal", "content": "[D] We use UTC.", "scratchpad": True},
+    ),
+)
+
+
+class Writing(Value):
+    """One write, with its defaults decided."""
+
+    path: FilePath
+    text: str
+    channel: Channel
+    kind: Kind
+    scratchpad: bool
+
+    @property
+    def visibility(self) -> Literal["internal", "external"]:
+        """Whether the user may see the file."""
+        return "internal" if self.channel == "internal" else "external"
+
+    @property
+    def extension(self) -> str:
+        """The file name's ending, in lower case, with its dot."""
+        return posixpath.splitext(self.path.rel)[1].lower()
+
+    @property
+    def mime(self) -> str:
+        """The type that the file name's ending stands for."""
+        return _MIMES.get(self.extension, "text/plain")
+
+
+def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    """Write one file. Raises PathError, ToolError for what the model can mend."""
+    writing = read_writing(params, context.turn)
+    try:
+        data = writing.text.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError("the content holds half of a surrogate pair", code="content_not_utf8") from error
+    body = _store(writing, data, context)
+    meta = _describe(writing, body, context)
+    blocks = [_mismatch(writing, context)] if writing.channel == "canvas" else []
+    blocks += [context.result(WRITE.tool_id, meta), _content_block(writing, body, meta, context)]
+    if writing.scratchpad:
+        blocks.append(_note_block(writing, context))
+    return ToolOutput(blocks=tuple(block for block in blocks if block is not None))
+
+
+def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
+    """Decide what a valid call leaves open. Raises PathError; ToolError `scratchpad_requires_internal`."""
+    channel: Channel = params.get("channel", "canvas")
+    kind: Kind = params.get("kind", "display")
+    scratchpad = bool(params.get("scratchpad", False))
+    if scratchpad and channel != "internal":
+        raise ToolError("scratchpad goes with channel internal", code="scratchpad_requires_internal")
+    if channel == "internal" and not scratchpad:
+        kind = "file"
+    content = params["content"]
+    text = content if isinstance(content, str) else _pretty(content)
+    return Writing(
+        path=artifact_path(turn, params["path"]), text=text, channel=channel, kind=kind, scratchpad=scratchpad
+    )
+
+
+def cited_sids(text: str) -> list[int]:
+    """Return the sources that a text cites as `[[S:1,3-5]]`, in order, each once."""
+    sids: dict[int, None] = {}
+    for citation in _CITATION.finditer(text):
+        for part in citation[1].split(","):
+            bounds = _SIDS.fullmatch(part)
+            if bounds is None:
+                continue
+            first, last = sorted((int(bounds[1]), int(bounds[2] or bounds[1])))
+            # A range in a text is the model's word, so it is never walked further than we would keep of it.
+            sids |= dict.fromkeys(range(max(first, 1), min(last, first + SIDS_MAX) + 1))
+            if len(sids) > SIDS_MAX:
+                return list(sids)[:SIDS_MAX]
+    return list(sids)
+
+
+def _pretty(content: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode() + "\n"
+
+
+def _store(writing: Writing, data: bytes, context: ToolContext) -> Body:
+    sha256 = hashlib.sha256(data).hexdigest()
+    key = out_key(context.lane, context.turn, sha256)
+    context.artifacts.put(key, data, mime=writing.mime)
+    return Body(key=key, sha256=sha256, size_bytes=len(data), mime=writing.mime)
+
+
+def _describe(writing: Writing, body: Body, context: ToolContext) -> dict[str, Any]:
+    """Return what the status says of the file."""
+    meta: dict[str, Any] = {
+        "artifact_path": str(writing.path),
+        "physical_path": physical(writing.path),
+        "mime": writing.mime,
+        "kind": writing.kind,
+        "visibility": writing.visibility,
+        "channel": writing.channel,
+        "tool_call_id": context.call_id,
+        "size_bytes": body.size_bytes,
+        "text_symbols": len(writing.text),
+        "line_count": count_lines(writing.text),
+        "ts": context.ts,
+    }
+    if sids := cited_sids(writing.text):
+        meta["sources_used"] = sids
+    return meta
+
+
+def _mismatch(writing: Writing, context: ToolContext) -> Block | None:
+    if writing.extension in CANVAS_EXTENSIONS:
+        return None
+    return context.notice(
+        WRITE.tool_id,
+        "protocol_violation.write_extension_mismatch",
+        "The file was written, but the canvas cannot draw its type.",
+        {"path": str(writing.path), "extensions": CANVAS_EXTENSIONS},
+    )
+
+
+def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], context: ToolContext) -> Block:
+    kept = ("kind", "visibility", "channel", "physical_path", "text_symbols", "line_count", "sources_used")
+    return Block(
+        type="react.tool.result",
+        author="react",
+        ts=context.ts,
+        turn_id=context.turn,
+        path=str(writing.path),
+        mime=writing.mime,
+        body=body,
+        call_id=context.call_id,
+        tool_id=WRITE.tool_id,
+        iteration=context.iteration,
+        meta={key: meta[key] for key in kept if key in meta},
+    )
+
+
+def _note_block(writing: Writing, context: ToolContext) -> Block:
+    return Block(
+        type="react.note",
+        author="react",
+        ts=context.ts,
+        turn_id=context.turn,
+        path=str(writing.path),
+        text=writing.text,
+        call_id=context.call_id,
+        tool_id=WRITE.tool_id,
+        iteration=context.iteration,
+        meta={"channel": "internal"},
+    )
+
+
+WRITE_TOOL: Final = Tool(spec=WRITE, run=run_write)

@@ -1,0 +1,1 @@
+"""The CDK app: one module a stack or construct."""

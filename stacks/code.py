@@ -1,0 +1,124 @@
+"""What the functions run: handlers and layers in AWS, the project's own environment on the emulator.
+
+Docker is never needed. The dependency layer is built by pip for the functions' platform; the emulator needs no
+layer, since a two-line bootstrap runs AWS's own runtime client in the environment this app is synthesised with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+PYTHON_VERSION = "3.13"
+PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
+_BUNDLED = ("lambdas", "bundles")
+_UNBUNDLED = ["__pycache__", "*.pyc"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """The runtime of every function, its code, and the folders that become layers (`python/` below each)."""
+
+    runtime: lambda_.Runtime
+    handlers: lambda_.AssetCode
+    layers: tuple[Path, ...] = ()
+
+    @classmethod
+    def for_aws(cls, root: Path, *, deps: Path | None = None) -> Code:
+        """Handlers as they are, one layer with the library, one with its dependencies (built now if stale)."""
+        return cls(
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            handlers=lambda_.Code.from_asset(
+                str(root),
+                exclude=["/*", *(f"!/{name}" for name in _BUNDLED), *_UNBUNDLED],
+                ignore_mode=cdk.IgnoreMode.GIT,
+            ),
+            layers=(root / "layers/runtime", deps or build_deps(root / "layers/deps")),
+        )
+
+    @classmethod
+    def for_emulator(cls, root: Path, folder: Path) -> Code:
+        """Collect into `folder` the handlers, a bootstrap that names this interpreter, and a digest of the library.
+
+        The library is imported from the checkout; the digest changes the package with it, so that a deployment
+        replaces the workers that still hold the old one.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in _BUNDLED:
+            shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(*_UNBUNDLED))
+        bootstrap = folder / "bootstrap"
+        bootstrap.write_text(render_bootstrap(sys.executable, digest_of(root / "layers/runtime")))
+        bootstrap.chmod(0o755)
+        return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, handlers=lambda_.Code.from_asset(str(folder)))
+
+    def make_layers(self, scope: Construct) -> list[lambda_.LayerVersion]:
+        """Add the layers to a stack. The local stage's code stays out of them."""
+        return [
+            lambda_.LayerVersion(
+                scope,
+                f"Layer{folder.name.title()}",
+                code=lambda_.Code.from_asset(
+                    str(folder),
+                    exclude=["/*", "!/python", "python/stepline/local", *_UNBUNDLED],
+                    ignore_mode=cdk.IgnoreMode.GIT,
+                ),
+                compatible_runtimes=[self.runtime],
+                compatible_architectures=[lambda_.Architecture.ARM_64],
+            )
+            for folder in self.layers
+        ]
+
+
+def render_bootstrap(python: str, digest: str) -> str:
+    """Return the entry point of a function whose runtime is the project's environment."""
+    return f'#!/bin/sh\n# library {digest}\nPYTHONUNBUFFERED=1 exec "{python}" -m awslambdaric "$_HANDLER"\n'
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest of the files that functions may import from below a folder, by name and content."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not {"__pycache__", "local"} & set(path.parts):
+            digest.update(f"{path.relative_to(folder)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def build_deps(folder: Path) -> Path:
+    """Install the locked requirements for the functions' platform into `folder/python`, unless they are there."""
+    requirements = folder / "requirements.txt"
+    stamp = folder / "python" / ".requirements.sha256"
+    wanted = hashlib.sha256(requirements.read_bytes() + PYTHON_VERSION.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return folder
+    shutil.rmtree(stamp.parent, ignore_errors=True)
+    subprocess.run(  # noqa: S603 - fixed command, our own requirements file
+        [
+            *(
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-compile",
+                "--no-deps",
+                "--require-hashes",
+            ),
+            *("--only-binary=:all:", "--implementation", "cp", "--python-version", PYTHON_VERSION),
+            *(flag for name in PLATFORMS for flag in ("--platform", name)),
+            *("--target", str(stamp.parent), "--requirement", str(requirements)),
+        ],
+        check=True,
+    )
+    for path in [*stamp.parent.rglob("tests"), *stamp.parent.rglob("__pycache__"), stamp.parent / "bin"]:
+        shutil.rmtree(path, ignore_errors=True)
+    stamp.write_text(wanted)
+    return folder

@@ -1,0 +1,87 @@
+"""What a stage decides: its name, whom it trusts, which model answers, and what it may cost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aws_cdk as cdk
+from constructs import Node
+
+LOCAL = "local"
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One deployment; every field but `name` comes from `-c field=value` and is documented in docs/how-to/deploy.md.
+
+    `endpoint` is the emulator's URL and belongs to stage `local` alone.
+    """
+
+    name: str = "dev"
+    endpoint: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = "stepline"
+    oidc_jwks_url: str = ""
+    allowed_origins: tuple[str, ...] = ()
+    model_provider: str = "anthropic"
+    model_roles: Mapping[str, str] = field(default_factory=dict)
+    model_secret_arn: str = ""
+    max_iterations: int = 15
+    snap_start: bool = False
+    requests_per_s: int = 50
+    burst: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse a name that would not fit into the names of its resources."""
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"stage {self.name!r} is not {_NAME.pattern}")
+        if self.is_local != bool(self.endpoint):
+            raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
+
+    @property
+    def is_local(self) -> bool:
+        return self.name == LOCAL
+
+    @property
+    def keeps_data(self) -> bool:
+        """Whether destroying the stack leaves table and bucket behind."""
+        return self.name == "prod"
+
+    @property
+    def machine_name(self) -> str:
+        """Fixed, so that functions can know the machine's ARN without depending on the machine."""
+        return f"stepline-{self.name}-loop"
+
+    @property
+    def removal_policy(self) -> cdk.RemovalPolicy:
+        return cdk.RemovalPolicy.RETAIN if self.keeps_data else cdk.RemovalPolicy.DESTROY
+
+    @classmethod
+    def from_context(cls, node: Node) -> Stage:
+        """Read the stage from the command line's context. SnapStart is on in `prod` unless refused."""
+
+        def text(key: str, default: str = "") -> str:
+            value: Any = node.try_get_context(key)
+            return default if value is None else str(value)
+
+        name = text("stage", "dev")
+        return cls(
+            name=name,
+            endpoint=text("endpoint"),
+            oidc_issuer=text("oidc_issuer"),
+            oidc_audience=text("oidc_audience", "stepline"),
+            oidc_jwks_url=text("oidc_jwks_url"),
+            allowed_origins=tuple(filter(None, text("allowed_origins").split(","))),
+            model_provider=text("model_provider", "anthropic"),
+            model_roles=json.loads(text("model_roles", "{}")),
+            model_secret_arn=text("model_secret_arn"),
+            max_iterations=int(text("max_iterations", "15")),
+            snap_start=text("snap_start", "true" if name == "prod" else "false") == "true",
+            requests_per_s=int(text("requests_per_s", "50")),
+            burst=int(text("burst", "100")),
+        )

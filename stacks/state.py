@@ -1,0 +1,75 @@
+"""What outlives a deployment: the table with every conversation's log, and the bucket with their bodies."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from stacks.stage import Stage
+
+LANE_INDEX = "GSI3"
+_STRING = dynamodb.AttributeType.STRING
+
+
+class StateStack(cdk.Stack):
+    """One table, one bucket. Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3)."""
+
+    def __init__(self, scope: Construct, stage: Stage) -> None:
+        """Add both to the app."""
+        super().__init__(scope, f"stepline-{stage.name}-state", description="Stepline: logs and artifacts.")
+        self.table = dynamodb.TableV2(
+            self,
+            "Table",
+            partition_key=dynamodb.Attribute(name="pk", type=_STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=_STRING),
+            billing=dynamodb.Billing.on_demand(),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            time_to_live_attribute="expires_at",
+            deletion_protection=stage.keeps_data,
+            removal_policy=stage.removal_policy,
+            global_secondary_indexes=[
+                _index("GSI1", "gsi1pk", dynamodb.Attribute(name="gsi1sk", type=_STRING)),
+                _index("GSI2", "gsi2pk", dynamodb.Attribute(name="gsi2sk", type=_STRING)),
+                _index(
+                    LANE_INDEX,
+                    "lane_shard",
+                    dynamodb.Attribute(name="lane_since", type=_STRING),
+                    included=["lane_open"],
+                ),
+            ],
+        )
+        self.bucket = s3.Bucket(
+            self,
+            "Artifacts",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            # The emulator speaks plain HTTP on loopback, which this policy would refuse.
+            enforce_ssl=not stage.is_local,
+            removal_policy=stage.removal_policy,
+            lifecycle_rules=[
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
+                s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
+            ],
+        )
+        cdk.CfnOutput(self, "TableName", value=self.table.table_name)
+        cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
+
+
+def _index(
+    name: str,
+    partition: str,
+    sort: dynamodb.Attribute,
+    included: list[str] | None = None,
+) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=name,
+        partition_key=dynamodb.Attribute(name=partition, type=_STRING),
+        sort_key=sort,
+        projection_type=dynamodb.ProjectionType.INCLUDE if included else dynamodb.ProjectionType.ALL,
+        non_key_attributes=included,
+    )

@@ -1,0 +1,249 @@
+"""Each rule of the log protocol, taken back: what the code would be without it, and what then goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
+from stepline.loop import admit, close, decide, effect, guard, journal, resume, sweep, transition
+from stepline.loop.journal import Draft, Journal
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Closed, Opened
+from stepline.model.ids import turn_id, utc
+
+from stepline.ports.log import OpenLane
+
+from .process import Proxy
+from .world import LANE, World
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One rule taken back. `breaks`: at least one of these must be seen; empty if another rule masks it."""
+
+    rule: str
+    breaks: frozenset[str]
+    patch: Patch = lambda monkeypatch: None
+    world: Callable[[], World] = World
+    syncs: bool = True
+    why_masked: str = ""
+    seeds: int = 3000
+    faults: dict[str, Any] = field(default_factory=dict)
+
+
+class NoMessageRows(MemoryLog):
+    def put(self, lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
+        return super().put(lane, batch, marks_open=marks_open)
+
+    def admitted(self, lane: Any, message_id: str) -> None:
+        return None
+
+
+class ClearsAnything(MemoryLog):
+    def clear_open(self, lane: Any, upto: int) -> None:
+        super().clear_open(lane, 10**9)
+
+
+class Overwriting(MemoryArtifacts):
+    def put(self, key: str, body: bytes, *, mime: str) -> bool:
+        self.objects.pop(key, None)
+        return super().put(key, body, mime=mime)
+
+
+class MarksLater(Proxy):
+    """Marks the lane open in a second call, after the batch."""
+
+    def __getattr__(self, method: str) -> Any:
+        if method != "put":
+            return super().__getattr__(method)
+
+        def put(lane: Any, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Any:
+            done = self._process.call("log", "put", self._adapter.put, lane, batch, message_id=message_id)
+            if marks_open:
+                mark = OpenLane(lane=lane, n=batch.n, since=batch.at)
+                self._process.call("log", "mark", self._adapter._open.__setitem__, lane.key(), mark)
+            return done
+
+        return put
+
+
+class ListensBefore:
+    """Reads the listeners once, when the invocation begins."""
+
+    def __init__(self, subscriptions: Any) -> None:
+        self._subscriptions = subscriptions
+        self._listeners = list(subscriptions._adapter.listeners(LANE))
+
+    def listeners(self, lane: Any) -> list[str]:
+        return self._listeners
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._subscriptions, name)
+
+
+def _owns_any_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def owns(state: State, step: Any) -> bool:
+        return state.status == "open"
+
+    for module in (guard, close):
+        monkeypatch.setattr(module, "owns", owns)
+
+
+def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "check_claim", lambda state, claim: None)
+    monkeypatch.setattr(decide, "check_attempt", lambda state, attempt: None)
+    monkeypatch.setattr(decide, "reopened", lambda state, n, attempt: state)
+    original = decide._reopen
+
+    def keep(ports: Any, journal_: Any, step: Any, tail: Batch) -> Any:
+        opening = original(ports, journal_, step, tail)
+        return replace(opening, n=tail.state.claim) if isinstance(opening, Batch) else opening
+
+    monkeypatch.setattr(decide, "_reopen", keep)
+
+
+def _gate_by_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = close.pending
+
+    def pending(suffix: Any, state: State) -> Any:
+        return original(suffix, replace(state, rendered=max(state.rendered, state.decided)))
+
+    monkeypatch.setattr(close, "pending", pending)
+
+
+def _close_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    def standing(state: State, step: Any, phase: str) -> str:
+        return "mine" if guard.owns(state, step) else "stop"
+
+    monkeypatch.setattr(close, "standing", standing)
+
+
+def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close in one batch, open the next turn in a second one, if nobody has meanwhile."""
+    end, after = close._end, close._after
+    waiting_of: dict[str, tuple[int, ...]] = {}
+
+    def close_only(ports: Any, lane: Any, tail: Batch, closing: Closed, *, waiting: Any, steers: Any) -> Draft:
+        waiting_of[closing.turn] = waiting
+        return end(ports, lane, tail, closing, waiting=(), steers=steers)
+
+    def then_open(ports: Any, lane: Any, batch: Batch) -> None:
+        closing = next(entry for entry in batch.entries if isinstance(entry, Closed))
+        waiting = waiting_of.pop(closing.turn, ())
+        if waiting:
+            book = Journal(ports, lane, "close")
+
+            def plan(tail: Batch) -> Draft | None:
+                if tail.state.status != "idle":
+                    return None
+                turn, n = turn_id(ports.clock.now(), f"{lane.key()}/{tail.n + 1}"), tail.n + 1
+                entry = Opened(turn=turn, at=utc(ports.clock.now()), prompts=waiting)
+                return Draft(entries=(entry,), state=transition.opened(tail.state, n, turn), marks_open=True)
+
+            opened = book.commit(plan)
+            if opened is not None:
+                effect.redo(ports, lane, opened)
+        after(ports, lane, batch)
+
+    monkeypatch.setattr(close, "_end", close_only)
+    monkeypatch.setattr(close, "_after", then_open)
+
+
+def _replay_then_subscribe(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = resume.resume
+
+    class Late:
+        """Holds back the subscription until the replay is through."""
+
+        def __init__(self, inner: Any) -> None:
+            self._inner, self.wanted = inner, []
+
+        def subscribe(self, lane: Any, connection: str) -> None:
+            self.wanted.append((lane, connection))
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    def replay_first(ports: Any, lane: Any, **asked: Any) -> None:
+        late = Late(ports.subscriptions)
+        original(_with(ports, subscriptions=late), lane, **asked)
+        for where, connection in late.wanted:
+            late._inner.subscribe(where, connection)
+
+    monkeypatch.setattr(resume, "resume", replay_first)
+
+
+def _with(ports: Any, **fields: Any) -> Any:
+    from dataclasses import replace as replace_fields
+
+    return replace_fields(ports, **fields)
+
+
+def _no_redo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the writer does a batch's effects; a duplicate or a retried close does nothing."""
+    original = admit.see_to
+
+    def see_to(ports: Any, lane: Any, batch: Batch) -> None:
+        if ports.log.tail(lane).by == batch.by:
+            original(ports, lane, batch)
+
+    monkeypatch.setattr(admit, "see_to", see_to)
+    monkeypatch.setattr(close, "_settled", lambda ports, lane, step, journal_: step)
+
+
+def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[int, str] = {}
+
+    def standing_step(lane: Any, batch: Batch, original: Any = effect.standing_step) -> Any:
+        names[batch.n] = batch.state.turn
+        return original(lane, batch)
+
+    def by_turn(lane: Any, epoch: int) -> str:
+        return names.get(epoch, f"epoch-{epoch}")
+
+    def redo(ports: Any, lane: Any, batch: Batch, original: Any = effect.redo) -> bool:
+        names[batch.n] = batch.state.turn
+        return original(ports, lane, batch)
+
+    for module in (admit, close, sweep):
+        monkeypatch.setattr(module, "redo", redo)
+    monkeypatch.setattr(effect, "standing_step", standing_step)
+    monkeypatch.setattr(effect, "execution_name", by_turn)
+    monkeypatch.setattr(sweep, "execution_name", by_turn)
+
+
+TWICE = frozenset({"message admitted twice", "message in two turns"})
+NOWHERE = frozenset({"message in no turn", "turn stuck"})
+STALE = frozenset({"stale owner committed", "two decisions for one round", "message in two turns", "two terminals", "a worker broke"})
+SCREEN = frozenset({"viewer missed or repeated events"})
+
+ROUGH = {"fault": 0.12, "budget": 10}
+
+ABLATIONS = (
+    Ablation("R3 a step compares turn and epoch", STALE, _owns_any_open),
+    Ablation("R3 close compares its whole name", frozenset({"two decisions for one round", "message in two turns", "message in no turn", "shown answer was never decided"}), _close_by_epoch),
+    Ablation("R5 bodies are immutable", frozenset({"file is not what the log says"}), world=lambda: World(mutable=True, artifacts=Overwriting())),
+    Ablation("R6 a message has a row of its own", TWICE, world=lambda: World(log=NoMessageRows())),
+    Ablation("R6 the open mark is in the transaction", NOWHERE, world=lambda: World(proxy=MarksLater)),
+    Ablation("R8 a later attempt takes a claim", frozenset({"two samples in one delta stream"}), _no_claim),
+    Ablation("R10 a `once` action is started on record", frozenset({"effect twice, unmarked"}), world=lambda: World(once="pure")),
+    Ablation("R12 the gate compares with what was rendered", frozenset({"message in no turn"}), _gate_by_conflict),
+    Ablation("R13 promotion is in the closing batch", NOWHERE, _promote_later, faults=ROUGH),
+    Ablation("R13 the mark is cleared on a condition", NOWHERE, world=lambda: World(log=ClearsAnything())),
+    Ablation("R16 listeners are read after the put", SCREEN, world=lambda: World(subscriptions_of=ListensBefore), syncs=False),
+    Ablation("R18 subscribe, then replay", SCREEN, _replay_then_subscribe, syncs=False),
+    Ablation("R18 the client syncs", SCREEN, syncs=False, faults=ROUGH),
+)
+MASKED = (
+    Ablation("R1 a writer recognises its own batch", frozenset(), lambda m: m.setattr(journal, "is_own", lambda batch, by: False), why_masked="the message's row answers for a lost put"),
+    Ablation("R4 effects are done again on sight", frozenset(), _no_redo, why_masked="the sweeper starts what nobody started"),
+    Ablation("R7 an execution is named by its epoch", frozenset(), _name_by_turn, why_masked="the sweeper closes with an error what it cannot revive"),
+)

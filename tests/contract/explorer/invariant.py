@@ -1,0 +1,152 @@
+"""What must hold after every run, whatever happened in it; returns the violations by name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from stepline.model.batch import Batch
+from stepline.model.block import Body
+from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Resulted, TakenOver
+from stepline.timeline.event import derive
+
+from .viewer import Viewer
+from .world import LANE, World
+
+
+def violations(world: World, viewer: Viewer) -> list[str]:
+    """Return what a run broke, sorted; nothing for a run that kept every promise."""
+    batches = world.batches()
+    found = [
+        *(["a worker broke"] if world.broke else []),
+        *_settled(world),
+        *_messages(world, batches),
+        *_turns(batches),
+        *_effects(world, batches),
+        *_files(world, batches),
+        *_streams(world, batches),
+        *_screen(batches, viewer),
+    ]
+    return sorted(set(found))
+
+
+def _settled(world: World) -> list[str]:
+    found = []
+    if world.tail().state.status != "idle":
+        found.append("turn stuck")
+    if world.log.open_lanes(before="9999"):
+        found.append("idle lane still marked open")
+    return found
+
+
+def _messages(world: World, batches: list[Batch]) -> list[str]:
+    """Each message is admitted once, and belongs to exactly one turn or is dropped on record."""
+    admitted: Counter[str] = Counter()
+    name: dict[int, str] = {}
+    homes: dict[int, set[str]] = {}
+    opened: dict[str, int] = {}
+    during: dict[int, str] = {}
+    turn = ""
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Inbound(message_id=message_id):
+                    admitted[message_id] += 1
+                    name[batch.n] = message_id
+                    homes[batch.n] = set()
+                    during[batch.n] = turn
+                case Closed():
+                    turn = ""
+                case Opened(turn=opened_turn, prompts=prompts):
+                    turn = opened_turn
+                    opened[turn] = batch.n
+                    for n in prompts:
+                        homes[n].add(turn)
+                case Decided(turn=decided_turn, rendered=rendered):
+                    for n in homes:
+                        if opened[decided_turn] < n <= rendered and during[n] == decided_turn:
+                            homes[n].add(decided_turn)
+                case Dropped(n=n):
+                    homes[n].add("dropped")
+    found = ["message admitted twice" for count in admitted.values() if count > 1]
+    found += ["message lost" for sent in world.sent if not admitted[sent]]
+    found += ["never acknowledged" for sent in world.sent if sent not in world.acked]
+    found += ["message in no turn" for places in homes.values() if not places]
+    found += ["message in two turns" for places in homes.values() if len(places) > 1]
+    return found
+
+
+def _turns(batches: list[Batch]) -> list[str]:
+    """One end a turn, one decision a round, and nobody of an older epoch commits."""
+    found = []
+    ends: Counter[str] = Counter()
+    rounds: Counter[tuple[str, int]] = Counter()
+    epoch = 0
+    for batch in batches:
+        stale = batch.step.count("/") >= 3 and int(batch.step.split("/")[1]) != epoch
+        for entry in batch.entries:
+            match entry:
+                case Opened() | TakenOver():
+                    epoch = batch.n
+                case Decided(turn=turn, iteration=iteration):
+                    rounds[turn, iteration] += 1
+                    if stale:
+                        found.append("stale owner committed")
+                case Closed(turn=turn):
+                    ends[turn] += 1
+    found += ["two terminals" for count in ends.values() if count > 1]
+    found += ["two decisions for one round" for count in rounds.values() if count > 1]
+    return found
+
+
+def _effects(world: World, batches: list[Batch]) -> list[str]:
+    """An effect happens at most once, or the log says that nobody knows."""
+    results = {
+        entry.call_id: (entry.tool_id, entry.status)
+        for batch in reversed(batches)
+        for entry in batch.entries
+        if isinstance(entry, Resulted)
+    }
+    found = []
+    for call, times in world.effects.items():
+        if times > 1:
+            marked = results.get(call, ("", ""))[1] == "unverified"
+            found.append("effect twice, marked" if marked else "effect twice, unmarked")
+    found += [
+        "done without an effect"
+        for call, (tool, status) in results.items()
+        if tool == "test.once" and status == "ok" and not world.effects[call]
+    ]
+    return found
+
+
+def _files(world: World, batches: list[Batch]) -> list[str]:
+    bodies = [
+        (entry.call_id, block.body)
+        for batch in batches
+        for entry in batch.entries
+        if isinstance(entry, Resulted)
+        for block in entry.blocks
+        if isinstance(block.body, Body)
+    ]
+    wrong = [call for call, body in bodies if world.artifacts.get(body.key) != call.encode()]
+    return ["file is not what the log says"] if wrong else []
+
+
+def _streams(world: World, batches: list[Batch]) -> list[str]:
+    """One sample a delta stream, and the terminal's answer is a sample that was recorded."""
+    found = []
+    for claim in range(1, len(batches) + 1):
+        text = "".join(delta.text for delta in world.deltas.since(LANE, claim))
+        if len(set(re.findall(r"\[(s\d+)\.", text))) > 1:
+            found.append("two samples in one delta stream")
+    answers = {e.answer for b in batches for e in b.entries if isinstance(e, Decided) and e.answer}
+    shown = {e.answer for b in batches for e in b.entries if isinstance(e, Closed) and e.outcome == "completed"}
+    if not shown <= answers:
+        found.append("shown answer was never decided")
+    return found
+
+
+def _screen(batches: list[Batch], viewer: Viewer) -> list[str]:
+    durable = [batch.n for batch in batches if derive(batch)]
+    return [] if viewer.got == durable else ["viewer missed or repeated events"]

@@ -1,0 +1,191 @@
+"""Who goes next, and what goes wrong: random schedules with a budget of faults, and bounded exhaustive ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from .process import Process
+from .viewer import Viewer
+from .world import World
+
+STEPS_MOST = 6000
+SETTLE_ROUNDS = 14
+
+
+class Chooser(Protocol):
+    def pick(self, options: list[tuple[str, Any]]) -> int: ...
+
+    def below(self, bound: int) -> int: ...
+
+
+class Rand:
+    """Mostly goes on with one process, sometimes preempts it, rarely lets something fail."""
+
+    def __init__(self, seed: int, *, fault: float = 0.04, preempt: float = 0.25, budget: int = 5) -> None:
+        self._random = random.Random(seed)
+        self._fault = fault
+        self._preempt = preempt
+        self._budget = budget
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+    def pick(self, options: list[tuple[str, Any]]) -> int:
+        chance = self._random.random()
+        faults = [i for i, (kind, _) in enumerate(options) if kind in ("crash", "zombie", "lost", "abort")]
+        if chance < self._fault and faults and self._budget:
+            kinds = sorted({options[i][0] for i in faults} - {"abort"})
+            if any(options[i][0] == "abort" for i in faults) and (not kinds or self._random.random() < 0.15):
+                kinds = ["abort"]
+            self._budget -= 1
+            kind = self._random.choice(kinds)
+            return self._random.choice([i for i in faults if options[i][0] == kind])
+        thaws = [i for i, (kind, _) in enumerate(options) if kind == "thaw"]
+        if thaws and self._random.random() < 0.08:
+            return self._random.choice(thaws)
+        if chance < self._fault + self._preempt:
+            return self._random.choice([i for i, (kind, _) in enumerate(options) if kind == "run"])
+        return 0
+
+
+class Scripted:
+    """The default choice everywhere but at the named points; records how many choices each point had."""
+
+    def __init__(self, deviations: dict[int, int]) -> None:
+        self._deviations = deviations
+        self.widths: list[int] = []
+
+    def below(self, bound: int) -> int:
+        return 0
+
+    def pick(self, options: list[tuple[str, Any]]) -> int:
+        at = len(self.widths)
+        self.widths.append(len(options))
+        return min(self._deviations.get(at, 0), len(options) - 1)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Messages as (id, steer, at which batch), late duplicates, suspicious sweeps, and whether executions may abort."""
+
+    messages: tuple[tuple[str, bool, int], ...]
+    duplicates: tuple[tuple[str, bool, int], ...] = ()
+    sweeps: tuple[int, ...] = ()
+    aborts: bool = False
+
+
+NAMED = {
+    "one": Scenario((("a", False, 0),)),
+    "two": Scenario((("a", False, 0), ("b", False, 0))),
+    "steer": Scenario((("a", False, 0), ("s", True, 0))),
+    "late": Scenario((("a", False, 0), ("b", False, 7), ("c", False, 9))),
+    "dup": Scenario((("a", False, 0),), duplicates=(("a", False, 6),)),
+    "sweep": Scenario((("a", False, 0),), sweeps=(3,)),
+}
+
+
+def drawn(seed: int) -> Scenario:
+    """Return a scenario of up to four messages, drawn from the seed."""
+    draw = random.Random(seed * 7 + 1)
+    messages = [("a", False, 0)]
+    messages += [(name, False, draw.choice([0, 0, *range(1, 14)])) for name in "bcd"[: draw.randrange(4)]]
+    if draw.random() < 0.3:
+        messages.append(("s", True, draw.randrange(14)))
+    duplicates = [(name, steer, draw.randrange(16)) for name, steer, _ in messages if draw.random() < 0.3]
+    sweeps = (draw.randrange(1, 14),) if draw.random() < 0.3 else ()
+    return Scenario(tuple(messages), tuple(duplicates), sweeps, aborts=draw.random() < 0.3)
+
+
+def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Viewer:
+    """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
+    viewer = Viewer(world, syncs=syncs)
+    for name, steer, at in scenario.messages:
+        world.client(name, steer=steer, at=at)
+    for name, steer, at in scenario.duplicates:
+        world.late_duplicate(name, steer=steer, at=at)
+    world.spawn("viewer", viewer.run, safe=True)
+    for at in scenario.sweeps:
+        world.sweeper(at=at, suspect=True)
+    _turbulence(world, scenario, chooser)
+    world.settling = True
+    for calm in range(SETTLE_ROUNDS):
+        _calm(world, chooser)
+        if calm >= 2:
+            world.clock.pause(timedelta(minutes=2).total_seconds())
+            world.sweeper(safe=True)
+    world.quiet = True
+    _calm(world, chooser)
+    for process in world.processes:
+        if not process.done:
+            process.kill()
+    return viewer
+
+
+def _turbulence(world: World, scenario: Scenario, chooser: Chooser) -> None:
+    current: Process | None = None
+    for _ in range(STEPS_MOST):
+        _launch(world)
+        ready = [process for process in world.processes if process.runnable()]
+        if not ready:
+            return
+        base = current if current in ready else ready[0]
+        options = list(_options(world, scenario, base, ready))
+        kind, subject = options[chooser.pick(options)]
+        match kind:
+            case "run":
+                current = subject
+                subject.step()
+            case "crash":
+                subject.kill()
+            case "zombie":
+                subject.give_up()
+            case "lost":
+                subject.step(lose_answer=True)
+            case "abort":
+                world.machine.end(subject)
+            case "thaw":
+                subject.frozen = False
+                current = subject
+
+
+def _options(
+    world: World, scenario: Scenario, base: Process, ready: list[Process]
+) -> Iterator[tuple[str, Any]]:
+    yield "run", base
+    for process in ready:
+        if process is not base:
+            yield "run", process
+    if not base.safe:
+        yield "crash", base
+        yield "zombie", base
+        yield "lost", base
+    if scenario.aborts:
+        for name in world.running():
+            yield "abort", name
+            break
+    for process in world.processes:
+        if process.frozen and not process.done:
+            yield "thaw", process
+
+
+def _calm(world: World, chooser: Chooser) -> None:
+    for process in world.processes:
+        process.frozen = False
+    for _ in range(STEPS_MOST):
+        _launch(world)
+        ready = [process for process in world.processes if process.runnable()]
+        if not ready:
+            return
+        ready[chooser.below(len(ready))].step()
+
+
+def _launch(world: World) -> None:
+    while world.machine.queue:
+        name, step = world.machine.queue.pop(0)
+        world.drive(name, step)
+    if len(world.processes) > 40:
+        world.processes = [process for process in world.processes if not process.done]

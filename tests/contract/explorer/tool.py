@@ -1,0 +1,44 @@
+"""Two tools: one whose effect must happen at most once, one whose effect is named by its call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from stepline.model.block import Block, Body
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.registry import Registry, Tool
+from stepline.tools.spec import ToolSpec
+
+PATH = "fi:turn_x.outputs/f.md"
+
+
+def registry(effects: Counter[str], *, once: str, mutable: bool) -> Registry:
+    """Return both tools; `once` is the effect class of the first, `mutable` names files by path, as an ablation asks."""
+
+    def strike(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        context.artifacts.put(f"effect/{context.call_id}", b"", mime="x")  # a point where the process may die
+        effects[context.call_id] += 1
+        return ToolOutput()
+
+    def write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        body = context.call_id.encode()
+        key = "out/f.md" if mutable else f"out/{context.call_id}"
+        context.artifacts.put(key, body, mime="text/plain")
+        block = Block(
+            type="react.tool.result",
+            author="react",
+            ts=context.ts,
+            path=PATH,
+            body=Body(key=key, sha256=context.call_id, size_bytes=len(body)),
+        )
+        return ToolOutput(blocks=(block,))
+
+    return Registry([_tool("test.once", once, strike), _tool("test.write", "keyed", write)])
+
+
+def _tool(tool_id: str, effect: Any, run: Any) -> Tool:
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    spec = ToolSpec(tool_id=tool_id, purpose="p", schema=schema, returns="r", effect=effect, read_only=False)
+    return Tool(spec=spec, run=run)

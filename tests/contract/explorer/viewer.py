@@ -1,0 +1,76 @@
+"""A client with a screen: it drops once, reconnects, and merges replay and live frames as the real one does."""
+
+from __future__ import annotations
+
+from stepline.model.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
+
+from .process import Process
+from .world import LANE, USER, World
+
+
+class Viewer:
+    """Applies frames by their numbers and offsets; `got` is what it applied, in order."""
+
+    def __init__(self, world: World, *, syncs: bool = True) -> None:
+        self.world = world
+        self.syncs = syncs
+        self.cursor = 0
+        self.got: list[int] = []
+        self.claim = 0
+        self.text: dict[int, str] = {}
+
+    def run(self, me: Process) -> None:
+        world = self.world
+        me.wait(lambda: world.tail().n > 0 or world.quiet)
+        for life in range(2):
+            connection = f"screen{life}"
+            world.publisher.open(connection)
+            self._ask(me, connection)
+            frames = 0
+            while life or frames < 6:
+                me.wait(lambda c=connection: world.publisher.inboxes.get(c) or world.quiet)
+                inbox = world.publisher.inboxes.get(connection, [])
+                if not inbox:
+                    break
+                frames += 1
+                if self._apply(inbox.pop(0)):
+                    self._ask(me, connection)
+            if world.quiet:
+                break
+            world.publisher.close(connection)
+        if self.syncs:
+            self._ask(me, "screen1")
+        for frame in world.publisher.inboxes.get("screen1", []):
+            self._apply(frame)
+
+    def _ask(self, me: Process, connection: str) -> None:
+        if self.world.tail().n:
+            self.world.publisher.open(connection)
+            have = {"answer": len(self.text.get(self.claim, ""))}
+            self.world.resume(me, connection, self.cursor, self.claim, have)
+
+    def _apply(self, body: bytes) -> bool:
+        """Apply one frame; true if something before it is missing."""
+        match decode_frame(body):
+            case EventFrame(n=n, prev=prev, claim=claim):
+                if n <= self.cursor:
+                    return False
+                if prev > self.cursor:
+                    return True
+                self.cursor = n
+                self.got.append(n)
+                self.claim = max(self.claim, claim)
+            case DeltaFrame(claim=claim, off=off, text=text):
+                have = self.text.get(claim, "")
+                if claim < self.claim:
+                    return False
+                if off > len(have):
+                    return True
+                self.claim = claim
+                self.text[claim] = have + text[len(have) - off :]
+            case SyncFrame():
+                pass
+        return False
+
+
+__all__ = ["LANE", "USER", "Viewer"]

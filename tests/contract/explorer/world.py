@@ -1,0 +1,238 @@
+"""The world of one run: the memory twins, the executions and whoever acts in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.errors import SteplineError
+from stepline.loop import act as act_step
+from stepline.loop import admit as admit_step
+from stepline.loop import close as close_step
+from stepline.loop import decide as decide_step
+from stepline.loop import resume as resume_step
+from stepline.loop import sweep as sweep_step
+from stepline.loop.admit import Arrival
+from stepline.loop.agent import Agent
+from stepline.loop.decide import Mind
+from stepline.loop.history import History
+from stepline.loop.port import Policy, Ports
+from stepline.loop.sample import Sample
+from stepline.model.batch import EMPTY, Batch
+from stepline.model.decision import Action
+from stepline.model.entry import Decided, Inbound
+from stepline.model.ids import Lane, call_id, utc
+from stepline.model.step import Step
+from stepline.tools.context import ReadCaps
+
+from .process import Process, Proxy
+from .tool import registry
+
+LANE = Lane(tenant="t", project="p", conversation="c")
+USER = "u"
+MAX_ITERATIONS = 4
+ATTEMPTS = 3
+SECOND_ROUND = 2
+
+
+@dataclass
+class World:
+    """Everything that outlives a process, and the processes."""
+
+    once: str = "once"
+    mutable: bool = False
+    subscriptions_of: Callable[[Any], Any] = lambda adapter: adapter
+    proxy: Callable[[Process, str, Any], Any] = Proxy
+    log: Any = field(default_factory=MemoryLog)
+    artifacts: Any = field(default_factory=MemoryArtifacts)
+    machine: MemoryMachine = field(default_factory=MemoryMachine)
+    clock: MemoryClock = field(default_factory=MemoryClock)
+    effects: Counter[str] = field(default_factory=Counter)
+    processes: list[Process] = field(default_factory=list)
+    driven: list[str] = field(default_factory=list)
+    acked: dict[str, int] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    samples: int = 0
+    settling: bool = False
+    quiet: bool = False
+    broke: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.subscriptions = MemorySubscriptions(self.clock)
+        self.publisher = MemoryPublisher()
+        self.deltas = MemoryDeltas(self.clock)
+        self.agent = Agent(system="", registry=registry(self.effects, once=self.once, mutable=self.mutable), caps=ReadCaps())
+
+    def batches(self) -> list[Batch]:
+        return self.log.since(LANE, 0)
+
+    def tail(self) -> Batch:
+        return self.log.tail(LANE) or EMPTY
+
+    def ports(self, process: Process) -> Ports:
+        """Return the ports as this process sees them: it stops before each call."""
+        deltas = Proxy(process, "deltas", self.deltas)
+        subscriptions = self.subscriptions_of(Proxy(process, "subscriptions", self.subscriptions))
+        publisher = Proxy(process, "publisher", self.publisher)
+        return Ports(
+            log=self.proxy(process, "log", self.log),
+            artifacts=Proxy(process, "artifacts", self.artifacts),
+            subscriptions=subscriptions,
+            publisher=publisher,
+            deltas=deltas,
+            relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
+            machine=Proxy(process, "machine", self.machine),
+            clock=self.clock,
+            policy=Policy(max_iterations=MAX_ITERATIONS),
+        )
+
+    def spawn(self, name: str, body: Callable[[Process], Any], *, safe: bool = False) -> Process:
+        process = Process(name, body, safe=safe)
+        self.processes.append(process)
+        return process
+
+    def running(self) -> list[str]:
+        return [name for name in self.driven if self.machine.status(name) == "running"]
+
+    # --- invocations
+
+    def invoke(self, state: str, step: Step) -> Process:
+        return self.spawn(f"{state}:{step.epoch}.{step.iteration}.{step.attempt}", lambda me: self._state(me, state, step))
+
+    def _state(self, me: Process, state: str, step: Step) -> Step:
+        ports = self.ports(me)
+        try:
+            if state == "decide":
+                mind = Mind(agent=self.agent, model=None, history=History(), sampler=self.sampler())
+                return decide_step.decide(ports, mind, step)
+            if state == "act":
+                return act_step.act(ports, self.agent, History(), step)
+            return close_step.close(ports, step)
+        except (IndexError, KeyError, AttributeError, StopIteration) as error:
+            self.broke.append(f"{me.name}: {error!r}")
+            raise SteplineError(repr(error)) from error
+
+    def sampler(self) -> Callable[..., Sample]:
+        """Return a model of two rounds with tools and an answer; a sample's text names the sample."""
+
+        def take(ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int) -> Sample:
+            self.samples += 1
+            name = f"s{self.samples}"
+            stream = ports.relay.open(step.lane(), claim)
+            for part in range(2):
+                stream.push("answer", f"[{name}.{part}]")
+            stream.close()
+            tools = {0: ("test.once", "test.write"), 1: ("test.write",)}.get(step.iteration, ())
+            if any(isinstance(e, Inbound) and e.event == "steer" for b in timeline_batches(self, timeline) for e in b.entries):
+                tools = ()
+            actions = tuple(
+                Action(index=i, call_id=call_id(step.turn, step.iteration, i), tool_id=tool, params={})
+                for i, tool in enumerate(tools)
+            )
+            at = utc(self.clock.now())
+            return Sample(
+                decision=Decided(
+                    turn=step.turn,
+                    iteration=step.iteration,
+                    claim=claim,
+                    rendered=0,
+                    action="call_tool" if actions else "complete",
+                    started_at=at,
+                    at=at,
+                    actions=actions,
+                    answer="" if actions else name,
+                )
+            )
+
+        return take
+
+    # --- actors
+
+    def drive(self, name: str, first: Step) -> None:
+        """Step Functions: reliable itself; a task that dies or is given up is tried again, then closes with an error."""
+        self.driven.append(name)
+        self.spawn(f"execution:{name}", lambda me: self._execution(me, name, first), safe=True)
+
+    def _execution(self, me: Process, name: str, step: Step) -> None:
+        state = "decide"
+        for _ in range(60):
+            done = self._task(me, name, state, step)
+            if self.machine.status(name) != "running":
+                return
+            if done is None:
+                if state == "close":
+                    break
+                step = Step(**{**_fields(step), "error": {"Error": "Runtime.ExitError"}})
+                state = "close"
+                continue
+            step = done
+            if step.route in ("stop", "done"):
+                break
+            state = "decide" if state == "act" else step.route
+        self.machine.end(name)
+
+    def _task(self, me: Process, name: str, state: str, step: Step) -> Step | None:
+        for attempt in range(ATTEMPTS):
+            task = self.invoke(state, Step(**{**_fields(step), "attempt": attempt}))
+            me.wait(lambda task=task: task.done or task.given_up)
+            if self.machine.status(name) != "running":
+                return None
+            if task.done and not task.given_up and task.error is None:
+                return task.result
+        return None
+
+    def client(self, message_id: str, *, steer: bool, at: int) -> None:
+        """Send one message until it is acknowledged."""
+
+        def body(me: Process) -> None:
+            me.wait(lambda: self.tail().n >= at or self.settling)
+            self.sent.add(message_id)
+            for attempt in range(8):
+                sending = self.spawn(f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, steer))
+                me.wait(lambda sending=sending: sending.done or sending.given_up or message_id in self.acked)
+                if message_id in self.acked:
+                    return
+
+        self.spawn(f"client:{message_id}", body, safe=True)
+
+    def late_duplicate(self, message_id: str, *, steer: bool, at: int) -> None:
+        def body(me: Process) -> None:
+            me.wait(lambda: message_id in self.sent and (self.tail().n >= at or self.settling))
+            self.spawn(f"dup:{message_id}", lambda p: self._ingress(p, message_id, steer))
+
+        self.spawn(f"duplicator:{message_id}", body, safe=True)
+
+    def _ingress(self, me: Process, message_id: str, steer: bool) -> None:
+        arrival = Arrival(message_id=message_id, user=USER, text=message_id, steer=steer)
+        admitted = admit_step.admit(self.ports(me), LANE, arrival)
+        self.acked.setdefault(message_id, admitted.batch.n)
+
+    def sweeper(self, *, at: int = 0, suspect: bool = False, safe: bool = False) -> None:
+        def body(me: Process) -> None:
+            if at:
+                me.wait(lambda: self.tail().n >= at or self.settling)
+            if self.log.open_lanes(before="9999"):
+                sweep_step.sweep_lane(self.ports(me), LANE, suspect=suspect)
+
+        self.spawn("sweeper", body, safe=safe)
+
+    def resume(self, me: Process, connection: str, after: int, claim: int, have: dict[str, int]) -> None:
+        resume_step.resume(self.ports(me), LANE, user=USER, connection=connection, after=after, claim=claim, have=have)
+
+
+def timeline_batches(world: World, timeline: Any) -> list[Batch]:
+    """Return the batches of the running turn that the timeline has seen."""
+    return [b for b in world.batches() if timeline.state.opened < b.n <= timeline.n]
+
+
+def _fields(step: Step) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in step.__struct_fields__}

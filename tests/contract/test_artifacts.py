@@ -1,0 +1,62 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from stepline.errors import DependencyError, NotFoundError
+from stepline.ports.artifacts import Artifacts
+
+
+@pytest.fixture
+def artifacts(backend) -> Artifacts:
+    return backend.artifacts
+
+
+@pytest.fixture
+def key(lane) -> str:
+    return f"out/{lane.prefix()}/turn_1/abc"
+
+
+@pytest.mark.parametrize("body", [b"", b"plain", bytes(range(256)), b"x" * 300_000])
+def test_a_body_reads_back_byte_for_byte(artifacts, key, body):
+    assert artifacts.put(key, body, mime="text/markdown")
+    assert artifacts.get(key) == body
+
+
+def test_a_body_is_written_once_and_never_changes(artifacts, key):
+    assert artifacts.put(key, b"first", mime="text/plain")
+    assert not artifacts.put(key, b"second", mime="text/plain")
+    assert artifacts.get(key) == b"first"
+
+
+def test_an_absent_key_is_not_found(artifacts, key):
+    with pytest.raises(NotFoundError) as caught:
+        artifacts.get(key)
+    assert caught.value.reason == "not_found"
+
+
+def test_of_many_writers_of_one_key_exactly_one_writes(artifacts, key):
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        wrote = list(pool.map(lambda n: artifacts.put(key, b"%d" % n, mime="text/plain"), range(16)))
+    assert wrote.count(True) == 1
+    assert artifacts.get(key) == b"%d" % wrote.index(True)
+
+
+def test_the_object_carries_its_mime_type(aws, key):
+    aws.artifacts.put(key, b"{}", mime="application/json")
+    assert aws.artifacts.client.head_object(Bucket=aws.name, Key=key)["ContentType"] == "application/json"
+
+
+def test_a_put_whose_answer_was_lost_is_there_and_says_somebody_wrote_it(aws, key, faults):
+    faults.lose_answers(aws.artifacts.client, "PutObject", times=1)
+    assert not aws.artifacts.put(key, b"once", mime="text/plain")
+    assert aws.artifacts.get(key) == b"once"
+
+
+def test_a_store_that_does_not_answer_is_a_failed_dependency(aws, key, faults):
+    aws.artifacts.put(key, b"once", mime="text/plain")
+    faults.lose_answers(aws.artifacts.client, "GetObject", times=3)
+    with pytest.raises(DependencyError):
+        aws.artifacts.get(key)
+    faults.lose_answers(aws.artifacts.client, "PutObject", times=3)
+    with pytest.raises(DependencyError):
+        aws.artifacts.put(key, b"twice", mime="text/plain")

@@ -1,0 +1,226 @@
+import json
+import uuid
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from urllib.parse import unquote
+
+import pytest
+
+from stepline.adapters.aws.publisher import GatewayPublisher
+from stepline.adapters.aws.table import HEAD, conversation_pk, socket_key
+from stepline.adapters.memory.channel import MemoryPublisher
+from stepline.errors import DependencyError, Gone, LimitError
+from stepline.model.ids import Lane
+from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions
+
+PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=1_800_000_000)
+
+
+@pytest.fixture
+def subscriptions(backend) -> Subscriptions:
+    return backend.subscriptions
+
+
+@pytest.fixture
+def connection() -> str:
+    return f"{uuid.uuid4().hex[:12]}="
+
+
+def test_a_connection_remembers_its_principal_until_it_ends(subscriptions, connection):
+    assert subscriptions.principal(connection) is None
+    subscriptions.connect(connection, PRINCIPAL)
+    assert subscriptions.principal(connection) == PRINCIPAL
+    subscriptions.disconnect(connection)
+    assert subscriptions.principal(connection) is None
+
+
+def test_a_listener_hears_of_its_lanes_and_of_no_other(subscriptions, lane, connection):
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    subscriptions.subscribe(lane, connection)
+    assert subscriptions.listeners(lane) == [connection]
+    assert subscriptions.listeners(other) == []
+
+
+def test_a_lane_has_many_listeners_and_each_once(subscriptions, lane, connection):
+    for name in ("b", "a", "b"):
+        subscriptions.subscribe(lane, connection + name)
+    assert subscriptions.listeners(lane) == [f"{connection}a", f"{connection}b"]
+
+
+def test_a_dropped_subscription_leaves_the_others(subscriptions, lane, connection):
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    subscriptions.subscribe(lane, connection)
+    subscriptions.subscribe(other, connection)
+    subscriptions.subscribe(lane, f"{connection}2")
+    subscriptions.drop(lane, connection)
+    subscriptions.drop(lane, connection)
+    assert subscriptions.listeners(lane) == [f"{connection}2"]
+    assert subscriptions.listeners(other) == [connection]
+
+
+def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, lane, connection):
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    subscriptions.connect(connection, PRINCIPAL)
+    subscriptions.subscribe(lane, connection)
+    subscriptions.subscribe(other, connection)
+    subscriptions.subscribe(lane, f"{connection}2")
+    subscriptions.disconnect(connection)
+    assert subscriptions.listeners(lane) == [f"{connection}2"]
+    assert subscriptions.listeners(other) == []
+    subscriptions.disconnect(connection)
+
+
+def test_connections_and_subscriptions_expire_after_two_hours(backend, lane, connection):
+    backend.subscriptions.connect(connection, PRINCIPAL)
+    backend.subscriptions.subscribe(lane, connection)
+    backend.clock.pause(3600)
+    backend.subscriptions.subscribe(lane, f"{connection}2")
+    backend.clock.pause(3601)
+    assert backend.subscriptions.principal(connection) is None
+    assert backend.subscriptions.listeners(lane) == [f"{connection}2"]
+
+
+def test_subscribing_again_renews_a_subscription(backend, lane, connection):
+    backend.subscriptions.subscribe(lane, connection)
+    backend.clock.pause(7000)
+    backend.subscriptions.subscribe(lane, connection)
+    backend.clock.pause(7000)
+    assert backend.subscriptions.listeners(lane) == [connection]
+
+
+def test_expired_rows_are_not_shown_though_they_are_still_stored(aws, lane, connection):
+    aws.subscriptions.connect(connection, PRINCIPAL)
+    aws.subscriptions.subscribe(lane, connection)
+    aws.clock.pause(7201)
+    assert aws.subscriptions.principal(connection) is None
+    assert aws.subscriptions.listeners(lane) == []
+    assert aws.table.get(socket_key(connection), HEAD, consistent=True) is not None
+    assert aws.table.get(conversation_pk(lane), socket_key(connection), consistent=True) is not None
+
+
+@pytest.mark.parametrize("has_dropped", [False, True])
+def test_a_connection_that_ended_leaves_no_row(aws, lane, connection, has_dropped):
+    aws.subscriptions.connect(connection, PRINCIPAL)
+    aws.subscriptions.subscribe(lane, connection)
+    if has_dropped:
+        aws.subscriptions.drop(lane, connection)
+        rows = aws.table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
+        assert [row["sk"]["S"] for row in rows] == [HEAD]
+    aws.subscriptions.disconnect(connection)
+    rows = aws.table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
+    assert list(rows) == []
+    assert aws.table.get(conversation_pk(lane), socket_key(connection), consistent=True) is None
+
+
+ERRORS = {410: "GoneException", 413: "PayloadTooLargeException", 429: "LimitExceededException"}
+
+
+class Gateway:
+    """The callback of a websocket API as API Gateway answers it, on loopback."""
+
+    def __init__(self) -> None:
+        self.inboxes: dict[str, list[bytes]] = {}
+        self.busy: set[str] = set()
+        gateway = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                connection = unquote(self.path.removeprefix("/live/@connections/"))
+                status = gateway.take(connection, self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(status)
+                body = b"" if status == 200 else json.dumps({"message": "…"}).encode()
+                if status != 200:
+                    self.send_header("x-amzn-ErrorType", ERRORS[status])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                """Keep quiet."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}/live"
+
+    def take(self, connection: str, frame: bytes) -> int:
+        if connection not in self.inboxes:
+            return 410
+        if connection in self.busy:
+            return 429
+        if len(frame) > POST_MAX_BYTES:
+            return 413
+        self.inboxes[connection].append(frame)
+        return 200
+
+    def open(self, connection: str) -> list[bytes]:
+        return self.inboxes.setdefault(connection, [])
+
+    def close(self, connection: str) -> None:
+        del self.inboxes[connection]
+
+
+@pytest.fixture
+def gateway(monkeypatch) -> Iterator[Gateway]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    gateway = Gateway()
+    thread = Thread(target=gateway.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield gateway
+    gateway.server.shutdown()
+    gateway.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(params=["memory", "gateway"])
+def posting(request: pytest.FixtureRequest) -> tuple[Publisher, MemoryPublisher | Gateway]:
+    if request.param == "memory":
+        publisher = MemoryPublisher()
+        return publisher, publisher
+    gateway = request.getfixturevalue("gateway")
+    return GatewayPublisher(gateway.endpoint), gateway
+
+
+def test_frames_arrive_in_order_and_byte_for_byte(posting, connection):
+    publisher, sockets = posting
+    inbox = sockets.open(connection)
+    frames = [f'{{"n":{n},"text":"grüß\\n"}}'.encode() for n in range(5)]
+    for frame in frames:
+        publisher.post(connection, frame)
+    assert inbox == frames
+
+
+def test_a_connection_that_never_was_or_is_no_more_is_gone(posting, connection):
+    publisher, sockets = posting
+    with pytest.raises(Gone) as caught:
+        publisher.post(connection, b"{}")
+    assert caught.value.reason == "gone"
+    sockets.open(connection)
+    publisher.post(connection, b"{}")
+    sockets.close(connection)
+    with pytest.raises(Gone):
+        publisher.post(connection, b"{}")
+
+
+def test_a_frame_beyond_the_gateways_limit_is_refused(posting, connection):
+    publisher, sockets = posting
+    inbox = sockets.open(connection)
+    publisher.post(connection, b"x" * POST_MAX_BYTES)
+    with pytest.raises(LimitError) as caught:
+        publisher.post(connection, b"x" * (POST_MAX_BYTES + 1))
+    assert caught.value.reason == "limit_exceeded"
+    assert len(inbox) == 1
+
+
+def test_a_connection_that_cannot_take_more_now_is_a_failed_dependency(gateway, connection):
+    gateway.open(connection)
+    gateway.busy.add(connection)
+    with pytest.raises(DependencyError):
+        GatewayPublisher(gateway.endpoint).post(connection, b"{}")
+
+
+def test_a_gateway_that_is_not_there_is_a_failed_dependency(gateway, connection):
+    gateway.server.server_close()
+    with pytest.raises(DependencyError):
+        GatewayPublisher(gateway.endpoint).post(connection, b"{}")

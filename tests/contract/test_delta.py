@@ -1,0 +1,63 @@
+import pytest
+
+from stepline.adapters.aws.table import delta_pk
+from stepline.model.ids import Lane
+from stepline.ports.delta import Delta, Deltas
+
+
+@pytest.fixture
+def deltas(backend) -> Deltas:
+    return backend.deltas
+
+
+def make_delta(off: int, text: str, name: str = "answer") -> Delta:
+    return Delta(name=name, off=off, text=text)
+
+
+def test_pieces_come_back_by_name_and_offset_whatever_order_they_came_in(deltas, lane):
+    pieces = [
+        make_delta(0, "grüß ", "answer"),
+        make_delta(5, "dich \U0001f980", "answer"),
+        make_delta(1000, "late", "answer"),
+        make_delta(0, "plan", "record:react.plan"),
+        make_delta(0, "hm", "thinking"),
+    ]
+    for piece in reversed(pieces):
+        deltas.put(lane, 7, piece)
+    assert deltas.since(lane, 7) == pieces
+
+
+def test_the_same_piece_twice_is_one(deltas, lane):
+    deltas.put(lane, 7, make_delta(0, "one"))
+    deltas.put(lane, 7, make_delta(0, "one"))
+    assert deltas.since(lane, 7) == [make_delta(0, "one")]
+
+
+def test_claims_and_lanes_are_streams_of_their_own(deltas, lane):
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    deltas.put(lane, 7, make_delta(0, "mine"))
+    assert deltas.since(lane, 8) == []
+    assert deltas.since(lane, 70) == []
+    assert deltas.since(other, 7) == []
+
+
+def test_a_long_stream_comes_back_whole(deltas, lane):
+    pieces = [make_delta(n * 4096, "é" * 4096) for n in range(150)]  # 1.2 MB, more than a page
+    for piece in pieces:
+        deltas.put(lane, 7, piece)
+    assert deltas.since(lane, 7) == pieces
+
+
+def test_a_piece_expires_after_an_hour(backend, lane):
+    backend.deltas.put(lane, 7, make_delta(0, "old"))
+    backend.clock.pause(1800)
+    backend.deltas.put(lane, 7, make_delta(3, "new"))
+    backend.clock.pause(1801)
+    assert backend.deltas.since(lane, 7) == [make_delta(3, "new")]
+
+
+def test_an_expired_piece_is_not_shown_though_it_is_still_stored(aws, lane):
+    aws.deltas.put(lane, 7, make_delta(0, "old"))
+    aws.clock.pause(3601)
+    assert aws.deltas.since(lane, 7) == []
+    assert aws.table.get(delta_pk(lane, 7), "answer#000000000", consistent=True) is not None

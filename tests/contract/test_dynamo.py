@@ -1,0 +1,212 @@
+"""What only a remote store can do to the log: lose an answer, contend, throttle, count."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import botocore.session
+import pytest
+from botocore.exceptions import ClientError, NoCredentialsError, ReadTimeoutError
+
+from stepline.adapters.aws.error import ANSWERS, OURS, map_error, map_fenced_error
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.table import Table, consumed_units
+from stepline.errors import DependencyError, SteplineError, UnknownOutcome
+from stepline.model.batch import Batch, State
+from stepline.ports.log import Duplicate, Listing, Occupied, Written
+
+AT = "2026-11-21T10:15:00.000Z"
+CONFLICT = {"Code": "TransactionConflict", "Message": "…"}
+THROTTLE = {"Code": "ThrottlingError", "Message": "…"}
+NONE = {"Code": "None"}
+ALL_TRIES = 3
+
+USED = {
+    "dynamodb": ["PutItem", "TransactWriteItems", "GetItem", "Query", "UpdateItem", "DeleteItem"],
+    "s3": ["PutObject", "GetObject"],
+    "stepfunctions": ["StartExecution", "DescribeExecution", "StopExecution"],
+    "apigatewaymanagementapi": ["PostToConnection"],
+}
+
+
+def make_batch(n: int, by: str = "me") -> Batch:
+    return Batch(n=n, by=by, at=AT, entries=(), state=State())
+
+
+def cancelled(*reasons: dict[str, object]) -> dict[str, object]:
+    kind = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+    return {"__type": kind, "message": "cancelled", "CancellationReasons": list(reasons)}
+
+
+def refused(code: str) -> dict[str, object]:
+    return {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": "…"}
+
+
+def test_a_put_whose_answer_was_lost_and_repeated_meets_its_own_batch(aws, lane, faults):
+    faults.lose_answers(aws.table.client, "PutItem", times=1)
+    assert aws.log.put(lane, make_batch(1)) == Occupied(batch=make_batch(1))
+
+
+def test_an_admission_whose_answer_was_lost_and_repeated_is_no_duplicate(aws, lane, faults):
+    faults.lose_answers(aws.table.client, "TransactWriteItems", times=1)
+    answer = aws.log.put(lane, make_batch(1), message_id="m", marks_open=True)
+    # A service that keeps the call's token applies it once and says so; moto does not.
+    assert answer in (Written(), Occupied(batch=make_batch(1)))
+    assert aws.log.admitted(lane, "m") == 1
+
+
+@pytest.mark.parametrize(("message_id", "operation"), [("", "PutItem"), ("m", "TransactWriteItems")])
+def test_a_put_that_never_gets_an_answer_has_an_unknown_outcome(aws, lane, faults, message_id, operation):
+    faults.lose_answers(aws.table.client, operation, times=ALL_TRIES)
+    with pytest.raises(UnknownOutcome) as caught:
+        aws.log.put(lane, make_batch(1), message_id=message_id)
+    assert caught.value.reason == "unknown_outcome"
+    assert aws.log.get(lane, 1) == make_batch(1)
+
+
+def test_a_lost_answer_to_somebody_elses_batch_still_names_its_writer(aws, lane, faults):
+    aws.log.put(lane, make_batch(1, by="them"), message_id="theirs")
+    faults.lose_answers(aws.table.client, "PutItem", times=2)
+    assert aws.log.put(lane, make_batch(1)) == Occupied(batch=make_batch(1, by="them"))
+
+
+@pytest.mark.parametrize("reasons", [(CONFLICT, NONE), (NONE, CONFLICT), (CONFLICT, THROTTLE)])
+def test_a_transaction_conflict_is_an_unknown_outcome(aws, lane, faults, reasons):
+    faults.answer(aws.table.client, "TransactWriteItems", 400, cancelled(*reasons))
+    with pytest.raises(UnknownOutcome):
+        aws.log.put(lane, make_batch(1), message_id="m")
+
+
+def test_a_plain_put_that_meets_a_running_transaction_is_an_unknown_outcome(aws, lane, faults):
+    faults.answer(aws.table.client, "PutItem", 400, refused("TransactionConflictException"))
+    with pytest.raises(UnknownOutcome):
+        aws.log.put(lane, make_batch(1))
+
+
+def test_a_failed_condition_beside_a_conflict_is_still_a_fact(aws, lane, faults):
+    aws.log.put(lane, make_batch(1, by="them"))
+    aws.log.put(lane, make_batch(2), message_id="m")
+    batch, message = (
+        aws.table.get(pk, sk, consistent=True)
+        for pk, sk in ((f"LOG#{lane.key()}", "000000000001"), (f"CONV#{lane.key()}", "MSG#m"))
+    )
+    failed = {"Code": "ConditionalCheckFailed", "Message": "…"}
+    client = aws.table.client
+    faults.answer(client, "TransactWriteItems", 400, cancelled(CONFLICT, {**failed, "Item": message}))
+    assert aws.log.put(lane, make_batch(1), message_id="m") == Duplicate(n=2)
+    faults.close()
+    item = {name: value for name, value in batch.items() if name != "body"}
+    item["body"] = {"B": "eyJuIjoxLCJieSI6InRoZW0iLCJhdCI6IiIsImVudHJpZXMiOltdLCJzdGF0ZSI6e319"}
+    faults.answer(client, "TransactWriteItems", 400, cancelled({**failed, "Item": item}, CONFLICT))
+    answer = aws.log.put(lane, make_batch(1), message_id="m")
+    assert isinstance(answer, Occupied)
+    assert answer.batch.by == "them"
+
+
+@pytest.mark.parametrize(
+    "body", [cancelled(NONE, THROTTLE), cancelled(THROTTLE, NONE), refused("ThrottlingException")]
+)
+def test_an_admission_that_was_throttled_at_once_has_written_nothing(aws, lane, faults, body):
+    faults.answer(aws.table.client, "TransactWriteItems", 400, body)
+    with pytest.raises(DependencyError):
+        aws.log.put(lane, make_batch(1), message_id="m")
+
+
+def client_error(code: str, *, status: int = 400, retries: int = 0) -> ClientError:
+    metadata = {"HTTPStatusCode": status, "RetryAttempts": retries}
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": metadata}, "PutItem")
+
+
+def test_a_throttle_after_a_repeat_proves_nothing():
+    error = client_error("ProvisionedThroughputExceededException", retries=1)
+    assert isinstance(map_fenced_error(error), UnknownOutcome)
+    assert isinstance(map_error(error), DependencyError)
+
+
+def test_a_server_error_leaves_a_fenced_put_unknown_and_a_read_to_be_tried_again():
+    for error in (client_error("InternalServerError", status=500), client_error("Whatever", status=503)):
+        assert isinstance(map_fenced_error(error), UnknownOutcome)
+        assert isinstance(map_error(error), DependencyError)
+
+
+def test_our_own_mistakes_are_never_retried():
+    for error in (client_error("ValidationException"), client_error("Unheard"), NoCredentialsError()):
+        for ours in (map_error(error), map_fenced_error(error)):
+            assert type(ours) is SteplineError
+            assert not ours.retryable
+
+
+def test_no_answer_to_a_read_is_a_failed_dependency(aws, lane, faults):
+    faults.lose_answers(aws.table.client, "Query", times=ALL_TRIES)
+    faults.lose_answers(aws.table.client, "GetItem", times=ALL_TRIES)
+    with pytest.raises(DependencyError) as caught:
+        aws.log.tail(lane)
+    assert caught.value.context == {"aws_code": ReadTimeoutError.__name__}
+    with pytest.raises(DependencyError):
+        aws.log.get(lane, 1)
+
+
+def test_a_listing_and_a_cleared_mark_survive_a_lost_answer(aws, lane, faults):
+    listing = Listing(lane=lane, owner=lane.conversation, title="t", last_at=AT, applied_n=1)
+    aws.log.put(lane, make_batch(1), marks_open=True)
+    faults.lose_answers(aws.table.client, "UpdateItem", times=1)
+    aws.log.project(listing)
+    assert aws.log.conversations(lane.tenant, lane.project, lane.conversation) == [listing]
+    faults.lose_answers(aws.table.client, "UpdateItem", times=1)
+    aws.log.clear_open(lane, 1)
+    assert [mark for mark in aws.log.open_lanes(before="9999") if mark.lane == lane] == []
+
+
+def test_an_update_that_is_refused_for_another_reason_is_not_swallowed(aws, lane, faults):
+    faults.answer(aws.table.client, "UpdateItem", 400, refused("TransactionConflictException"))
+    with pytest.raises(DependencyError):
+        aws.log.clear_open(lane, 1)
+    with pytest.raises(DependencyError):
+        aws.log.project(Listing(lane=lane, owner="ada", title="", last_at=AT, applied_n=1))
+
+
+def test_a_message_row_expires_fourteen_days_after_its_batch(aws, lane):
+    aws.log.put(lane, make_batch(1), message_id="m")
+    row = aws.table.get(f"CONV#{lane.key()}", "MSG#m", consistent=True)
+    assert row["expires_at"] == {"N": "1796465700"}  # 2026-12-05T10:15:00Z
+
+
+def test_an_observer_hears_of_every_call_and_its_units(aws, lane):
+    calls: list[tuple[str, float]] = []
+    table = Table(aws.table.name, on_call=lambda operation, units: calls.append((operation, units)))
+    table.client = aws.table.client
+    log = DynamoLog(table)
+    log.put(lane, make_batch(1), message_id="m", marks_open=True)
+    log.put(lane, make_batch(2))
+    log.put(lane, make_batch(2, by="late"))
+    log.get(lane, 2)
+    log.tail(lane)
+    assert [operation for operation, _ in calls] == [
+        "transact_write_items",
+        "put_item",
+        "put_item",
+        "get_item",
+        "query",
+    ]
+    assert [units > 0 for _, units in calls[1:4]] == [True, False, True]
+
+
+def test_units_are_summed_over_the_tables_of_a_transaction():
+    assert consumed_units({"ConsumedCapacity": {"CapacityUnits": 1.5}}) == 1.5
+    assert consumed_units({"ConsumedCapacity": [{"CapacityUnits": 2.0}, {"CapacityUnits": 4.0}]}) == 6.0
+    assert consumed_units({}) == 0.0
+
+
+def test_one_client_serves_many_threads(aws, lane):
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        answers = list(pool.map(lambda n: aws.log.put(lane, make_batch(n)), range(1, 25)))
+    assert answers == [Written()] * 24
+    assert [batch.n for batch in aws.log.since(lane, 0)] == list(range(1, 25))
+
+
+@pytest.mark.parametrize(
+    ("service", "operation"),
+    [(service, operation) for service, operations in USED.items() for operation in operations],
+)
+def test_every_modelled_exception_of_a_used_operation_has_a_place(service, operation):
+    model = botocore.session.get_session().get_service_model(service).operation_model(operation)
+    modelled = {shape.metadata.get("error", {}).get("code", shape.name) for shape in model.error_shapes}
+    assert modelled - OURS.keys() - ANSWERS == set()

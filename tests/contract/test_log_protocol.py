@@ -1,0 +1,86 @@
+"""The log protocol under every interleaving and fault we can think of, over the memory twins and the real loop.
+
+Source: docs/concepts/log.md. More runs: `STEPLINE_EXPLORER_RUNS=20000 pytest tests/contract/test_log_protocol.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from .explorer.ablation import ABLATIONS, MASKED, Ablation
+from .explorer.invariant import violations
+from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
+from .explorer.world import World
+from stepline.model.entry import Closed
+
+RUNS = int(os.environ.get("STEPLINE_EXPLORER_RUNS", "300"))
+DEVIATION_RUNS = int(os.environ.get("STEPLINE_EXPLORER_DEVIATIONS", "150"))
+
+
+def test_no_random_schedule_with_faults_breaks_the_protocol() -> None:
+    broken = {}
+    for seed in range(RUNS):
+        world = World()
+        viewer = play(world, drawn(seed), Rand(seed))
+        if found := violations(world, viewer):
+            broken[seed] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(name: str) -> None:
+    """Every crash, zombie, lost answer and preemption at every point, one at a time, evenly thinned to a bound."""
+    plain = Scripted({})
+    world = World()
+    assert violations(world, play(world, NAMED[name], plain)) == []
+    points = [(at, choice) for at, width in enumerate(plain.widths) for choice in range(1, width)]
+    stride = max(1, len(points) // DEVIATION_RUNS)
+    broken = {}
+    for point in points[::stride]:
+        world = World()
+        viewer = play(world, NAMED[name], Scripted(dict([point])))
+        if found := violations(world, viewer):
+            broken[point] = found
+    assert broken == {}
+
+
+@pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda ablation: ablation.rule)
+def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
+    ablation.patch(monkeypatch)
+    seen: set[str] = set()
+    for seed in range(ablation.seeds):
+        world = ablation.world()
+        viewer = play(world, drawn(seed), Rand(seed, **ablation.faults), syncs=ablation.syncs)
+        seen.update(violations(world, viewer))
+        if seen & ablation.breaks:
+            return
+    pytest.fail(f"nothing went wrong without: {ablation.rule} (seen: {sorted(seen)})")
+
+
+@pytest.mark.parametrize("ablation", MASKED, ids=lambda ablation: ablation.rule)
+def test_a_masked_rule_taken_back_costs_work_and_not_truth(
+    ablation: Ablation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ablation.patch(monkeypatch)
+    seen: Counter[str] = Counter()
+    for seed in range(min(RUNS, 100)):
+        world = ablation.world()
+        seen.update(violations(world, play(world, drawn(seed), Rand(seed))))
+    assert seen == {}, ablation.why_masked
+
+
+def test_an_execution_named_by_its_turn_can_never_be_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the masked rule of the name is for: without it only an error close ends an orphaned turn."""
+    kept = sum(_error_closes(seed) for seed in range(100))
+    MASKED[2].patch(monkeypatch)
+    assert sum(_error_closes(seed) for seed in range(100)) > kept
+
+
+def _error_closes(seed: int) -> int:
+    world = World()
+    play(world, drawn(seed), Rand(seed))
+    closes = [e for b in world.batches() for e in b.entries if isinstance(e, Closed)]
+    return sum(entry.outcome == "error" for entry in closes)

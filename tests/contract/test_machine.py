@@ -1,0 +1,124 @@
+import json
+import uuid
+
+import pytest
+
+from stepline.errors import DependencyError, SteplineError
+from stepline.model.step import Step
+from stepline.ports.machine import Machine
+
+EXISTS = {"__type": "ExecutionAlreadyExists", "message": "…"}
+ABSENT = {"__type": "ExecutionDoesNotExist", "message": "…"}
+STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)
+
+
+@pytest.fixture
+def machine(backend) -> Machine:
+    return backend.machine
+
+
+@pytest.fixture
+def name() -> str:
+    return f"{uuid.uuid4().hex[:16]}-3"
+
+
+def test_a_started_execution_runs_until_it_ends(machine, name):
+    assert machine.status(name) == "absent"
+    assert machine.start(name, STEP)
+    assert machine.status(name) == "running"
+    machine.stop(name)
+    assert machine.status(name) == "ended"
+
+
+def test_a_name_is_never_used_again_after_its_execution_ended(machine, name):
+    machine.start(name, STEP)
+    machine.stop(name)
+    assert not machine.start(name, STEP)
+    assert machine.status(name) == "ended"
+
+
+def test_a_running_name_is_not_started_with_another_step(machine, name):
+    machine.start(name, STEP)
+    assert not machine.start(name, Step(tenant="acme", project="docs", conversation="c1", turn="t", epoch=4))
+    assert machine.status(name) == "running"
+
+
+def test_starting_a_running_execution_again_leaves_one(machine, name):
+    machine.start(name, STEP)
+    machine.start(name, STEP)
+    machine.stop(name)
+    assert machine.status(name) == "ended"
+
+
+def test_names_are_independent(machine, name):
+    machine.start(name, STEP)
+    machine.start(f"{name}0", STEP)
+    machine.stop(name)
+    assert machine.status(f"{name}0") == "running"
+
+
+def test_stopping_what_does_not_run_does_nothing(machine, name):
+    machine.stop(name)
+    assert machine.status(name) == "absent"
+    machine.start(name, STEP)
+    machine.stop(name)
+    machine.stop(name)
+    assert machine.status(name) == "ended"
+
+
+def test_the_input_holds_every_field_of_the_step(aws, name):
+    aws.machine.start(name, STEP)
+    arn = aws.machine_arn.replace(":stateMachine:", ":execution:") + f":{name}"
+    found = json.loads(aws.machine.client.describe_execution(executionArn=arn)["input"])
+    assert found == {
+        "tenant": "acme",
+        "project": "docs",
+        "conversation": "c1",
+        "turn": "turn_1",
+        "epoch": 3,
+        "iteration": 0,
+        "route": "decide",
+        "attempt": 0,
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"])
+def test_every_final_status_is_an_end(aws, name, faults, status):
+    faults.answer(aws.machine.client, "DescribeExecution", 200, {"status": status})
+    assert aws.machine.status(name) == "ended"
+
+
+def test_an_execution_that_waits_for_its_redrive_is_not_over(aws, name, faults):
+    faults.answer(aws.machine.client, "DescribeExecution", 200, {"status": "PENDING_REDRIVE"})
+    assert aws.machine.status(name) == "running"
+
+
+def test_the_services_words_for_a_known_and_an_unknown_name_are_answers(aws, name, faults):
+    faults.answer(aws.machine.client, "StartExecution", 400, EXISTS)
+    faults.answer(aws.machine.client, "DescribeExecution", 400, ABSENT)
+    assert not aws.machine.start(name, STEP)
+    assert aws.machine.status(name) == "absent"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [("ExecutionLimitExceeded", DependencyError), ("StateMachineDoesNotExist", SteplineError)],
+)
+def test_any_other_refusal_to_start_is_raised(aws, name, faults, code, kind):
+    faults.answer(aws.machine.client, "StartExecution", 400, {"__type": code, "message": "…"})
+    with pytest.raises(SteplineError) as caught:
+        aws.machine.start(name, STEP)
+    assert type(caught.value) is kind
+
+
+def test_the_memory_machine_hands_out_what_was_started_in_order():
+    from stepline.adapters.memory.machine import MemoryMachine
+
+    machine = MemoryMachine()
+    machine.start("a", STEP)
+    machine.start("b", STEP)
+    machine.end("a")
+    assert machine.queue == [("b", STEP)]
+    machine.end("never")
+    assert machine.status("never") == "absent"

@@ -1,0 +1,257 @@
+"""One suite for every ModelClient: the memory twin, and the SDK's adapter against the scripted server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from stepline.adapters.anthropic import AnthropicModelClient
+from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
+from stepline.adapters.model_call import Retry, plan_roles
+from stepline.errors import (
+    ContextLimit,
+    DependencyError,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelRefused,
+    SteplineError,
+)
+from stepline.local.scripted.fault import Fault
+from stepline.local.scripted.server import ScriptedServer
+from stepline.ports.model import ModelClient, ModelRequest, Part
+
+LONG = "A long answer, told in many small pieces — with ümlauts, 😀 and <tags>. " * 20
+REQUEST = ModelRequest(
+    role="solver.react.decision",
+    system=(Part(text="Answer the user. " * 40, cache=True),),
+    content=(Part(text="The timeline so far.", cache=True), Part(text="What now?")),
+    max_tokens=4000,
+)
+
+
+class Harness(Protocol):
+    """A client whose next answers are known."""
+
+    client: ModelClient
+
+    def given(self, *steps: Say | Fail) -> None: ...
+
+    def asked(self) -> int: ...
+
+
+class MemoryHarness:
+    def __init__(self) -> None:
+        self.memory = MemoryModelClient()
+        self.client: ModelClient = self.memory
+
+    def given(self, *steps: Say | Fail) -> None:
+        self.memory.add(*steps)
+        self.count = len(steps)
+
+    def asked(self) -> int:
+        return self.count - len(self.memory._steps)
+
+
+class ServerHarness:
+    def __init__(self, server: ScriptedServer) -> None:
+        self.server = server
+        retry = Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1)
+        roles = plan_roles("anthropic", {})
+        self.sdk = AnthropicModelClient(roles=roles, api_key=lambda: "test", base_url=server.url, retry=retry)
+        self.client: ModelClient = self.sdk
+
+    def given(self, *steps: Say | Fail) -> None:
+        for step in steps:
+            self.server.faults._faults.append(_fault(step))
+
+    def asked(self) -> int:
+        return len(self.server.requests)
+
+
+def _fault(step: Say | Fail) -> Fault:
+    if isinstance(step, Say):
+        return Fault(
+            kind="fixture", text=step.text, stop_reason=step.stop_reason * (step.stop_reason != "end_turn")
+        )
+    after = step.after_chars
+    asked = step.error.context.get("retry_after_s")
+    match step.error:
+        case ModelRateLimited():
+            return Fault(kind="rate_limited", retry_after_s=float(asked) if asked is not None else None)
+        case ModelOverloaded():
+            return Fault(
+                kind="error_in_stream" if step.text else "overloaded", text=step.text, after_chars=after
+            )
+        case ContextLimit():
+            return Fault(kind="context_limit")
+        case ModelRefused():
+            return Fault(kind="invalid_request")
+        case _:
+            return Fault(
+                kind="malformed_stream" if step.error.reason == "stream_malformed" else "cut",
+                text=step.text or LONG,
+                after_chars=after,
+            )
+
+
+@pytest.fixture(params=["memory", "anthropic"])
+def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    if request.param == "memory":
+        yield MemoryHarness()
+        return
+    with ScriptedServer(token_delay_ms=0) as server:
+        served = ServerHarness(server)
+        yield served
+        served.sdk.close()
+
+
+CUT = DependencyError("cut", code="stream_cut")
+
+
+def test_the_pieces_are_the_text_of_the_completion(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        pieces = list(stream)
+    done = stream.completion()
+    assert len(pieces) > 10
+    assert "".join(pieces) == done.text == LONG
+    assert (done.stop_reason, done.aborted, done.retries) == ("end_turn", False, 0)
+    assert done.model
+
+
+def test_a_finished_call_reports_its_tokens(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        list(stream)
+    usage = stream.completion().usage
+    assert not usage.estimated
+    assert usage.prompt_tokens > 100
+    assert usage.output_tokens > 200
+
+
+def test_an_aborted_call_ends_quietly_and_still_has_a_price(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    told: list[str] = []
+    with harness.client.stream(REQUEST) as stream:
+        for piece in stream:
+            told.append(piece)
+            if len(told) == 5:
+                stream.abort()
+                stream.abort()
+    done = stream.completion()
+    assert (done.aborted, done.stop_reason) == (True, "aborted")
+    assert done.text == "".join(told)
+    assert LONG.startswith(done.text)
+    assert done.usage.estimated
+    assert done.usage.prompt_tokens > 100
+    assert 0 < done.usage.output_tokens < 200
+
+
+def test_a_call_left_in_mid_stream_counts_as_aborted(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        next(iter(stream))
+    assert stream.completion().aborted
+
+
+def test_an_abort_before_the_first_piece_asks_nobody(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        stream.abort()
+        assert list(stream) == []
+    assert stream.completion().aborted
+    assert harness.asked() == 0
+
+
+def test_an_abort_after_the_end_changes_nothing(harness: Harness) -> None:
+    harness.given(Say(text="short"))
+    with harness.client.stream(REQUEST) as stream:
+        list(stream)
+        stream.abort()
+    assert (stream.completion().aborted, stream.completion().stop_reason) == (False, "end_turn")
+
+
+@pytest.mark.parametrize("error", [ModelRateLimited(""), ModelOverloaded(""), CUT], ids=lambda e: e.reason)
+def test_failures_before_the_first_piece_are_tried_again(harness: Harness, error: SteplineError) -> None:
+    harness.given(Fail(error=error), Fail(error=error), Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        assert "".join(stream) == LONG
+    assert stream.completion().retries == 2
+    assert harness.asked() == 3
+
+
+@pytest.mark.parametrize("error", [ModelRateLimited(""), ModelOverloaded(""), CUT], ids=lambda e: e.reason)
+def test_the_third_failure_is_the_callers(harness: Harness, error: SteplineError) -> None:
+    harness.given(*[Fail(error=error)] * 3, Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream, pytest.raises(type(error)) as caught:
+        list(stream)
+    assert caught.value.reason == error.reason
+    assert harness.asked() == 3
+    done = stream.completion()
+    assert (done.stop_reason, done.aborted, done.text) == ("cut", False, "")
+    assert done.usage.estimated
+
+
+@pytest.mark.parametrize("error", [ContextLimit(""), ModelRefused("")], ids=lambda e: e.reason)
+def test_what_will_never_work_is_not_tried_again(harness: Harness, error: SteplineError) -> None:
+    harness.given(Fail(error=error), Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream, pytest.raises(type(error)) as caught:
+        list(stream)
+    assert caught.value.reason == error.reason
+    assert harness.asked() == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [CUT, ModelOverloaded("in the stream"), DependencyError("", code="stream_malformed")],
+    ids=lambda e: e.reason,
+)
+def test_a_failure_after_the_first_piece_is_never_tried_again(harness: Harness, error: SteplineError) -> None:
+    harness.given(Fail(error=error, text=LONG, after_chars=40), Say(text=LONG))
+    told: list[str] = []
+    with harness.client.stream(REQUEST) as stream, pytest.raises(type(error)) as caught:
+        told.extend(stream)
+    assert caught.value.reason == error.reason
+    assert harness.asked() == 1
+    done = stream.completion()
+    assert done.text == "".join(told) == LONG[:40]
+    assert (done.stop_reason, done.aborted) == ("cut", False)
+    assert done.usage.estimated
+    assert done.usage.prompt_tokens > 100
+    assert done.usage.output_tokens > 5
+
+
+def test_an_answer_too_long_for_max_tokens_says_so(harness: Harness) -> None:
+    harness.given(Say(text=LONG))
+    small = ModelRequest(role="x", system=REQUEST.system, content=REQUEST.content, max_tokens=10)
+    with harness.client.stream(small) as stream:
+        text = "".join(stream)
+    assert LONG.startswith(text)
+    assert 10 < len(text) < 60
+    assert stream.completion().stop_reason == "max_tokens"
+
+
+def test_a_refusal_is_an_answer_and_no_error(harness: Harness) -> None:
+    harness.given(Say(text="I", stop_reason="refusal"))
+    with harness.client.stream(REQUEST) as stream:
+        list(stream)
+    assert stream.completion().stop_reason == "refusal"
+
+
+def test_one_client_serves_calls_of_several_threads(harness: Harness) -> None:
+    harness.given(*[Say(text=LONG)] * 4)
+    texts: list[str] = []
+
+    def call() -> None:
+        with harness.client.stream(REQUEST) as stream:
+            texts.append("".join(stream))
+
+    threads = [threading.Thread(target=call) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    assert texts == [LONG] * 4

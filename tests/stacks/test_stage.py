@@ -1,0 +1,43 @@
+import aws_cdk as cdk
+import pytest
+
+from stacks.stage import Stage
+
+
+def read(**context):
+    return Stage.from_context(cdk.App(context=context).node)
+
+
+def test_the_default_stage_is_no_local_one():
+    assert read() == Stage(name="dev")
+
+
+def test_a_stage_is_what_its_context_says():
+    stage = read(
+        stage="test",
+        allowed_origins="https://a.example,https://b.example",
+        model_roles='{"decide": "m"}',
+        burst="7",
+    )
+    assert stage.allowed_origins == ("https://a.example", "https://b.example")
+    assert stage.model_roles == {"decide": "m"}
+    assert stage.burst == 7
+
+
+def test_snapstart_is_on_in_prod_unless_refused():
+    assert read(stage="prod").snap_start
+    assert not read(stage="prod", snap_start="false").snap_start
+    assert not read(stage="dev").snap_start
+
+
+@pytest.mark.parametrize("name", ["", "Prod", "1st", "a" * 17, "a_b"])
+def test_a_name_that_fits_no_resource_is_refused(name):
+    with pytest.raises(ValueError, match="stage"):
+        Stage(name=name)
+
+
+def test_only_the_local_stage_has_an_endpoint():
+    with pytest.raises(ValueError, match="stepline up"):
+        Stage(name="local")
+    with pytest.raises(ValueError, match="stepline up"):
+        Stage(name="prod", endpoint="http://127.0.0.1:4566")

@@ -1,0 +1,48 @@
+from aws_cdk.assertions import Match
+
+
+def test_the_table_has_the_keys_and_indexes_of_the_log(prod):
+    prod.state.has_resource_properties(
+        "AWS::DynamoDB::GlobalTable",
+        {
+            "BillingMode": "PAY_PER_REQUEST",
+            "KeySchema": [
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            "TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True},
+            "GlobalSecondaryIndexes": [
+                Match.object_like({"IndexName": name}) for name in ("GSI1", "GSI2", "GSI3")
+            ],
+            "Replicas": [
+                Match.object_like({"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}})
+            ],
+        },
+    )
+
+
+def test_open_lanes_are_found_by_shard_and_age(prod):
+    (table,) = prod.resources("AWS::DynamoDB::GlobalTable").values()
+    (lanes,) = [index for index in table["GlobalSecondaryIndexes"] if index["IndexName"] == "GSI3"]
+    assert [key["AttributeName"] for key in lanes["KeySchema"]] == ["lane_shard", "lane_since"]
+    assert {"AttributeName": "lane_since", "AttributeType": "S"} in table["AttributeDefinitions"]
+    assert lanes["Projection"] == {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["lane_open"]}
+
+
+def test_the_bucket_is_private_and_speaks_tls(prod):
+    (bucket,) = prod.resources("AWS::S3::Bucket").values()
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    (policy,) = prod.resources("AWS::S3::BucketPolicy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+
+def test_prod_keeps_its_data_and_local_does_not(prod, local):
+    for kind in ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"):
+        prod.state.has_resource(kind, {"DeletionPolicy": "Retain"})
+        local.state.has_resource(kind, {"DeletionPolicy": "Delete"})
+
+
+def test_the_emulator_is_spared_what_it_cannot_do(local):
+    assert not local.resources("AWS::S3::BucketPolicy")
+    assert not local.resources("Custom::S3AutoDeleteObjects")

@@ -1,0 +1,312 @@
+"""What only the SDK's adapter does: loading late, marks, Bedrock's frames, waking from a stall."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from stepline.adapters.anthropic import AnthropicModelClient
+from stepline.adapters.model_call import (
+    ModelRole,
+    Retry,
+    Timeouts,
+    plan_call,
+    plan_roles,
+)
+from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
+from stepline.local.scripted import wire
+from stepline.local.scripted.fault import Fault
+from stepline.local.scripted.server import ScriptedServer
+from stepline.ports.model import ModelRequest, Part
+
+QUICK = Retry(base_s=0.001, cap_s=0.001)
+REQUEST = ModelRequest(
+    role="solver.react.decision",
+    system=(Part(text="S" * 8000, cache=True),),
+    content=(Part(text="one"), Part(text="two", cache=True), Part(text=" \n"), Part(text="three")),
+    max_tokens=4000,
+)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(token_delay_ms=0) as running:
+        yield running
+
+
+@pytest.fixture
+def clients() -> Iterator[list[AnthropicModelClient]]:
+    made: list[AnthropicModelClient] = []
+    yield made
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(server: ScriptedServer, clients: list[AnthropicModelClient]) -> AnthropicModelClient:
+    made = AnthropicModelClient(
+        roles=plan_roles("anthropic", {}), api_key=lambda: "key", base_url=server.url, retry=QUICK
+    )
+    clients.append(made)
+    return made
+
+
+def test_importing_the_adapter_does_not_import_the_sdk() -> None:
+    code = "import sys, stepline.adapters.anthropic; print({'anthropic', 'httpx2', 'boto3'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_a_call_has_one_system_list_and_one_message_with_marks() -> None:
+    call = plan_call(REQUEST, ModelRole(model="m"))
+    mark = {"cache_control": {"type": "ephemeral"}}
+    assert call == {
+        "model": "m",
+        "max_tokens": 4000,
+        "stream": True,
+        "system": [{"type": "text", "text": "S" * 8000, **mark}],
+        "messages": [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "one"},
+                    {"type": "text", "text": "two", **mark},
+                    {"type": "text", "text": "three"},
+                ],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "changes"),
+    [
+        (ModelRole(model="m", max_tokens=100), {"max_tokens": 100}),
+        (ModelRole(model="m", max_tokens=9000), {"max_tokens": 4000}),
+        (ModelRole(model="m", temperature=0.0), {"extra_body": {"temperature": 0.0}}),
+        (ModelRole(model="m", thinking="disabled"), {"thinking": {"type": "disabled"}}),
+    ],
+)
+def test_a_role_shapes_its_calls(role: ModelRole, changes: dict[str, Any]) -> None:
+    assert plan_call(REQUEST, role) == {**plan_call(REQUEST, ModelRole(model="m")), **changes}
+
+
+def test_a_role_without_a_model_of_its_own_has_the_default(server: ScriptedServer) -> None:
+    roles = plan_roles("anthropic", {"gate.simple": "claude-haiku-4-5"})
+    assert roles["*"].model.startswith("claude-")
+    assert roles["gate.simple"].model == "claude-haiku-4-5"
+    client = AnthropicModelClient(roles=roles, api_key=lambda: "key", base_url=server.url)
+    for role in ("gate.simple", "something.else"):
+        request = ModelRequest(role=role, system=(), content=(Part(text="hi"),), max_tokens=100)
+        with client.stream(request) as stream:
+            list(stream)
+    client.close()
+    assert [seen["body"]["model"] for seen in server.requests] == ["claude-haiku-4-5", roles["*"].model]
+
+
+def test_a_role_nobody_serves_is_refused() -> None:
+    with pytest.raises(ModelRefused) as caught:
+        AnthropicModelClient(roles={}).stream(REQUEST)
+    assert caught.value.reason == "unknown_role"
+
+
+def test_without_a_key_the_call_is_refused_and_nothing_is_logged_as_strange(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = AnthropicModelClient(roles=plan_roles("anthropic", {}))
+    with client.stream(REQUEST) as stream, pytest.raises(ModelRefused) as caught:
+        list(stream)
+    assert caught.value.reason == "model_credentials"
+    assert not caplog.records
+
+
+def test_warming_without_a_key_breaks_nothing() -> None:
+    thread = AnthropicModelClient(roles=plan_roles("anthropic", {})).warm()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+
+
+def test_a_warmed_client_is_made_once(server: ScriptedServer, clients: list[AnthropicModelClient]) -> None:
+    made: list[str] = []
+
+    def key() -> str:
+        made.append("key")
+        return "key"
+
+    client = AnthropicModelClient(roles=plan_roles("anthropic", {}), api_key=key, base_url=server.url)
+    clients.append(client)
+    client.warm()
+    with client.stream(REQUEST) as stream:
+        assert list(stream)
+    assert made == ["key"]
+
+
+def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) -> None:
+    usages = []
+    for _ in range(2):
+        with client.stream(REQUEST) as stream:
+            list(stream)
+        usages.append(stream.completion().usage)
+    assert [(use.cache_write_5m_tokens, use.cache_read_tokens) for use in usages] == [(2002, 0), (0, 2002)]
+    assert usages[0].input_tokens == usages[1].input_tokens == 2
+    assert usages[0].cache_write_1h_tokens == 0
+
+
+def test_one_connection_serves_the_next_call_too(
+    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: set[object] = set()
+    accept = server.process_request
+
+    def seen(request: Any, client_address: Any) -> None:
+        ports.add(client_address)
+        accept(request, client_address)
+
+    monkeypatch.setattr(server, "process_request", seen)
+    for _ in range(3):
+        with client.stream(REQUEST) as stream:
+            list(stream)
+    assert len(ports) == 1
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
+    server: ScriptedServer, client: AnthropicModelClient
+) -> None:
+    server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
+    first = threading.Event()
+    stream = client.stream(REQUEST)
+
+    def read() -> None:
+        with stream:
+            for _ in stream:
+                first.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert first.wait(timeout=30)
+    stream.abort()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert stream.completion().aborted
+    assert stream.completion().usage.cache_write_5m_tokens == 2002
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServer) -> None:
+    patient = Retry(base_s=0, retry_after_max_s=1000, budget_s=1000)
+    client = AnthropicModelClient(
+        roles=plan_roles("anthropic", {}), api_key=lambda: "key", base_url=server.url, retry=patient
+    )
+    server.faults.add({"kind": "rate_limited", "retry_after_s": 900})
+    stream = client.stream(REQUEST)
+    reader = threading.Thread(target=lambda: list(stream), daemon=True)
+    reader.start()
+    while not server.requests:
+        reader.join(timeout=0.01)
+    stream.abort()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert len(server.requests) == 1
+    client.close()
+
+
+def test_silence_is_a_timeout(server: ScriptedServer) -> None:
+    client = AnthropicModelClient(
+        roles=plan_roles("anthropic", {}),
+        api_key=lambda: "key",
+        base_url=server.url,
+        retry=Retry(tries=1),
+        timeouts=Timeouts(read_s=0.05),
+    )
+    server.faults.add({"kind": "slow_tokens", "first_delay_ms": 2000})
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "model_timeout"
+    client.close()
+
+
+def test_nobody_listening_is_unreachable() -> None:
+    with ScriptedServer() as gone:
+        url = gone.url
+    client = AnthropicModelClient(
+        roles=plan_roles("anthropic", {}), api_key=lambda: "key", base_url=url, retry=QUICK
+    )
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "model_unreachable"
+    assert stream.completion().retries == 2
+    client.close()
+
+
+@pytest.fixture
+def bedrock(
+    server: ScriptedServer, clients: list[AnthropicModelClient], monkeypatch: pytest.MonkeyPatch
+) -> AnthropicModelClient:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    made = AnthropicModelClient(
+        roles=plan_roles("bedrock", {}), base_url=server.url, aws_region="eu-central-1", retry=QUICK
+    )
+    clients.append(made)
+    return made
+
+
+def test_bedrock_streams_the_same_answer(server: ScriptedServer, bedrock: AnthropicModelClient) -> None:
+    server.faults.add([{"kind": "fixture", "text": "Grüße 😀 " * 50}])
+    with bedrock.stream(REQUEST) as stream:
+        pieces = list(stream)
+    done = stream.completion()
+    assert "".join(pieces) == done.text == "Grüße 😀 " * 50
+    assert done.stop_reason == "end_turn"
+    assert done.usage.cache_write_5m_tokens == 2002
+    assert server.requests[0]["body"]["model"].startswith("global.anthropic.")
+
+
+def test_bedrock_speaks_of_an_error_inside_the_stream(
+    server: ScriptedServer, bedrock: AnthropicModelClient
+) -> None:
+    server.faults.add(
+        {
+            "kind": "error_in_stream",
+            "text": "x" * 100,
+            "after_chars": 40,
+            "error_type": "serviceUnavailableException",
+        }
+    )
+    with bedrock.stream(REQUEST) as stream, pytest.raises(ModelOverloaded):
+        list(stream)
+    assert stream.completion().text == "x" * 40
+
+
+def test_a_frame_of_bedrock_that_is_none_is_malformed(
+    server: ScriptedServer, bedrock: AnthropicModelClient
+) -> None:
+    server.faults._faults.append(Fault(kind="malformed_stream", text="x" * 100, after_chars=40))
+    with bedrock.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "stream_malformed"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
+        {"type": "message_start", "message": None},
+        {"type": "message_delta"},
+    ],
+    ids=lambda event: event["type"],
+)
+def test_an_event_of_a_wrong_shape_is_malformed(
+    server: ScriptedServer,
+    client: AnthropicModelClient,
+    monkeypatch: pytest.MonkeyPatch,
+    event: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(wire, "delta", lambda _: event)
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "stream_malformed"

@@ -1,0 +1,104 @@
+"""The log as a person and a program read it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
+from stepline.local.logview import read_batches, render_batch, render_entry, render_summary
+from stepline.loop.spill import spill
+from stepline.model.batch import Batch, State
+from stepline.model.block import Block
+from stepline.model.decision import Action, Notice
+from stepline.model.entry import (
+    Closed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Inbound,
+    Opened,
+    Owner,
+    Reopened,
+    Resulted,
+    Started,
+    TakenOver,
+)
+from stepline.model.ids import make_lane
+
+LANE = make_lane("local", "default", "c1")
+AT = "2026-01-02T03:04:05.678Z"
+ENTRIES = [
+    (Owner(user="ann"), ["belongs to ann"]),
+    (Inbound(message_id="m", event="prompt", text="hi\nthere", user="ann", at=AT), ["prompt: hi there"]),
+    (Opened(turn="turn_1", at=AT, prompts=(1,)), ["── turn_1 opened"]),
+    (
+        Decided(
+            turn="turn_1",
+            iteration=0,
+            claim=1,
+            rendered=1,
+            action="call_tool",
+            started_at=AT,
+            at=AT,
+            actions=(Action(index=0, call_id="tc_1", tool_id="react.read", params={}),),
+            notices=(Notice(code="odd", message="careful"),),
+        ),
+        ["round 0: call_tool", "  call tc_1 react.read", "  notice odd: careful"],
+    ),
+    (
+        Resulted(
+            call_id="tc_1",
+            tool_id="react.read",
+            iteration=0,
+            status="ok",
+            at=AT,
+            blocks=(Block(type="t", author="a", ts=AT, path="fi:a.md"),),
+        ),
+        ["ok: react.read tc_1 fi:a.md"],
+    ),
+    (Reopened(iteration=1, attempt=2), ["round 1: attempt 2"]),
+    (Started(call_id="tc_2"), ["about to run tc_2"]),
+    (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
+    (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
+    (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 so far"]),
+    (
+        Closed(turn="turn_1", outcome="completed", reason="answered", at=AT, answer="yes"),
+        ["answer: yes", "── turn_1 completed: answered"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "lines"), ENTRIES)
+def test_an_entry_says_what_happened(entry, lines):
+    assert render_entry(entry) == lines
+
+
+def test_every_kind_of_entry_is_shown():
+    kinds = Entry.__args__
+    assert {type(entry) for entry, _ in ENTRIES} == set(kinds)
+
+
+def test_the_number_of_a_batch_stands_once():
+    batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"), Started(call_id="tc_1")), state=State())
+    assert list(render_summary(batch)) == ["    7  belongs to ann", "       about to run tc_1"]
+
+
+def test_the_batches_come_whole_though_their_bodies_are_stored_apart():
+    log, artifacts = MemoryLog(), MemoryArtifacts()
+    text = "é" * 40_000
+    said = Inbound(message_id="m", event="prompt", text=text, user="ann", at=AT)
+    whole = Batch(n=1, by="x", at=AT, entries=(Owner(user="ann"), said), state=State())
+    small = spill(artifacts, LANE, whole)
+    assert small.spilled
+    log.put(LANE, small)
+    assert read_batches(log, artifacts, LANE) == [whole]
+    assert read_batches(log, artifacts, LANE, after=1) == []
+
+
+def test_a_batch_as_json_is_the_batch():
+    batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"),), state=State(owner="ann"))
+    assert msgspec.convert(render_batch(batch), Batch) == batch
+    assert render_batch(batch)["entries"] == ({"kind": "owner", "user": "ann"},)

@@ -1,0 +1,214 @@
+"""The rules of the client's fold, one by one."""
+
+from __future__ import annotations
+
+from stepline.local.client.effect import (
+    Acknowledged,
+    EventsApplied,
+    Refused,
+    StreamReset,
+    StreamSettled,
+    Synced,
+    TextAppended,
+    TurnEnded,
+)
+from stepline.local.client.reducer import (
+    ClientState,
+    fold_frame,
+    fold_frames,
+    note_message,
+    resume_request,
+    send_request,
+)
+from stepline.model.event import (
+    AckFrame,
+    ClientEvent,
+    DeltaFrame,
+    ErrorFrame,
+    EventFrame,
+    PongFrame,
+    SyncFrame,
+    frame_events,
+)
+from stepline.model.message import Resume, Send, parse_message
+
+C = "c1"
+EMPTY = ClientState(conversation=C)
+
+
+def event(kind, **data):
+    return ClientEvent(type=kind, route="chat_step", ts="", turn_id="turn_1", data=data)
+
+
+def batch(n, prev, *events, claim=0):
+    return EventFrame(conversation=C, n=n, prev=prev, claim=claim, events=events or (event("chat.step"),))
+
+
+def delta(claim, off, text, lane="answer"):
+    return DeltaFrame(conversation=C, claim=claim, lane=lane, off=off, text=text)
+
+
+def kinds(effects):
+    return [type(effect) for effect in effects]
+
+
+def test_a_batch_is_applied_when_the_batch_before_it_is_the_cursor():
+    state, effects = fold_frame(EMPTY, batch(1, 0))
+    assert state.cursor == 1
+    assert kinds(effects) == [EventsApplied]
+
+
+def test_a_batch_seen_before_changes_nothing():
+    state, _ = fold_frames(EMPTY, [batch(1, 0), batch(2, 1)])
+    assert fold_frame(state, batch(1, 0)) == (state, ())
+
+
+def test_a_hole_before_a_batch_asks_for_a_replay_and_applies_nothing():
+    state, effects = fold_frame(EMPTY, batch(3, 2))
+    assert (state.cursor, effects) == (0, ())
+    assert state.behind()
+    assert not fold_frames(state, [batch(1, 0), batch(2, 1), batch(3, 2)])[0].behind()
+
+
+def test_a_cursor_on_a_batch_without_events_continues_with_the_next_that_has_some():
+    state, effects = fold_frame(ClientState(conversation=C, cursor=5), batch(7, 4))
+    assert state.cursor == 7
+    assert kinds(effects) == [EventsApplied]
+
+
+def test_the_parts_of_a_batch_may_come_in_any_order_and_repeatedly():
+    events = (event("solver.react.decision", claim=1, text="é" * 30_000),)
+    parts = frame_events(C, n=2, prev=1, claim=1, events=events)
+    assert len(parts) > 2
+    state, _ = fold_frame(EMPTY, batch(1, 0))
+    state, early = fold_frames(state, [*reversed(parts[1:]), *parts[2:]])
+    assert (state.cursor, early) == (1, ())
+    state, effects = fold_frame(state, parts[0])
+    assert state.cursor == 2
+    assert effects[0] == EventsApplied(n=2, prev=1, events=events)
+    assert not state.parts
+
+
+def test_text_that_overlaps_is_taken_from_where_the_client_stands():
+    state, effects = fold_frames(EMPTY, [delta(1, 0, "Hello"), delta(1, 3, "lo wor"), delta(1, 1, "ell")])
+    assert state.text("answer") == "Hello wor"
+    assert effects == (
+        TextAppended(claim=1, lane="answer", off=0, text="Hello"),
+        TextAppended(claim=1, lane="answer", off=5, text=" wor"),
+    )
+
+
+def test_a_piece_that_comes_early_asks_for_a_replay_and_waits_for_the_piece_before_it():
+    state, effects = fold_frames(EMPTY, [delta(1, 0, "ab"), delta(1, 4, "ef")])
+    assert state.text("answer") == "ab"
+    assert state.behind()
+    state, effects = fold_frame(state, delta(1, 2, "cd"))
+    assert effects == (TextAppended(claim=1, lane="answer", off=2, text="cdef"),)
+    assert not state.behind()
+
+
+def test_lanes_grow_apart():
+    state, _ = fold_frames(EMPTY, [delta(1, 0, "hm", "thinking"), delta(1, 0, "Hi")])
+    assert (state.text("thinking"), state.text("answer")) == ("hm", "Hi")
+
+
+def test_a_newer_claim_starts_the_stream_anew_and_the_older_one_is_dropped():
+    state, effects = fold_frames(EMPTY, [delta(1, 0, "old"), delta(4, 0, "new"), delta(1, 3, "er")])
+    assert state.text("answer") == "new"
+    assert kinds(effects) == [TextAppended, StreamReset, TextAppended]
+
+
+def test_a_decision_settles_its_stream_and_later_pieces_of_it_are_dropped():
+    state, _ = fold_frames(EMPTY, [batch(1, 0, claim=1), delta(1, 0, "Hi")])
+    state, effects = fold_frame(state, batch(2, 1, event("solver.react.decision", claim=1), claim=1))
+    assert effects[1:] == (StreamSettled(claim=1),)
+    assert fold_frame(state, delta(1, 2, " there")) == (state, ())
+    assert "stream" not in resume_request(state)
+
+
+def test_a_restarted_round_voids_what_its_first_attempt_showed():
+    state, _ = fold_frames(EMPTY, [batch(1, 0, claim=1), delta(1, 0, "Hal")])
+    state, effects = fold_frame(state, batch(2, 1, event("round.restarted"), claim=2))
+    assert effects[1:] == (StreamReset(claim=1),)
+    assert (state.claim, state.text("answer")) == (2, "")
+    assert fold_frame(state, delta(1, 3, "lo"))[1] == ()
+
+
+def test_the_terminal_event_replaces_what_was_streamed():
+    start = batch(1, 0, event("chat.start"), claim=1)
+    state, _ = fold_frames(EMPTY, [start, delta(1, 0, "Hal")])
+    assert state.open
+    state, effects = fold_frame(state, batch(2, 1, event("chat.complete", answer="Hello.")))
+    assert effects[-1] == TurnEnded(n=2, turn_id="turn_1", outcome="completed", answer="Hello.")
+    assert (state.open, state.answer, state.lanes) == (False, "Hello.", {})
+    assert fold_frame(state, delta(1, 3, "lo"))[1] == ()
+
+
+def test_an_error_event_ends_the_turn_with_its_code():
+    state, effects = fold_frame(
+        EMPTY, batch(1, 0, event("chat.error", code="context_limit", error="too long"))
+    )
+    ended = effects[-1]
+    assert isinstance(ended, TurnEnded)
+    assert (ended.outcome, ended.code, ended.message) == ("error", "context_limit", "too long")
+    assert not state.open
+
+
+def test_a_batch_that_closes_one_turn_and_opens_the_next_leaves_the_conversation_open():
+    frame = batch(5, 0, event("chat.complete", answer="one"), event("chat.start"), claim=5)
+    state, _ = fold_frames(EMPTY, [frame, delta(5, 0, "two")])
+    assert state.open
+    assert state.text("answer") == "two"
+
+
+def test_a_pong_beyond_the_cursor_asks_for_a_replay():
+    assert fold_frame(EMPTY, PongFrame(conversation=C, n=2))[0].behind()
+    assert fold_frame(EMPTY, PongFrame(conversation=C, n=0)) == (EMPTY, ())
+
+
+def test_a_sync_tells_whether_a_turn_is_open():
+    frame = SyncFrame(conversation=C, n=0, open=True, claim=3, turn_id="turn_9")
+    state, effects = fold_frame(EMPTY, frame)
+    assert (state.open, state.turn_id, state.claim) == (True, "turn_9", 3)
+    assert effects == (Synced(frame=frame),)
+
+
+def test_a_sync_whose_events_were_lost_asks_again():
+    state, _ = fold_frame(EMPTY, SyncFrame(conversation=C, n=4))
+    assert (state.cursor, state.behind()) == (0, True)
+
+
+def test_frames_of_another_conversation_change_nothing():
+    foreign = EventFrame(conversation="c2", n=1, prev=0, events=(event("chat.step"),))
+    assert fold_frame(EMPTY, foreign) == (EMPTY, ())
+
+
+def test_a_message_is_said_again_until_it_is_answered():
+    noted = note_message(EMPTY, "m1", "hi")
+    ack = AckFrame(message_id="m1", conversation=C, n=1, kind="opened")
+    state, effects = fold_frame(noted, ack)
+    assert (state.unacked, effects) == ({}, (Acknowledged(frame=ack),))
+    refusal = ErrorFrame(code="not_found", message="", message_id="m1")
+    state, effects = fold_frame(noted, refusal)
+    assert (state.unacked, effects) == ({}, (Refused(frame=refusal),))
+
+
+def test_a_passing_refusal_keeps_the_message():
+    noted = note_message(EMPTY, "m1", "hi")
+    state, _ = fold_frame(noted, ErrorFrame(code="busy", message="", message_id="m1"))
+    assert state.unacked == {"m1": "hi"}
+
+
+def test_what_the_client_asks_is_what_the_server_reads():
+    import msgspec
+
+    state, _ = fold_frames(
+        note_message(EMPTY, "m1", "hi"), [batch(3, 0, claim=3), delta(3, 0, "ab", "thinking")]
+    )
+    resume = parse_message(msgspec.json.encode(resume_request(state)).decode())
+    assert isinstance(resume, Resume)
+    assert resume.stream is not None
+    assert (resume.after, resume.stream.claim, resume.stream.off) == (3, 3, {"thinking": 2})
+    send = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
+    assert isinstance(send, Send)
+    assert send.text == "hi"

@@ -1,0 +1,75 @@
+import stat
+
+import pytest
+
+from stepline.local.deploy import digest
+from stepline.local.emulator import LOCK_FILE, Emulator
+from stepline.local.stage import (
+    REPOSITORY,
+    LocalStage,
+    load,
+    make_home,
+    save,
+    tool_environment,
+    write_private,
+)
+
+STAGE = LocalStage(
+    endpoint="http://127.0.0.1:1",
+    issuer_url="http://127.0.0.1:2",
+    socket_url="ws://127.0.0.1:1/x",
+    table="t",
+    bucket="b",
+    machine_arn="arn:aws:states:us-east-1:000000000000:stateMachine:m",
+    model_url="",
+    fingerprint="f",
+)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_stage_is_known_to_the_next_command(tmp_path):
+    assert load(tmp_path) is None
+    save(STAGE, tmp_path)
+    assert load(tmp_path) == STAGE
+
+
+def test_what_we_keep_is_for_its_owner_alone(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    write_private(make_home(home) / "secret", b"x")
+    assert (mode(home), mode(home / "secret")) == (0o700, 0o600)
+
+
+def test_a_child_sees_no_key_and_no_credential(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "HTTPS_PROXY", "GITHUB_TOKEN"):
+        monkeypatch.setenv(name, "secret")
+    assert "secret" not in tool_environment().values()
+
+
+def test_the_emulator_listens_on_loopback_and_keeps_its_functions_there(tmp_path):
+    variables = Emulator(tmp_path / "home").variables(4566, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
+    assert variables["BIND_HOST"] == "127.0.0.1"
+    assert variables["AWS_ENDPOINT_URL"] == "http://127.0.0.1:4566"
+    assert variables["IOT_MTLS_ENABLED"] == "0"
+    assert variables["PERSIST_STATE"] == variables["S3_PERSIST"] == "1"
+    assert variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:9"
+
+
+def test_the_emulator_is_pinned_by_hash():
+    lines = LOCK_FILE.read_text().splitlines()
+    pins = [line for line in lines if line and not line.startswith((" ", "#"))]
+    assert any(line.startswith("ministack==") for line in pins)
+    assert all("==" in line and line.endswith("\\") for line in pins)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "layers/deps/requirements.txt", "package-lock.json"])
+def test_a_lock_file_names_no_host(name):
+    assert "://" not in (REPOSITORY / name).read_text()
+
+
+def test_a_deployment_depends_on_its_context():
+    assert digest({"endpoint": "a"}) == digest({"endpoint": "a"})
+    assert digest({"endpoint": "a"}) != digest({"endpoint": "b"})

@@ -1,0 +1,116 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from stepline import errors
+from stepline.loop import graph
+
+REFERENCE = Path(__file__).parents[3] / "docs/reference/loop.md"
+FUNCTIONS = {
+    task.function: f"arn:aws:lambda:eu-west-1:1:function:{task.function}:live" for task in graph.TASKS
+}
+
+
+@pytest.fixture
+def definition():
+    return graph.render_definition(FUNCTIONS)
+
+
+def edges(state):
+    named = [state.get("Next"), state.get("Default")]
+    rules = [*state.get("Choices", []), *state.get("Catch", [])]
+    return {name for name in [*named, *(rule["Next"] for rule in rules)] if name}
+
+
+def test_every_edge_ends_in_a_state_and_every_state_is_reached(definition):
+    states = definition["States"]
+    reached, waiting = set(), [definition["StartAt"]]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += edges(states[name])
+    assert reached == set(states)
+
+
+def test_a_round_with_tools_takes_three_transitions(definition):
+    states = definition["States"]
+    assert states["Decide"]["Next"] == "Route"
+    assert {rule["StringEquals"]: rule["Next"] for rule in states["Route"]["Choices"]}["act"] == "Act"
+    assert states["Act"]["Next"] == "Decide"
+
+
+def test_an_unknown_route_closes_the_turn(definition):
+    assert definition["States"]["Route"]["Default"] == "Close"
+
+
+def test_a_stale_execution_ends_without_closing_anything():
+    assert graph.ROUTES["stop"] == graph.END
+
+
+@pytest.mark.parametrize("task", graph.TASKS, ids=lambda task: task.name)
+def test_a_task_never_times_out_before_its_function(definition, task):
+    assert definition["States"][task.name]["TimeoutSeconds"] >= task.function_timeout_s + 30
+    assert task.function_timeout_s <= 900
+
+
+@pytest.mark.parametrize("task", graph.TASKS, ids=lambda task: task.name)
+def test_a_task_gets_its_step_and_the_number_of_its_attempt(definition, task):
+    state = definition["States"][task.name]
+    assert state["Parameters"]["Payload"] == {"step.$": "$", "attempt.$": "$$.State.RetryCount"}
+    assert state["Parameters"]["FunctionName"] == FUNCTIONS[task.function]
+    assert state["OutputPath"] == "$.Payload"
+
+
+@pytest.mark.parametrize("task", graph.TASKS, ids=lambda task: task.name)
+def test_a_failure_that_is_not_retried_keeps_the_step_beside_the_error(definition, task):
+    assert definition["States"][task.name]["Catch"] == [
+        {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": task.catch}
+    ]
+
+
+@pytest.mark.parametrize("task", graph.TASKS, ids=lambda task: task.name)
+def test_every_retryable_error_of_ours_is_retried_where_it_can_be_raised(task):
+    retried = [name for retry in task.retries for name in retry.errors]
+    ours = set(errors.retryable_names()) - (set() if task.name == "Decide" else set(graph.MODEL_ERRORS))
+    assert ours <= set(retried)
+    assert len(retried) == len(set(retried))
+
+
+@pytest.mark.parametrize("task", graph.TASKS, ids=lambda task: task.name)
+def test_unknown_outcomes_are_matched_after_every_named_error(task):
+    assert task.retries[-1].errors == graph.UNKNOWN_ERRORS
+    assert task.retries[0].errors == graph.TRANSPORT_ERRORS
+
+
+def test_a_delay_never_grows_past_its_cap(definition):
+    for task in graph.TASKS:
+        for retry in definition["States"][task.name]["Retry"]:
+            assert retry["MaxDelaySeconds"] > retry["IntervalSeconds"]
+            assert retry["JitterStrategy"] == "FULL"
+
+
+def test_the_definition_uses_no_variables_and_stays_small(definition):
+    text = json.dumps(definition)
+    assert "Assign" not in text
+    assert "QueryLanguage" not in text
+    assert len(text) < 16_000
+
+
+def test_a_step_carries_keys_and_no_content():
+    assert set(graph.EXAMPLE_STEP) == {
+        *("tenant", "project", "conversation", "turn"),
+        *("epoch", "iteration", "route"),
+    }
+
+
+def test_the_diagram_shows_every_edge(definition):
+    diagram = graph.render_mermaid()
+    for name, state in definition["States"].items():
+        for target in edges(state):
+            assert f"{name} --> {target}" in diagram
+
+
+def test_the_reference_page_is_in_step():
+    assert REFERENCE.read_text() == graph.render_reference()

@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import pytest
+
+from stepline.errors import InputError
+from stepline.settings import TABLE, Settings, env, render_reference
+
+REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
+OTHER_VALUES = {
+    "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
+    "max_iterations": ("7", 7),
+    "model_provider": ("bedrock", "bedrock"),
+    "model_roles": ('{"decide": "some-model"}', {"decide": "some-model"}),
+    "read_visible_context_fraction": ("0.5", 0.5),
+}
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.variable)
+def test_each_setting_is_read_from_its_variable(row):
+    counted = row.default.isdigit()
+    text, value = OTHER_VALUES.get(row.field, ("4711", 4711) if counted else ("something", "something"))
+    assert getattr(Settings.from_env({row.variable: text}), row.field) == value
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.variable)
+def test_an_empty_variable_counts_as_absent(row):
+    assert Settings.from_env({row.variable: ""}) == Settings.from_env({})
+
+
+def test_the_table_and_the_fields_are_the_same():
+    assert [row.field for row in TABLE] == list(Settings.__struct_fields__)
+    assert len({row.variable for row in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize("rounds", ["0", "-3"])
+def test_a_turn_always_has_rounds(rounds):
+    assert Settings.from_env({"AI_REACT_MAX_ITERATIONS": rounds}).max_iterations == 15
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("AI_REACT_MAX_ITERATIONS", "many"),
+        ("AI_REACT_READ_VISIBLE_CONTEXT_FRACTION", "half"),
+        ("STEPLINE_MODEL_PROVIDER", "parrot"),
+        ("STEPLINE_MODEL_ROLES", "{"),
+        ("STEPLINE_MODEL_ROLES", "[]"),
+        ("STEPLINE_MODEL_ROLES", '{"decide": 1}'),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(variable, text):
+    with pytest.raises(InputError) as caught:
+        Settings.from_env({variable: text})
+    assert caught.value.reason == "bad_setting"
+    assert variable in str(caught.value)
+
+
+def test_what_a_stack_writes_a_function_reads():
+    fields = {"table": "t", "allowed_origins": ("https://a", "https://b"), "model_roles": {"decide": "m"}}
+    read = Settings.from_env(env(**fields, max_iterations=3))
+    assert {name: getattr(read, name) for name in fields} == fields
+    assert read.max_iterations == 3
+
+
+def test_a_misspelt_field_never_reaches_a_function():
+    with pytest.raises(TypeError, match="tabel"):
+        env(tabel="t")
+
+
+def test_the_reference_page_is_in_step():
+    assert REFERENCE.read_text() == render_reference()

@@ -1,0 +1,97 @@
+"""A small conversation for tools to work in: blocks in a list, bodies in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.model.block import Block, Body
+from stepline.model.decision import Action
+from stepline.model.ids import Lane, call_id
+from stepline.model.plan import Plan
+from stepline.tools.catalogue import default_registry
+from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
+from stepline.tools.registry import Registry, run_tool
+
+TURN = "turn_20261121T101500_ab12cd"
+LANE = Lane(tenant="acme", project="support", conversation="c-1")
+TS = "2026-11-21T10:15:03.000Z"
+
+
+@dataclass
+class World:
+    """A conversation of one turn: every call's blocks and plans are taken in, as the fold would."""
+
+    artifacts: MemoryArtifacts = field(default_factory=MemoryArtifacts)
+    registry: Registry = field(default_factory=default_registry)
+    caps: ReadCaps = field(default_factory=ReadCaps)
+    groups: list[tuple[Block, ...]] = field(default_factory=list)
+    plans: dict[str, Plan] = field(default_factory=dict)
+    turns: tuple[str, ...] = (TURN,)
+    rounds: int = 0
+
+    def resolve(self, path: str) -> tuple[Block, ...]:
+        if path.startswith("ws:") and path.endswith(".conv.working.summary"):
+            path = f"{path}.attempt.1"
+        for group in reversed(self.groups):
+            if found := tuple(b for b in group if b.path == path and not b.meta.get("source_path")):
+                return found
+        return ()
+
+    def visible(self, path: str) -> Block | None:
+        for block in self._newest_first():
+            if block.meta.get("source_path") == path or (block.path == path and block.body is None):
+                return block
+        return None
+
+    def _newest_first(self) -> Iterator[Block]:
+        return (block for group in reversed(self.groups) for block in reversed(group))
+
+    def say(self, path: str, text: str, **fields: Any) -> Block:
+        """Let something stand at a path."""
+        block = Block(type="test.block", author="user", ts=TS, turn_id=TURN, path=path, text=text, **fields)
+        self.groups.append((block,))
+        return block
+
+    def keep(self, path: str, data: bytes, mime: str) -> Block:
+        """Let bytes stand at a path."""
+        body = Body(key=f"out/{path}", sha256="ab" * 32, size_bytes=len(data), mime=mime)
+        self.artifacts.put(body.key, data, mime=mime)
+        return self.say(path, "", body=body, mime=mime)
+
+    def call(self, tool_id: str, params: Mapping[str, Any]) -> ToolOutput:
+        """Run one call in a round of its own."""
+        action = Action(index=0, call_id=call_id(TURN, self.rounds, 0), tool_id=tool_id, params=dict(params))
+        output = run_tool(self.registry, action, self.context(action.call_id))
+        self.rounds += 1
+        self.groups.append(output.blocks)
+        self.plans |= {plan.plan_id: plan for plan in output.plans}
+        return output
+
+    def context(self, call: str) -> ToolContext:
+        return ToolContext(
+            lane=LANE,
+            turn=TURN,
+            call_id=call,
+            iteration=self.rounds,
+            ts=TS,
+            artifacts=self.artifacts,
+            timeline=self,
+            caps=self.caps,
+        )
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def read_status(output: ToolOutput) -> dict[str, Any]:
+    """Return the JSON of a call's status block."""
+    (status,) = [block for block in output.blocks if block.path.endswith(".result")]
+    return json.loads(status.text)

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stepline.tools
+from stepline.errors import DependencyError
+from stepline.tools.catalogue import default_registry
+from stepline.tools.reference import render_reference
+from stepline.tools.registry import Registry, Tool
+from stepline.tools.spec import ToolSpec, render_catalogue
+
+from .conftest import World
+
+PAGE = Path(__file__).parents[3] / "docs/reference/tools.md"
+
+ECHO = ToolSpec(
+    tool_id="test.echo",
+    purpose="Say it again.",
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["text"],
+        "properties": {"text": {"type": "string", "description": "what to say"}},
+    },
+    returns="the text",
+    effect="pure",
+    read_only=True,
+)
+
+
+def test_an_unknown_tool_is_refused_with_the_tools_there_are(world):
+    output = world.call("react.fly", {})
+    assert output.error is not None
+    assert output.error["code"] == "unknown_tool_id"
+    assert "react.read, react.write, react.plan" in output.error["message"]
+
+
+def test_a_refused_call_is_a_notice_and_a_result_that_the_model_reads(world):
+    notice, status = world.call("react.write", {"path": "a.md", "kontent": 1}).blocks
+    assert (notice.type, notice.meta["rel"]) == ("react.notice", "result")
+    message = json.loads(notice.text)["message"]
+    assert "content" in message
+    assert "kontent" in message
+    assert json.loads(status.text) == {"status": "error", "error": {"code": "bad_params"}}
+
+
+def test_a_service_that_fails_is_not_the_models_mistake():
+    def fail(_params, _context):
+        raise DependencyError("the store is away")
+
+    world = World(registry=Registry((Tool(spec=ECHO, run=fail),)))
+    with pytest.raises(DependencyError):
+        world.call("test.echo", {"text": "x"})
+
+
+def test_two_tools_of_one_name_are_a_mistake():
+    tool = Tool(spec=ECHO, run=lambda _params, _context: pytest.fail("never run"))
+    with pytest.raises(ValueError, match=r"test\.echo"):
+        Registry((tool, tool))
+
+
+def test_a_tool_that_nobody_knows_has_no_effect():
+    assert default_registry().effect("react.fly") == "pure"
+    assert default_registry().effect("react.write") == "keyed"
+
+
+def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
+    specs = default_registry().specs
+    catalogue = render_catalogue(specs)
+    assert catalogue.startswith("[TOOLS] 3 available: react.read, react.write, react.plan\n")
+    for spec in specs:
+        for name in spec.schema["properties"]:
+            assert f"  {name} (" in catalogue
+    assert catalogue == render_catalogue(default_registry().specs)
+
+
+@pytest.mark.parametrize("spec", default_registry().specs, ids=lambda spec: spec.tool_id)
+def test_every_schema_is_closed_and_described_and_its_examples_are_valid(spec):
+    assert spec.schema["additionalProperties"] is False
+    assert all(rule["description"] for rule in spec.schema["properties"].values())
+    assert spec.examples
+    for example in spec.examples:
+        assert spec.validate(example) == []
+        assert spec.misplaced(example) == []
+
+
+def test_all_that_is_wrong_with_a_call_is_said_at_once():
+    (write,) = [spec for spec in default_registry().specs if spec.tool_id == "react.write"]
+    assert write.validate({"path": 1, "content": 3, "kind": "q"}) == [
+        "path must be string",
+        "content must be string or object or array",
+        "kind must be one of ['display', 'file']",
+    ]
+
+
+def test_only_parameters_that_are_there_are_ordered():
+    (write,) = [spec for spec in default_registry().specs if spec.tool_id == "react.write"]
+    assert write.misplaced({"path": 1, "content": 2, "scratchpad": 3}) == []
+    assert write.misplaced({"scratchpad": 3, "path": 1, "content": 2}) == [
+        "path_not_first",
+        "content_not_third",
+    ]
+
+
+def test_the_reference_page_is_what_the_schemas_say():
+    assert PAGE.read_text() == render_reference(default_registry().specs), (
+        "run: python -m stepline.tools.reference > docs/reference/tools.md"
+    )
+
+
+def test_the_validator_is_not_imported_before_a_call_needs_it():
+    code = "import sys, stepline.tools.catalogue; sys.exit('fastjsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_tool_reaches_around_its_ports():
+    folder = Path(stepline.tools.__file__).parent
+    for module in folder.glob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, ast.Call)]
+        assert not [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "open"]

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.tools.write import cited_sids
+
+from .conftest import LANE, TURN, World, read_status
+
+
+def write(world: World, **params: object):
+    return world.call("react.write", params)
+
+
+def test_the_status_comes_first_and_the_file_follows_by_its_path(world):
+    output = write(world, path="report.md", channel="canvas", content="# Hi\nthere", kind="file")
+    status, content = output.blocks
+    assert output.status == "ok"
+    assert status.path == f"tc:{TURN}.{status.call_id}.result"
+    assert content.path == f"fi:{TURN}.outputs/report.md"
+    assert json.loads(status.text) == {
+        "artifact_path": f"fi:{TURN}.outputs/report.md",
+        "physical_path": f"{TURN}/outputs/report.md",
+        "mime": "text/markdown",
+        "kind": "file",
+        "visibility": "external",
+        "channel": "canvas",
+        "tool_call_id": status.call_id,
+        "size_bytes": 10,
+        "text_symbols": 10,
+        "line_count": 2,
+        "ts": status.ts,
+    }
+
+
+def test_the_bytes_are_in_the_store_under_their_hash_before_anything_names_them(world):
+    output = write(world, path="files/a.txt", channel="internal", content="Grüße")
+    data = "Grüße".encode()
+    body = output.blocks[-1].body
+    assert body is not None
+    assert body.key == f"out/{LANE.prefix()}/{TURN}/{hashlib.sha256(data).hexdigest()}"
+    assert world.artifacts.objects == {body.key: data}
+    assert body.size_bytes == len(data)
+    assert output.blocks[-1].text == ""
+
+
+def test_writing_the_same_again_writes_nothing_new(world):
+    first = write(world, path="a.md", content="same")
+    second = write(world, path="a.md", content="same")
+    assert first.blocks[-1].body == second.blocks[-1].body
+    assert len(world.artifacts.objects) == 1
+
+
+def test_an_object_is_written_as_indented_json(world):
+    write(world, path="data.json", content={"b": [1, 2], "a": "é"})
+    (data,) = world.artifacts.objects.values()
+    assert json.loads(data) == {"b": [1, 2], "a": "é"}
+    assert data.decode().startswith('{\n  "b": [')
+
+
+def test_an_internal_file_is_a_file_and_only_the_agent_sees_it(world):
+    status = read_status(write(world, path="a.md", channel="internal", content="x"))
+    assert (status["kind"], status["visibility"]) == ("file", "internal")
+
+
+def test_a_scratchpad_is_also_a_note(world):
+    output = write(world, path="a.md", channel="internal", content="[D] UTC", scratchpad=True)
+    note = output.blocks[-1]
+    assert (note.type, note.path, note.text) == ("react.note", f"fi:{TURN}.outputs/a.md", "[D] UTC")
+
+
+def test_sources_that_the_text_cites_are_named(world):
+    status = read_status(
+        write(world, path="a.md", content="As shown [[S:3,1-2]] and [[ s : 3 ]], not [S:9].")
+    )
+    assert status["sources_used"] == [3, 1, 2]
+
+
+def test_a_type_that_the_canvas_cannot_draw_is_written_with_a_warning(world):
+    output = write(world, path="files/main.py", content="print(1)")
+    notice = output.blocks[0]
+    assert output.status == "ok"
+    assert notice.meta["code"] == "protocol_violation.write_extension_mismatch"
+    assert read_status(output)["mime"] == "text/x-python"
+
+
+@pytest.mark.parametrize("channel", ["internal", "timeline_text"])
+def test_other_channels_take_any_type(world, channel):
+    output = write(world, path="files/main.py", channel=channel, content="print(1)")
+    assert [block.type for block in output.blocks] == ["react.tool.result"] * 2
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"path": "../x", "content": ""}, "path_dot_segment"),
+        ({"path": "fi:turn_20200101T000000_000000.files/a.md", "content": ""}, "path_not_current_turn"),
+        ({"path": "a.md", "content": "x", "scratchpad": True}, "scratchpad_requires_internal"),
+        ({"path": "a.md", "content": "\ud800"}, "content_not_utf8"),
+        ({"path": "a.md"}, "bad_params"),
+        ({"path": "a.md", "content": "x", "mode": "append"}, "bad_params"),
+        ({"path": "a.md", "content": 3}, "bad_params"),
+        ({"content": "x", "path": "a.md"}, "path_not_first"),
+        ({"path": "a.md", "content": "x", "channel": "canvas"}, "channel_not_second"),
+    ],
+)
+def test_a_refused_write_is_a_result_and_writes_nothing(world, params, code):
+    output = write(world, **params)
+    assert output.status == "error"
+    assert output.error is not None
+    assert output.error["code"] == code
+    assert [block.type for block in output.blocks] == ["react.notice", "react.tool.result"]
+    assert world.artifacts.objects == {}
+
+
+def test_a_write_to_an_older_turn_is_told_where_to_write(world):
+    output = write(world, path="fi:turn_20200101T000000_000000.files/a.md", content="x")
+    assert json.loads(output.blocks[0].text)["suggested_path"] == f"fi:{TURN}.files/a.md"
+
+
+@given(st.text(alphabet=st.sampled_from("[]S: ,-19a\n"), max_size=60))
+def test_any_text_cites_a_bounded_list_of_positive_numbers(text):
+    sids = cited_sids(text)
+    assert len(set(sids)) == len(sids) <= 500
+    assert all(sid > 0 for sid in sids)
+
+
+def test_a_huge_range_is_not_walked():
+    assert len(cited_sids("[[S:1-999999]]")) == 500
