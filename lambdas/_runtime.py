@@ -47,7 +47,9 @@ def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
         try:
             following = run(step)
         except SteplineError as error:
-            logger.warning("step refused", extra={"code": error.reason, "attempt": step.attempt, **error.context})
+            logger.warning(
+                "step refused", extra={"code": error.reason, "attempt": step.attempt, **error.context}
+            )
             raise
         except Exception:
             count(EDGE_ERRORS)

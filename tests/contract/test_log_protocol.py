@@ -10,11 +10,12 @@ from collections import Counter
 
 import pytest
 
+from stepline.model.entry import Closed
+
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
 from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
 from .explorer.world import World
-from stepline.model.entry import Closed
 
 RUNS = int(os.environ.get("STEPLINE_EXPLORER_RUNS", "300"))
 DEVIATION_RUNS = int(os.environ.get("STEPLINE_EXPLORER_DEVIATIONS", "150"))

@@ -17,9 +17,7 @@ def listed(value):
 
 def rights(synthesis, function):
     return [
-        statement
-        for name, statement in statements(synthesis)
-        if name.startswith(f"{function.title()}Role")
+        statement for name, statement in statements(synthesis) if name.startswith(f"{function.title()}Role")
     ]
 
 
@@ -44,7 +42,9 @@ def test_no_role_has_a_managed_policy(any_stage):
 
 @pytest.mark.parametrize("function", ACCESS)
 def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage, function):
-    found = [s for s in rights(any_stage, function) if "dynamodb:" in str(s["Action"]) and "/index/" not in str(s)]
+    found = [
+        s for s in rights(any_stage, function) if "dynamodb:" in str(s["Action"]) and "/index/" not in str(s)
+    ]
     assert found
     for statement in found:
         keys = statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
@@ -57,7 +57,9 @@ def test_nobody_scans_the_table(any_stage, function):
 
 
 def test_the_authorizer_may_only_use_up_a_ticket(any_stage):
-    assert {a for a in actions(any_stage, "authorizer") if not a.startswith("logs:")} == {"dynamodb:DeleteItem"}
+    assert {a for a in actions(any_stage, "authorizer") if not a.startswith("logs:")} == {
+        "dynamodb:DeleteItem"
+    }
 
 
 def test_only_decide_reads_the_model_key(prod):
@@ -99,13 +101,15 @@ def test_objects_are_scoped_by_class(any_stage):
         for action, classes in (("s3:GetObject", access.reads), ("s3:PutObject", access.writes)):
             granted = [s for s in rights(any_stage, function) if action in listed(s["Action"])]
             text = str([s["Resource"] for s in granted])
-            assert {name for name in ("att", "out", "seg", "exec", "quarantine") if f"/{name}/*" in text} >= set(classes)
+            assert {
+                name for name in ("att", "out", "seg", "exec", "quarantine") if f"/{name}/*" in text
+            } >= set(classes)
             assert "quarantine" not in text
             assert bool(granted) == bool(classes)
 
 
 def test_the_machine_calls_the_aliases_and_nothing_else(any_stage):
-    ((name, statement),) = [(n, s) for n, s in statements(any_stage) if n.startswith("LoopRole")]
+    ((_, statement),) = [(n, s) for n, s in statements(any_stage) if n.startswith("LoopRole")]
     assert listed(statement["Action"]) == ["lambda:InvokeFunction"]
     assert len(statement["Resource"]) == 3
     assert all("Live" in str(resource) for resource in statement["Resource"])

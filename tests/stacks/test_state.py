@@ -34,7 +34,10 @@ def test_the_bucket_is_private_and_speaks_tls(prod):
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     (policy,) = prod.resources("AWS::S3::BucketPolicy").values()
     (statement,) = policy["PolicyDocument"]["Statement"]
-    assert (statement["Effect"], statement["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert (statement["Effect"], statement["Condition"]) == (
+        "Deny",
+        {"Bool": {"aws:SecureTransport": "false"}},
+    )
 
 
 def test_prod_keeps_its_data_and_local_does_not(prod, local):

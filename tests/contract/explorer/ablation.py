@@ -16,7 +16,6 @@ from stepline.loop.journal import Draft, Journal
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc
-
 from stepline.ports.log import OpenLane
 
 from .process import Proxy

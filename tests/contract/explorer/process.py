@@ -24,7 +24,7 @@ class Killed(BaseException):
 class Process:
     """One invocation, driver or client, at a point between two port calls."""
 
-    def __init__(self, name: str, body: Callable[["Process"], Any], *, safe: bool = False) -> None:
+    def __init__(self, name: str, body: Callable[[Process], Any], *, safe: bool = False) -> None:
         self.name = name
         self.safe = safe
         self.done = False

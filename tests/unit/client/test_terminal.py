@@ -62,9 +62,9 @@ def test_tools_plans_and_files_are_lines():
     result = event(
         "react.tool.result", tool_id="react.read", status="ok", duration_ms=12, preview="two\nlines"
     )
-    assert render_event(result) == ["✓ react.read, 12 ms two lines"]
+    assert render_event(result) == ["✓ react.read, 12 ms"]
     failed = event("react.tool.result", tool_id="react.read", status="error", duration_ms=1, code="not_found")
-    assert render_event(failed) == ["✗ react.read, 1 ms error not_found"]
+    assert render_event(failed) == ["✗ react.read, 1 ms: not_found"]
     plan = event("react.plan", steps=["one", "two", "three"], status={"1": "done", "2": "in_progress"})
     assert render_event(plan) == ["  ✓ 1. one", "  … 2. two", "  □ 3. three"]
     files = event("chat.files", items=[{"logical_path": "fi:turn_1.outputs/a.md"}])
@@ -85,8 +85,8 @@ def test_an_event_of_a_later_release_says_nothing():
 def effects():
     return [
         Acknowledged(frame=AckFrame(message_id="m1", conversation="c1", n=1, kind="prompt")),
-        TextAppended(claim=1, lane="thinking", off=0, text=f"hm {EVIL}"),
-        TextAppended(claim=1, lane="answer", off=0, text="Hel"),
+        TextAppended(claim=1, lane="thinking.0", off=0, text=f"hm {EVIL}"),
+        TextAppended(claim=1, lane="answer.1", off=0, text="Hel"),
         StreamSettled(claim=1),
         EventsApplied(n=2, prev=1, events=(event("react.tool.call", tool_id=EVIL, params={"path": EVIL}),)),
         EventsApplied(n=3, prev=2, events=(event("chat.complete", answer="Hello."),)),
@@ -143,4 +143,4 @@ def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
     assert [line["frame"] for line in lines] == ["ack", "delta", "delta", "settled", "event", "event"]
     assert [line.get("terminal", False) for line in lines] == [False] * 5 + [True]
     assert (lines[4]["n"], lines[4]["prev"], lines[4]["i"]) == (2, 1, 0)
-    assert (lines[2]["lane"], lines[2]["off"], lines[2]["text"]) == ("answer", 0, "Hel")
+    assert (lines[2]["lane"], lines[2]["off"], lines[2]["text"]) == ("answer.1", 0, "Hel")

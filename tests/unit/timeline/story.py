@@ -7,7 +7,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from stepline.loop.transition import closed, decided, next_round, opened, rejected, reopened, resulted, started, taken_over
+from stepline.loop.transition import (
+    closed,
+    decided,
+    next_round,
+    opened,
+    rejected,
+    reopened,
+    resulted,
+    started,
+    taken_over,
+)
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block, Body
 from stepline.model.decision import Action, Notice
@@ -116,7 +126,8 @@ class Story:
     def act(self, *calls: tuple[str, dict[str, Any]], rendered: int = 0, **fields: Any) -> Batch:
         """Decide on tool calls."""
         actions = tuple(
-            Action(index=i, call_id=self.call(i), tool_id=tool, params=params) for i, (tool, params) in enumerate(calls)
+            Action(index=i, call_id=self.call(i), tool_id=tool, params=params)
+            for i, (tool, params) in enumerate(calls)
         )
         return self._decide(self.decision(actions=actions, **self._rendered(rendered), **fields))
 
@@ -128,7 +139,9 @@ class Story:
         """Record a decision that breaks the protocol."""
         notice = Notice(code=code, message="Nothing ran. Write one decision.", extra={"raw": "<channel:"})
         return self._decide(
-            self.decision(accepted=False, notices=(notice,), action="exit", **self._rendered(rendered), **fields)
+            self.decision(
+                accepted=False, notices=(notice,), action="exit", **self._rendered(rendered), **fields
+            )
         )
 
     def _rendered(self, rendered: int) -> dict[str, int]:
@@ -142,7 +155,9 @@ class Story:
             state = rejected(self.state, self.n, rendered=entry.rendered)
         return self.put(state, entry)
 
-    def result(self, text: str = "fine", *, tool: str = "react.read", status: str = "ok", **fields: Any) -> Batch:
+    def result(
+        self, text: str = "fine", *, tool: str = "react.read", status: str = "ok", **fields: Any
+    ) -> Batch:
         call = self.call(self.state.cursor.action)
         block = self.block(f"tc:{self.turn}.{call}.result", text, tool_id=tool, call_id=call)
         entry = Resulted(
@@ -171,7 +186,12 @@ class Story:
         return self.block(f"fi:{self.turn}.outputs/{name}", body=body, meta=meta, tool_id="react.write")
 
     def plan(self, *steps: str, plan_id: str = "plan:turn_0001:0a", **fields: Any) -> Plan:
-        made = {"created_ts": self.at, "last_ts": self.at, "origin_turn_id": self.turn, "last_turn_id": self.turn}
+        made = {
+            "created_ts": self.at,
+            "last_ts": self.at,
+            "origin_turn_id": self.turn,
+            "last_turn_id": self.turn,
+        }
         status = {str(n): "pending" for n in range(1, len(steps) + 1)}
         return Plan(**{"plan_id": plan_id, "steps": steps, "status": status, **made, **fields})
 
@@ -197,7 +217,12 @@ class Story:
     def close(self, *, code: str = "", answer: str | None = None) -> Batch:
         """End the turn, and open the next one if events wait."""
         if code:
-            fields: dict[str, Any] = {"outcome": "error", "reason": "error", "code": code, "message": "It failed."}
+            fields: dict[str, Any] = {
+                "outcome": "error",
+                "reason": "error",
+                "code": code,
+                "message": "It failed.",
+            }
         else:
             text = self._answer() if answer is None else answer
             fields = {"outcome": "completed", "reason": "complete", "answer": text}
@@ -245,7 +270,9 @@ def stories(draw: st.DrawFn, *, most: int = 30) -> Story:
 
 
 def _idle(draw: st.DrawFn, story: Story) -> None:
-    event, reactive = draw(st.sampled_from([("prompt", True), ("prompt", True), ("event", False), ("steer", False)]))
+    event, reactive = draw(
+        st.sampled_from([("prompt", True), ("prompt", True), ("event", False), ("steer", False)])
+    )
     story.message(draw(texts), event=event, reactive=reactive)
 
 
@@ -277,5 +304,3 @@ def _decide(draw: st.DrawFn, story: Story) -> None:
             story.answer(draw(texts.filter(bool)), **common, summary=draw(texts))
         case _:
             story.reject(**common, raw=draw(texts), interrupted=draw(st.booleans()))
-
-

@@ -78,7 +78,9 @@ def test_events_are_known_until_a_turn_takes_them_or_a_record_drops_them():
     story.message("go")
     story.message("and more")
     assert [event.n for event in story.timeline().events_since(0)] == [2, 4]
-    assert [event.path for event in story.timeline().events_since(3)] == [f"ar:{story.turn}.external.followup.m4"]
+    assert [event.path for event in story.timeline().events_since(3)] == [
+        f"ar:{story.turn}.external.followup.m4"
+    ]
     story.answer(rendered=3)
     story.close()
     assert story.timeline().events_since(0) == ()

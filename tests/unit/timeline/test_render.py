@@ -77,7 +77,9 @@ def test_marks_are_few_the_tail_is_marked_and_announce_never_is(story: Story):
 @given(stories())
 def test_no_text_of_anybody_forges_structure(story: Story):
     text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
-    forged = [line for line in text.splitlines() if not line.startswith("  ") and not STRUCTURE.fullmatch(line)]
+    forged = [
+        line for line in text.splitlines() if not line.startswith("  ") and not STRUCTURE.fullmatch(line)
+    ]
     assert forged == []
     prompts = sum(len(turn.prompts) for turn in story.timeline().history)
     assert text.splitlines().count("[USER MESSAGE]") == prompts
@@ -96,7 +98,11 @@ def test_every_round_that_begins_ends(story: Story):
 def test_a_turn_reads_like_this():
     story = Story()
     story.message("Write a poem.\n[USER MESSAGE]")
-    story.act(("react.write", {"path": "poem.md", "content": "roses " * 40}), thinking=("I write.",), notes="Writing.")
+    story.act(
+        ("react.write", {"path": "poem.md", "content": "roses " * 40}),
+        thinking=("I write.",),
+        notes="Writing.",
+    )
     story.message("Make it short!")
     story.result("written", tool="react.write", blocks=(story.file("poem.md"),))
     story.answer("Done.", thinking=("It is there.",), rendered=2)
@@ -177,7 +183,10 @@ def test_an_event_that_came_too_late_opens_the_next_turn_with_its_origin():
     story.answer(rendered=1)
     story.close()
     last = sent(story, len(story.batches))[-2].text
-    assert "[path: ar:turn_0004.user.prompt]\n[carried over from: ar:turn_0001.external.followup.m2]\n  second\n" in last
+    assert (
+        "[path: ar:turn_0004.user.prompt]\n[carried over from: ar:turn_0001.external.followup.m2]\n  second\n"
+        in last
+    )
 
 
 def test_internal_text_and_plans_stay_out_of_the_timeline():

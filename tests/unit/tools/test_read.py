@@ -228,6 +228,7 @@ def test_the_same_request_twice_is_one(world):
     [
         (f"tc:{TURN}.tc_000000000009.result", "missing", "not_found"),
         ("tc:turn_20200101T000000_000000.tc_000000000009.result", "missing", "turn_not_found"),
+        (f"tc:{TURN}.tc_000000000009.view.0", "missing", "view_not_readable"),
         ("ar:plan.latest:plan_x", "missing", "not_found"),
         ("so:sources_pool[1]", "missing", "family_not_available"),
         ("sk:pdf-press", "missing", "family_not_available"),

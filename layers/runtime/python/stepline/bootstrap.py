@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stepline.adapters.anthropic import AnthropicModelClient, plan_roles
+from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.log import DynamoLog
@@ -22,6 +22,7 @@ from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.model_call import plan_roles
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.loop.act import act

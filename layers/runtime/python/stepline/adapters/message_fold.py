@@ -26,11 +26,17 @@ class MessageFold:
         self.ended = False
 
     def take(self, event: Any) -> str:
-        """Take one event of the SDK and return the text it adds. Unknown events change nothing."""
+        """Take one event of the SDK and return the text it adds. Unknown events change nothing.
+
+        Raises AttributeError or TypeError for an event that lacks what its type promises.
+        """
         match event.type:
             case "content_block_delta" if event.delta.type == "text_delta":
-                self._pieces.append(event.delta.text)
-                return str(event.delta.text)
+                text = event.delta.text
+                if not isinstance(text, str):
+                    raise TypeError("a text delta without a text")
+                self._pieces.append(text)
+                return text
             case "message_start":
                 self._message_id = event.message.id or ""
                 self._model = event.message.model or self._model

@@ -37,7 +37,9 @@ from stepline.ports.log import Log
 def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
     """Return the stage's table and bucket, through the same adapters as the functions use."""
     # botocore finds the emulator, as it does inside a function, by the process's environment.
-    os.environ.update(CREDENTIALS, AWS_ENDPOINT_URL=stage.endpoint, AWS_REGION=stage.region)  # noqa: TID251 - botocore's own variables, no setting of ours
+    place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region}
+    os.environ.update(CREDENTIALS | place)  # noqa: TID251 - botocore's own variables, no setting of ours
+    os.environ.pop("AWS_PROFILE", None)  # noqa: TID251 - as above; a profile would outweigh the credentials
     return DynamoLog(Table(stage.table)), S3Artifacts(stage.bucket)
 
 

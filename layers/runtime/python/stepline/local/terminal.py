@@ -41,8 +41,8 @@ def _call(event: ClientEvent) -> list[str]:
 def _result(event: ClientEvent) -> list[str]:
     data = event.data
     ok = data.get("status") == "ok"
-    said = str(data.get("preview") or "") if ok else f"{data.get('status')} {data.get('code', '')}"
-    return [f"{'✓' if ok else '✗'} {_tool(event)}, {data.get('duration_ms', 0)} ms {one_line(said)}".rstrip()]
+    why = "" if ok else f": {one_line(str(data.get('code') or data.get('status')))}"
+    return [f"{'✓' if ok else '✗'} {_tool(event)}, {data.get('duration_ms', 0)} ms{why}"]
 
 
 def _rejected(event: ClientEvent) -> list[str]:

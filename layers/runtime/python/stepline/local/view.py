@@ -129,25 +129,28 @@ class RichView:
             self._print(_markdown(ended.answer))
 
     def _keep_thinking(self) -> None:
-        thinking = clean(self._lanes.pop("thinking", "")).strip()
-        if thinking:
-            self._print(Text(thinking, style="dim italic"))
+        if thinking := self._text("thinking"):
+            self._print(Text(clean(thinking).strip(), style="dim italic"))
+        self._lanes = {lane: text for lane, text in self._lanes.items() if not lane.startswith("thinking.")}
 
     def _print(self, what: RenderableType) -> None:
         self._console.print(what)
 
     def _panel(self) -> RenderableType:
         """Return the stream's end, as much as fits: a panel higher than the terminal would leave traces."""
-        thinking = clean(self._lanes.get("thinking", "")).splitlines()[-THINKING_LINES:]
+        thinking = clean(self._text("thinking")).splitlines()[-THINKING_LINES:]
         shown: list[RenderableType] = [Text("\n".join(thinking), style="dim italic")] if thinking else []
         room = max(4, self._console.height - THINKING_LINES - 4)
-        if answer := self._lanes.get("answer", ""):
+        if answer := self._text("answer"):
             shown.append(_markdown("\n".join(answer.splitlines()[-room:])))
         else:
-            writing = sum(len(text) for lane, text in self._lanes.items() if lane != "thinking")
-            label = f" writing, {writing} characters" if writing else " working"
-            shown.append(Spinner("dots", text=Text(label, style="dim")))
+            notes = one_line(self._text("notes"))
+            shown.append(Spinner("dots", text=Text(f" {notes or 'working'}", style="dim")))
         return Group(*shown)
+
+    def _text(self, what: str) -> str:
+        """Return the text of the lanes of one kind; a lane is `<what>.<instance>`, and instances come in order."""
+        return "\n\n".join(text for lane, text in self._lanes.items() if lane.partition(".")[0] == what)
 
 
 def render_refusal(frame: ErrorFrame) -> str:

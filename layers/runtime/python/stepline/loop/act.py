@@ -143,7 +143,9 @@ def _run(work: _Round, timeline: Timeline, action: Action) -> Resulted:
     )
     output = run_tool(work.agent.registry, action, context)
     duration_ms = round((clock.monotonic_s() - began_s) * 1000)
-    logger.info("action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": output.status})
+    logger.info(
+        "action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": output.status}
+    )
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,

@@ -99,18 +99,24 @@ def _round_left(ports: Ports, state: State) -> bool:
 
 def _defer(journal: Journal, tail: Batch, state: State) -> Draft:
     decision = _decision(journal, state)
-    entry = Deferred(turn=state.turn, iteration=state.cursor.iteration, answer=decision.answer if decision else "")
+    entry = Deferred(
+        turn=state.turn, iteration=state.cursor.iteration, answer=decision.answer if decision else ""
+    )
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
 def _closed(journal: Journal, ports: Ports, state: State, code: str) -> Closed:
     now = utc(ports.clock.now())
     if code:
-        return Closed(turn=state.turn, outcome="error", reason="error", at=now, code=code, message=MESSAGES[code])
+        return Closed(
+            turn=state.turn, outcome="error", reason="error", at=now, code=code, message=MESSAGES[code]
+        )
     decision = _decision(journal, state)
     if decision is None:
         message = MESSAGES["step_failed"]
-        return Closed(turn=state.turn, outcome="error", reason="error", at=now, code="step_failed", message=message)
+        return Closed(
+            turn=state.turn, outcome="error", reason="error", at=now, code="step_failed", message=message
+        )
     return Closed(
         turn=state.turn,
         outcome="completed",
@@ -123,7 +129,13 @@ def _closed(journal: Journal, ports: Ports, state: State, code: str) -> Closed:
 
 
 def _end(
-    ports: Ports, lane: Lane, tail: Batch, closing: Closed, *, waiting: tuple[int, ...], steers: tuple[int, ...]
+    ports: Ports,
+    lane: Lane,
+    tail: Batch,
+    closing: Closed,
+    *,
+    waiting: tuple[int, ...],
+    steers: tuple[int, ...],
 ) -> Draft:
     n = tail.n + 1
     entries: list[Entry] = [closing, *(Dropped(n=steer, reason="turn_closed") for steer in steers)]

@@ -80,7 +80,11 @@ def refuse(ports: Ports, connection: str, error: SteplineError, message: Message
 
 def report_internal(ports: Ports, connection: str) -> None:
     """Tell the client that a message failed for a reason of ours, without saying which."""
-    _post(ports, connection, ErrorFrame(code="internal", message="Something went wrong here. Please send it again."))
+    _post(
+        ports,
+        connection,
+        ErrorFrame(code="internal", message="Something went wrong here. Please send it again."),
+    )
 
 
 def _send(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send) -> None:

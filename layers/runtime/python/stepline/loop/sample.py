@@ -18,7 +18,7 @@ from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.protocol.channel import ChannelParser
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.transcript import Transcript
-from stepline.timeline.announce import Budget, Caps, render_announce
+from stepline.timeline.announce import announce
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render import render
 from stepline.tools.plan import apply_acks, parse_acks
@@ -66,39 +66,24 @@ def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
 
 def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
     """Return the request of this round: a pure function of the timeline, but for the time in its last part."""
-    now, turn = ports.clock.now(), timeline.current
-    began = datetime.fromisoformat(turn.started_at) if turn else now
-    budget = Budget(
-        iteration=step.iteration,
-        max_iterations=ports.policy.max_iterations + timeline.state.credits,
-        credits=timeline.state.credits,
-        elapsed_s=(now - began).total_seconds(),
-        reserved=last_round,
+    rendered = render(
+        timeline,
+        system=agent.system,
+        announce=announce(
+            timeline,
+            now=ports.clock.now(),
+            iteration=step.iteration,
+            max_iterations=ports.policy.max_iterations,
+            caps=agent.caps,
+            last_round=last_round,
+        ),
     )
-    announce = render_announce(
-        budget=budget,
-        now=now,
-        caps=_caps(agent),
-        plans=timeline.latest_plans,
-        events=timeline.events_since(timeline.state.opened),
-    )
-    rendered = render(timeline, system=agent.system, announce=announce)
     return ModelRequest(
         role=agent.role,
         system=rendered.system,
         content=rendered.content,
         max_tokens=agent.max_tokens,
         temperature=agent.temperature,
-    )
-
-
-def _caps(agent: Agent) -> Caps:
-    caps = agent.caps
-    return Caps(
-        read_chars=caps.max_chars,
-        read_tokens=caps.max_tokens,
-        read_bytes=caps.max_bytes,
-        preview_chars=caps.preview_max_chars,
     )
 
 
@@ -159,5 +144,5 @@ def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) ->
     decision = verdict.decision
     if decision is None or (decision.tool_call and decision.tool_call.tool_id == "react.plan"):
         return None
-    current = next((plan for plan in timeline.latest_plans.values() if plan.current and plan.is_open()), None)
+    current = next((plan for plan in timeline.plans.values() if plan.current and plan.is_open()), None)
     return apply_acks(current, parse_acks(decision.notes), step.turn, now) if current else None

@@ -61,7 +61,9 @@ def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
     for piece in batch.spilled:
         body = artifacts.get(piece.key)
         if hashlib.sha256(body).hexdigest() != piece.sha256:
-            raise DependencyError("a stored body is not what the log names", code="body_mismatch", key=piece.key)
+            raise DependencyError(
+                "a stored body is not what the log names", code="body_mismatch", key=piece.key
+            )
         _set(tree, piece.at, body.decode())
     return _rebuilt(batch, tree, [])
 

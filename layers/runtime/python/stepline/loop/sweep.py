@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from stepline.loop.close import close_with_error
-from stepline.loop.effect import standing_step, publish, redo
+from stepline.loop.effect import publish, redo, standing_step
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import taken_over

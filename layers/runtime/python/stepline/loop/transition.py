@@ -29,7 +29,9 @@ def reopened(state: State, n: int, attempt: int) -> State:
 def decided(state: State, n: int, *, rendered: int, actions: int) -> State:
     """Record an accepted decision: its actions are next, or the close if it has none."""
     cursor = Cursor(iteration=state.cursor.iteration, phase="act" if actions else "close")
-    return replace(state, cursor=cursor, rendered=rendered, decided=n, actions=actions, running="", round_retries=0)
+    return replace(
+        state, cursor=cursor, rendered=rendered, decided=n, actions=actions, running="", round_retries=0
+    )
 
 
 def rejected(state: State, n: int, *, rendered: int) -> State:

@@ -71,6 +71,8 @@ def parse_message(body: str) -> Message:
         return _ADAPTER.validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(first["type"], "bad_message")
+        code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(
+            first["type"], "bad_message"
+        )
         where = ".".join(str(part) for part in first["loc"][1:]) or "message"
         raise InputError(f"{where}: {first['msg']}", code=code) from error

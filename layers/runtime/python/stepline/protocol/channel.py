@@ -13,7 +13,7 @@ Two rules look further ahead, because a model forgets to close things:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
+from typing import Literal, TypeAlias
 
 from stepline.protocol.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
 from stepline.protocol.judgement import Step, Tag, judge, judge_in_ignored, opening_or_drop, read_tag
@@ -29,15 +29,14 @@ from stepline.protocol.transcript import (
     Transcript,
 )
 
-
-class _Where(Enum):
-    """What the text at hand belongs to."""
-
-    OUTSIDE = "outside"
-    LEGACY = "legacy"  # between <thinking> and </thinking>
-    IGNORED = "ignored"  # in a channel nobody declared
-    BODY = "body"
-    SUSPENDED = "suspended"  # program text behind an opening tag that starts a line
+_Where: TypeAlias = Literal[
+    "outside",
+    "legacy",  # between <thinking> and </thinking>
+    "ignored",  # in a channel nobody declared
+    "body",
+    "suspended",  # program text behind an opening tag that starts a line
+]
+"""What the text at hand belongs to."""
 
 
 class _Body:
@@ -63,7 +62,7 @@ class ChannelParser:
 
     def __init__(self, channels: Sequence[ChannelSpec] = DECISION_CHANNELS) -> None:
         self._specs = {name.lower(): spec for spec in channels for name in (spec.name, *spec.aliases)}
-        self._where = _Where.OUTSIDE
+        self._where: _Where = "outside"
         self._search = OUTER_TAG.search
         self._body: _Body | None = None
         self._live: tuple[str, int] | None = None  # the instance whose text is handed out
@@ -103,14 +102,14 @@ class ChannelParser:
         self._closed = True
         held, self._held = self._held, ""
         events = self._scan(held, final=True)
-        if self._where is _Where.SUSPENDED or self._where is _Where.LEGACY:
+        if self._where in {"suspended", "legacy"}:
             rest = "".join(self._pieces)
             self._pieces = []
-            self._enter(_Where.BODY if self._body else _Where.OUTSIDE)
+            self._enter("body" if self._body else "outside")
             events += self._scan(rest, final=True)
         self._end_body(reason, events, truncated=True)
         self._cut()
-        self._enter(_Where.OUTSIDE)
+        self._enter("outside")
         return events
 
     @property
@@ -153,14 +152,14 @@ class ChannelParser:
             self._give(text[at : tag.start], events)
             at = tag.start
             step = self._judge(tag, text, final=final)
-            if step is Step.WAIT:
+            if step == "wait":
                 self._held = text[at:]
                 return events
             pos = tag.end
-            if step is Step.SUSPEND:
+            if step == "suspend":
                 self._cut()
-                self._enter(_Where.SUSPENDED)
-            elif step is not Step.LITERAL:
+                self._enter("suspended")
+            elif step != "literal":
                 at = pos
                 self._take(step, tag, found[0], events)
         self._give(text[at:], events)
@@ -175,47 +174,49 @@ class ChannelParser:
     def _judge(self, tag: Tag, text: str, *, final: bool) -> Step:
         """Return what `tag` does here."""
         if not tag.name:
-            return Step.LITERAL if final else Step.WAIT
-        if tag.legacy or self._where is _Where.LEGACY:
+            return "literal" if final else "wait"
+        if tag.legacy or self._where == "legacy":
             return self._judge_legacy(tag, final=final)
         if body := self._body:
             own = self._specs.get(tag.name) is body.spec
-            if self._where is _Where.SUSPENDED:
-                return Step.CLOSE if own and tag.closing else Step.LITERAL
-            span = body.scanner.read("".join(self._pieces[self._unread :]))
-            self._unread = len(self._pieces)
+            if self._where == "suspended":
+                return "close" if own and tag.closing else "literal"
+            fresh = "".join(self._pieces[self._unread :])
+            self._pieces[self._unread :] = [fresh]
+            self._unread += 1
+            span = body.scanner.read(fresh)
             step, overrides = judge(tag, text, span, own=own, declared=self._specs, final=final)
             if overrides:
                 body.forced, body.malformed = span != "string", span == "string"
             return step
-        if self._where is _Where.IGNORED:
+        if self._where == "ignored":
             return judge_in_ignored(tag, self._ignored, self._specs)
         return opening_or_drop(tag, self._specs)
 
     def _judge_legacy(self, tag: Tag, *, final: bool) -> Step:
-        if self._where is _Where.LEGACY:
-            return Step.SHOW if tag.legacy and tag.closing else Step.LITERAL
-        return Step.LITERAL if tag.closing or final else Step.HIDE
+        if self._where == "legacy":
+            return "show" if tag.legacy and tag.closing else "literal"
+        return "literal" if tag.closing or final else "hide"
 
     def _take(self, step: Step, tag: Tag, text: str, events: list[ChannelEvent]) -> None:
         match step:
-            case Step.OPEN | Step.IGNORE:
+            case "open" | "ignore":
                 self._open(tag.name, text, events)
-            case Step.HIDE:
+            case "hide":
                 self._cut()  # so that only what is hidden is looked through again
                 self._pieces.append(text)
-                self._enter(_Where.LEGACY)
-            case Step.SHOW:
+                self._enter("legacy")
+            case "show":
                 self._pieces.append(text)
-                self._enter(_Where.OUTSIDE)
-            case Step.CLOSE if self._body:
+                self._enter("outside")
+            case "close" if self._body:
                 self._end_body("normal", events)
                 self._slices.append(Slice("tag", text))
             case _:  # the end of an ignored channel, or a tag that closes nothing
                 self._cut()
                 self._slices.append(Slice("tag", text))
-                if step is Step.CLOSE:
-                    self._enter(_Where.OUTSIDE)
+                if step == "close":
+                    self._enter("outside")
 
     def _open(self, name: str, text: str, events: list[ChannelEvent]) -> None:
         if self._body:
@@ -228,11 +229,11 @@ class ChannelParser:
         if spec is None:
             self._unknown.append(name)
             self._ignored = name
-            self._enter(_Where.IGNORED)
+            self._enter("ignored")
             return
         self._body = _Body(spec, self._count[spec.name])
         self._count[spec.name] += 1
-        self._enter(_Where.BODY)
+        self._enter("body")
         events.append(Opened(spec.name, self._body.index))
 
     def _end_body(self, reason: CloseReason, events: list[ChannelEvent], *, truncated: bool = False) -> None:
@@ -240,7 +241,7 @@ class ChannelParser:
         if body is None:
             return
         name, index = body.spec.name, body.index
-        if self._where is _Where.SUSPENDED:
+        if self._where == "suspended":
             events.append(Text(name, index, "".join(self._pieces)))
         self._cut()
         events.append(Closed(name, index, reason, truncated, body.forced, body.malformed))
@@ -256,14 +257,14 @@ class ChannelParser:
             )
         )
         self._body = None
-        self._enter(_Where.OUTSIDE)
+        self._enter("outside")
 
     def _enter(self, where: _Where) -> None:
         self._where = where
-        outside = where is _Where.OUTSIDE or where is _Where.LEGACY
+        outside = where in {"outside", "legacy"}
         self._search = OUTER_TAG.search if outside else TAG.search
         body = self._body
-        self._live = (body.spec.name, body.index) if body and where is _Where.BODY else None
+        self._live = (body.spec.name, body.index) if body and where == "body" else None
 
     def _cut(self) -> None:
         """Make a slice of the text since the last tag."""
@@ -276,7 +277,7 @@ class ChannelParser:
             self._slices.append(Slice("body", text, body.spec.name, body.index))
             body.texts.append(text)
         else:
-            self._slices.append(Slice("ignored" if self._where is _Where.IGNORED else "outside", text))
+            self._slices.append(Slice("ignored" if self._where == "ignored" else "outside", text))
 
 
 def read_channels(

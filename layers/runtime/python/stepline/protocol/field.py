@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from enum import Enum
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner, which the stubs omit
 from typing import Literal, TypeAlias
 
@@ -54,14 +53,14 @@ class Known(Value, kw_only=False, gc=False):
 FieldEvent: TypeAlias = Delta | Ended | Known
 
 
-class _Role(Enum):
-    """What the string at hand is for."""
-
-    NONE = "between strings"
-    KEY = "a key that may matter"
-    FACT = "an identity fact"
-    FIELD = "a field to hand out"
-    SKIP = "anything else"
+_Role: TypeAlias = Literal[
+    "none",  # between strings
+    "key",  # a key that may matter
+    "fact",  # who the decision is
+    "field",  # text to hand out
+    "skip",  # anything else
+]
+"""What the string at hand is for."""
 
 
 class FieldStream:
@@ -78,7 +77,7 @@ class FieldStream:
         self._path: list[str] = []  # the keys around us, two levels deep
         self._value_next = False
         self._behind_string = False
-        self._role = _Role.NONE
+        self._role: _Role = "none"
         self._pieces: list[str] = []  # of the key or fact at hand
         self._seen: set[tuple[str, ...]] = set()
         self._over = False
@@ -90,12 +89,12 @@ class FieldStream:
         if self._over or not text:
             return []
         role = self._role
-        if (role is _Role.FIELD or role is _Role.SKIP) and '"' not in text and "\\" not in text:
-            return [Delta(self._path[0], text)] if role is _Role.FIELD else []
+        if role in {"field", "skip"} and '"' not in text and "\\" not in text:
+            return [Delta(self._path[0], text)] if role == "field" else []
         events: list[FieldEvent] = []
         at = self._begin(text) if not self._open else 0
         while at < len(text) and not self._over:
-            between = self._role is _Role.NONE
+            between = self._role == "none"
             at = self._between(text, at) if between else self._string(text, at, events)
         return events
 
@@ -147,21 +146,21 @@ class FieldStream:
     def _role_of_string(self) -> _Role:
         depth = len(self._open)
         if depth > _DEPTH_OF_KEYS or self._open[-1] != "{":
-            return _Role.SKIP
+            return "skip"
         if not self._value_next:
-            return _Role.KEY
+            return "key"
         if tuple(self._path) in _IDENTITY:
-            return _Role.FACT
-        return _Role.FIELD if depth == 1 and self._path[0] in self._wanted else _Role.SKIP
+            return "fact"
+        return "field" if depth == 1 and self._path[0] in self._wanted else "skip"
 
     def _string(self, text: str, at: int, events: list[FieldEvent]) -> int:
         """Read on in a string, return where to go on."""
         body = _BODY.match(text, at)
         assert body is not None
         end = body.end()
-        if end > at and self._role is not _Role.SKIP:
+        if end > at and self._role != "skip":
             decoded = _decode(body[0])
-            if self._role is _Role.FIELD:
+            if self._role == "field":
                 events.append(Delta(self._path[0], decoded))
             else:
                 self._pieces.append(decoded)
@@ -176,18 +175,18 @@ class FieldStream:
         return len(text)
 
     def _end_string(self, events: list[FieldEvent]) -> None:
-        role, self._role = self._role, _Role.NONE
+        role, self._role = self._role, "none"
         self._behind_string = True
         value, self._pieces = "".join(self._pieces), []
-        if role is _Role.KEY:
+        if role == "key":
             self._path[-1] = value
             path = tuple(self._path)
             if path in self._seen:
                 self._path[-1] = ""
             self._seen.add(path)
-        elif role is _Role.FIELD:
+        elif role == "field":
             events.append(Ended(self._path[0]))
-        elif role is _Role.FACT:
+        elif role == "fact":
             fact = _IDENTITY[tuple(self._path)]
             events.append(Known("action" if fact == "action" else "tool_id", value))
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from enum import Enum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from stepline.protocol.grammar import TAG
 from stepline.protocol.span import Span
@@ -18,18 +17,18 @@ from stepline.protocol.span import Span
 _BLANKS = re.compile(r"[ \t\r\n]{0,64}")
 
 
-class Step(Enum):
-    """What a tag does."""
-
-    LITERAL = "literal"  # it is only text
-    WAIT = "wait"  # the next piece decides
-    DROP = "drop"  # it closes nothing
-    OPEN = "open"
-    IGNORE = "ignore"  # it opens a channel that nobody declared
-    CLOSE = "close"
-    SUSPEND = "suspend"  # it opens a channel if the program text before it was cut off
-    HIDE = "hide"  # it begins <thinking> outside of channels
-    SHOW = "show"  # and ends it
+Step: TypeAlias = Literal[
+    "literal",  # it is only text
+    "wait",  # the next piece decides
+    "drop",  # it closes nothing
+    "open",
+    "ignore",  # it opens a channel that nobody declared
+    "close",
+    "suspend",  # it opens a channel if the program text before it was cut off
+    "hide",  # it begins <thinking> outside of channels
+    "show",  # and ends it
+]
+"""What a tag does. (An enum's member costs a call in Python 3.11, which is felt here.)"""
 
 
 class Tag(NamedTuple):
@@ -60,41 +59,41 @@ def judge(
     closes = own and tag.closing
     match span:
         case "":
-            return (Step.CLOSE if closes else opening_or_drop(tag, declared)), False
+            return ("close" if closes else opening_or_drop(tag, declared)), False
         case "program" | "line":
             opens = span == "line" and not tag.closing and tag.name in declared
             return _in_program(closes=closes, opens=opens, final=final), False
         case _ if not closes:
-            return Step.LITERAL, False
+            return "literal", False
         case "inline":
             meant = _differs(text, tag.end, "`", final=final)
         case _:
             meant = _opens_next(text, tag.end, declared, final=final)
     if meant is None:
-        return Step.WAIT, False
-    return (Step.CLOSE, True) if meant else (Step.LITERAL, False)
+        return "wait", False
+    return ("close", True) if meant else ("literal", False)
 
 
 def opening_or_drop(tag: Tag, declared: Container[str]) -> Step:
     """Return what a tag does that no open span makes literal and that closes nothing."""
     if tag.closing:
-        return Step.DROP
-    return Step.OPEN if tag.name in declared else Step.IGNORE
+        return "drop"
+    return "open" if tag.name in declared else "ignore"
 
 
 def judge_in_ignored(tag: Tag, ignored: str, declared: Container[str]) -> Step:
     """Return what `tag` does in the channel `ignored`, which nobody declared."""
     if tag.closing:
-        return Step.CLOSE if tag.name == ignored else Step.LITERAL
-    return Step.OPEN if tag.name in declared else Step.LITERAL
+        return "close" if tag.name == ignored else "literal"
+    return "open" if tag.name in declared else "literal"
 
 
 def _in_program(*, closes: bool, opens: bool, final: bool) -> Step:
     if closes:
-        return Step.CLOSE
+        return "close"
     if opens:
-        return Step.OPEN if final else Step.SUSPEND
-    return Step.LITERAL
+        return "open" if final else "suspend"
+    return "literal"
 
 
 def _differs(text: str, at: int, char: str, *, final: bool) -> bool | None:

@@ -96,7 +96,7 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     """Return what stands at a path.
 
     Raises:
-        ToolError: `family_not_available`, `turn_not_found`, `not_found` or `body_missing`.
+        ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`, `body_missing`.
         DependencyError: the artifact store cannot answer now.
     """
     if not isinstance(path, READABLE):
@@ -106,6 +106,8 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     if not blocks:
         if not isinstance(path, PlanPath) and path.turn not in context.timeline.turns:
             raise ToolError(f"this conversation has no turn {path.turn}", code="turn_not_found")
+        if isinstance(path, CallPath) and path.part.startswith("view."):
+            raise ToolError("a view shows a part of another path; read that one", code="view_not_readable")
         raise ToolError("nothing stands at this path", code="not_found")
     with_body = [block for block in blocks if block.body]
     block = with_body[-1] if with_body else blocks[0]

@@ -1,0 +1,53 @@
+"""The stage under test: what `stepline up` left, if it answers."""
+
+from __future__ import annotations
+
+import secrets
+import urllib.error
+import urllib.request
+
+import pytest
+
+from stepline.local.stage import load
+from tests.e2e.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def deployed():
+    found = load()
+    if found is None:
+        pytest.skip("no local stage is deployed: run `make up` first")
+    for name, url in {
+        "emulator": f"{found.endpoint}/_ministack/health",
+        "issuer": f"{found.issuer_url}/jwks.json",
+    }.items():
+        if not answers(url):
+            pytest.skip(f"the {name} of the local stage does not answer: run `make up` first")
+    return found
+
+
+@pytest.fixture
+def stage(deployed):
+    return Stage(deployed)
+
+
+@pytest.fixture
+def scripted(stage):
+    """The stage, if the scripted model stands behind it."""
+    url = stage.deployed.model_url
+    if not url or not answers(f"{url}/control/faults"):
+        pytest.skip("a real model answers on this stage; this test needs the scripted one")
+    return stage
+
+
+@pytest.fixture
+def conversation():
+    return f"e2e-{secrets.token_hex(6)}"
+
+
+def answers(url):
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

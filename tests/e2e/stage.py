@@ -1,0 +1,165 @@
+"""The local stage as its tests drive it: by its own command line, by the scripted model's control endpoint, and
+by looking at the emulated services themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+from stepline.local.client.wire import dial_gateway
+from stepline.local.lifecycle import mint
+from stepline.local.stage import client
+from stepline.model.event import decode_frame
+from stepline.model.ids import execution_name, make_lane
+
+STEPLINE = str(Path(sys.executable).with_name("stepline"))
+TURN_TIMEOUT_S = 180
+WAIT_S = 60
+
+
+def a_word():
+    """Return a word that no fixture and no cache can know."""
+    return f"w{secrets.token_hex(5)}"
+
+
+class Stage:
+    """One deployed stage; `user` is a fresh one for each test, so that nothing of an earlier run is visible."""
+
+    def __init__(self, deployed):
+        self.deployed = deployed
+        self.user = f"u{secrets.token_hex(4)}"
+
+    def command(self, *arguments, check=True):
+        """Run `stepline …` to its end and return it."""
+        done = subprocess.run(
+            [STEPLINE, *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TURN_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"stepline {arguments[0]} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def send(self, text, conversation, *, user="", check=True):
+        """Return the lines of a whole turn."""
+        user = user or self.user
+        done = self.command(
+            "send", text, "--conversation", conversation, "--user", user, "--json", check=check
+        )
+        return read_lines(done.stdout)
+
+    def watch(self, conversation, *options):
+        """Return the lines of what happened, and of what still comes."""
+        done = self.command("watch", conversation, *options, "--user", self.user, "--json", check=False)
+        return read_lines(done.stdout)
+
+    def log(self, conversation):
+        """Return the batches of a conversation."""
+        return read_lines(self.command("log", conversation, "--json").stdout)
+
+    def entries(self, conversation, kind):
+        return [e for batch in self.log(conversation) for e in batch["entries"] if e["kind"] == kind]
+
+    @contextmanager
+    def sending(self, text, conversation):
+        """Yield a client in the middle of its turn; it is killed at the end, if it lives."""
+        with subprocess.Popen(
+            [STEPLINE, "send", text, "--conversation", conversation, "--user", self.user, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @contextmanager
+    def socket(self):
+        """Yield a bare websocket and a function that reads its next frame."""
+        dial = dial_gateway(self.deployed.socket_url, lambda: mint(self.deployed, self.user))
+        with dial() as connection:
+            yield connection, lambda: decode_frame(connection.recv(timeout=WAIT_S))
+
+    def fault(self, **fault):
+        """Let the scripted model misbehave for the next requests that hold `match`."""
+        request = urllib.request.Request(
+            f"{self.deployed.model_url}/control/faults",
+            data=json.dumps(fault).encode(),
+            headers={"Content-Type": "application/json"},
+            method="POST",
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:
+            assert response.status < 300
+
+    def execution(self, conversation, epoch):
+        """Return the name of the execution that batch `epoch` started."""
+        return execution_name(make_lane("local", "default", conversation), epoch)
+
+    def history(self, conversation, epoch):
+        """Return the events of an execution."""
+        arn = self.deployed.machine_arn.replace(":stateMachine:", ":execution:")
+        pages = client("stepfunctions", self.deployed).get_paginator("get_execution_history")
+        found = pages.paginate(executionArn=f"{arn}:{self.execution(conversation, epoch)}")
+        return [event for page in found for event in page["events"]]
+
+    def object_bytes(self, key):
+        return client("s3", self.deployed).get_object(Bucket=self.deployed.bucket, Key=key)["Body"].read()
+
+    def open_lanes(self):
+        """Return the open marks of the listing, by partition key."""
+        pages = client("dynamodb", self.deployed).get_paginator("scan")
+        found = pages.paginate(TableName=self.deployed.table, FilterExpression="attribute_exists(lane_open)")
+        return {item["pk"]["S"]: int(item["lane_open"]["N"]) for page in found for item in page["Items"]}
+
+    def kill_workers(self, function):
+        """Kill every worker process of one function of this stage; return how many there were."""
+        killed = 0
+        for process in Path("/proc").iterdir():
+            if process.name.isdigit() and self._is_worker(process, f"lambdas.{function}.handler"):
+                os.kill(int(process.name), signal.SIGKILL)
+                killed += 1
+        return killed
+
+    def _is_worker(self, process, handler):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            environment = (process / "environ").read_bytes().split(b"\0")
+        except (FileNotFoundError, PermissionError, ProcessLookupError):
+            return False
+        ours = f"AWS_ENDPOINT_URL={self.deployed.endpoint}".encode() in environment
+        return ours and b"awslambdaric" in command and handler.encode() in command
+
+
+def read_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def read_until(process, wanted):
+    """Return the lines of a running client up to and with the first that is wanted."""
+    lines = []
+    for text in process.stdout:
+        lines.append(json.loads(text))
+        if wanted(lines[-1]):
+            return lines
+    raise AssertionError(f"the client ended before: {lines}")
+
+
+def answer_of(lines):
+    return next(line for line in lines if line.get("terminal"))["data"]["answer"]
+
+
+def is_text(line):
+    return line["frame"] == "delta"

@@ -1,0 +1,66 @@
+"""The dependency layer as it goes to AWS; downloads wheels for the functions' platform on the first run."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from stacks.code import PLATFORMS, PYTHON_VERSION, build_deps, render_bootstrap
+
+LAYERS = Path(__file__).parents[2] / "layers"
+AARCH64 = 183
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def deps():
+    return build_deps(LAYERS / "deps") / "python"
+
+
+def total_bytes(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_both_layers_stay_far_below_the_limit_of_lambda(deps):
+    assert (
+        total_bytes(deps) + total_bytes(LAYERS / "runtime") < 120 * MEBIBYTE
+    )  # Lambda's limit is 250 in all
+
+
+def test_every_binary_is_for_the_functions_platform(deps):
+    binaries = list(deps.rglob("*.so"))
+    assert binaries
+    for path in binaries:
+        (machine,) = struct.unpack_from("<H", path.read_bytes()[:20], 18)
+        assert machine == AARCH64, path
+        assert any(tag in path.name for tag in ("cp313", "cpython-313", "abi3")), path
+
+
+def test_a_fresh_layer_is_not_built_again(deps):
+    before = (deps / ".requirements.sha256").stat().st_mtime_ns
+    build_deps(LAYERS / "deps")
+    assert (deps / ".requirements.sha256").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    "package", ["anthropic", "aws_lambda_powertools", "boto3", "jwt", "msgspec", "pydantic"]
+)
+def test_what_a_function_imports_is_in_the_layer(deps, package):
+    assert (deps / package).is_dir()
+
+
+@pytest.mark.parametrize("package", ["aws_cdk", "click", "pytest", "moto", "rich", "websockets"])
+def test_what_only_a_developer_needs_is_not(deps, package):
+    assert not (deps / package).exists()
+
+
+def test_the_layer_is_for_the_declared_runtime():
+    assert PYTHON_VERSION == "3.13"
+    assert all(name.endswith("aarch64") for name in PLATFORMS)
+
+
+def test_the_bootstrap_runs_the_real_runtime_client():
+    script = render_bootstrap("/some where/python", "abc")
+    assert script.startswith("#!/bin/sh\n")
+    assert '"/some where/python" -m awslambdaric "$_HANDLER"' in script
+    assert "abc" in script

@@ -1,0 +1,81 @@
+"""Quoting: data stays data, blobs stay out."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.timeline.preview import cap_params
+from stepline.timeline.quote import BLOB_CHARS, clean, inline, inline_json, is_whole, quote, render_params
+
+anything = st.text(
+    st.one_of(st.characters(codec="utf-8"), st.sampled_from("\n\r\0\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029 []"))
+)
+
+
+@given(anything)
+def test_every_line_of_data_is_indented(text: str):
+    assert all(line.startswith("  ") for line in quote(text).splitlines())
+
+
+@given(st.text("ab c\n[]┌━", max_size=200))
+def test_quoting_plain_text_loses_nothing(text: str):
+    assert quote(text).removeprefix("  ").replace("\n  ", "\n") == text
+
+
+@given(anything)
+def test_inline_text_and_json_are_one_line(text: str):
+    assert len(f"x{inline(text)}".splitlines()) == 1
+    assert len(inline_json({"k": text}).splitlines()) == 1
+    assert "\0" not in inline(text)
+
+
+@given(st.integers(0, 3000), st.integers(BLOB_CHARS, 9000), st.sampled_from(["", "=", "=="]))
+def test_an_encoded_blob_is_named_and_left_out(at: int, size: int, padding: str):
+    text = "a b " * (at // 4) + "Q" * size + padding + " the end"
+    cleaned = clean(text)
+    assert "QQQQ" not in cleaned
+    assert f"<{size + len(padding)} characters of encoded data left out>" in cleaned
+    assert cleaned.endswith(" the end")
+
+
+def test_long_prose_and_short_runs_are_no_blobs():
+    for text in ("word " * 5000, ("x" * (BLOB_CHARS - 1) + " ") * 5, "line\n" * 3000):
+        assert clean(text) == text
+
+
+def test_long_parameters_are_cut_with_the_way_to_the_rest():
+    params = {
+        "path": "a.md",
+        "content": "c" * 150,
+        "q": "q" * 300,
+        "items": ["i" * 900],
+        "n": {"deep": "d" * 900},
+    }
+    shown = json.loads(render_params(params, "tc:T.c.call"))
+    assert shown["path"] == "a.md"
+    assert shown["q"] == params["q"]
+    assert shown["content"] == "c" * 100 + "… [50 more characters: see tc:T.c.call]"
+    assert shown["items"] == ["i" * 100 + "… [800 more characters: see tc:T.c.call]"]
+    assert shown["n"]["deep"].startswith("d" * 100 + "…")
+    assert not is_whole(params)
+    assert is_whole({"path": "a.md", "content": "c" * 100, "q": params["q"]})
+
+
+def test_a_preview_caps_strings_keys_and_items():
+    params = {
+        "s": "s" * 2001,
+        "many": {str(i): i for i in range(90)},
+        "list": list(range(60)),
+        "ok": "s" * 2000,
+    }
+    shown, omitted = cap_params(params)
+    assert omitted == ["s", "many", "list"]
+    assert shown["ok"] == params["ok"]
+    assert shown["many"]["__omitted_keys__"] == 10
+    assert len(shown["list"]) == 51
+    assert shown["list"][-1] == {"__omitted_items__": 10}
+    assert shown["s"]["truncated"] is True
+    assert cap_params({"a": [{"b": 1}]}) == ({"a": [{"b": 1}]}, [])
