@@ -88,6 +88,8 @@ class App:
 
     @cached_property
     def mind(self) -> Mind:
+        """What decides. The provider's SDK loads beside the first round's reading: it takes longer than that."""
+        self.model.warm(self.agent.role)
         return Mind(agent=self.agent, model=self.model, history=self.history)
 
     @cached_property
@@ -163,5 +165,5 @@ def model_of(settings: Settings) -> AnthropicModelClient:
     return AnthropicModelClient(
         roles=plan_roles(settings.model_provider, settings.model_roles),
         api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
-        base_url=settings.anthropic_base_url,
+        base_url=settings.anthropic_base_url if settings.model_provider == "anthropic" else "",
     )

@@ -13,14 +13,17 @@ from stepline.tools.spec import ToolSpec
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent: immutable, the same for every conversation it serves."""
+    """One agent: immutable, the same for every conversation it serves.
+
+    `temperature` is sent only if it is given: the newest models refuse one.
+    """
 
     system: str
     registry: Registry
     caps: ReadCaps
     role: str = "solver.react.v2.decision.v2.regular"
     max_tokens: int = 20_000
-    temperature: float = 0.6
+    temperature: float | None = None
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:

@@ -45,7 +45,7 @@ def render_timeline(timeline: Timeline) -> tuple[Part, ...]:
     if timeline.loose:
         parts.append(Part(text="".join([text for _, text in timeline.loose])))
     offset = fused - 1 if fused else 0
-    ends = {timeline.turn_part - offset, len(parts)}
+    ends = {timeline.turn_part - offset, timeline.seen_part - offset, len(parts)}
     for end in ends:
         if 0 < end <= len(parts):
             parts[end - 1] = replace(parts[end - 1], cache=True)
