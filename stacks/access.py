@@ -40,16 +40,12 @@ ACCESS: Final = {
     "socket": Access(
         rows=LOG_ROWS,
         reads=("att", "out", "seg"),
-        writes=("att",),
+        writes=("att", "out"),  # what a message brings, and the close of a turn it finds lost
         machine=("StartExecution", "DescribeExecution"),
         posts=True,
     ),
-    "decide": Access(
-        rows=LOG_ROWS, reads=("att", "out", "seg"), writes=("att", "out", "seg"), posts=True, model=True
-    ),
-    "act": Access(
-        rows=LOG_ROWS, reads=("att", "out", "seg", "exec"), writes=("att", "out", "exec"), posts=True
-    ),
+    "decide": Access(rows=LOG_ROWS, reads=("att", "out", "seg"), writes=("out",), posts=True, model=True),
+    "act": Access(rows=LOG_ROWS, reads=("att", "out", "seg", "exec"), writes=("out", "exec"), posts=True),
     "close": Access(
         rows=LOG_ROWS,
         reads=("att", "out", "seg"),
@@ -60,7 +56,7 @@ ACCESS: Final = {
     "sweeper": Access(
         rows=LOG_ROWS,
         reads=("att", "out", "seg"),
-        writes=("out", "seg"),
+        writes=("out",),
         machine=("StartExecution", "DescribeExecution", "StopExecution"),
         posts=True,
         lanes=True,

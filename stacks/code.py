@@ -55,7 +55,9 @@ class Code:
         for name in _BUNDLED:
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(*_UNBUNDLED))
         bootstrap = folder / "bootstrap"
-        bootstrap.write_text(render_bootstrap(sys.executable, digest_of(root / "layers/runtime")))
+        bootstrap.write_text(
+            render_bootstrap(str(Path(sys.prefix) / "bin/python"), digest_of(root / "layers/runtime"))
+        )
         bootstrap.chmod(0o755)
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, handlers=lambda_.Code.from_asset(str(folder)))
 

@@ -62,6 +62,10 @@ class Function(Construct):
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             },
+            # On the emulator `stepline up` removes old versions, since only that ends their workers.
+            current_version_options=lambda_.VersionOptions(removal_policy=cdk.RemovalPolicy.RETAIN)
+            if stage.is_local
+            else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
             if snap_start and stage.snap_start
             else None,

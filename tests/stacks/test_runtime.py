@@ -1,6 +1,6 @@
 import json
-import os
 import stat
+import sys
 
 from aws_cdk.assertions import Match
 
@@ -89,7 +89,7 @@ def test_on_the_emulator_a_function_runs_in_this_environment(local):
         assert "Layers" not in properties
     (bootstrap,) = local.folder.glob("asset.*/bootstrap")
     assert bootstrap.stat().st_mode & stat.S_IXUSR
-    assert 'exec "' + os.sys.executable in bootstrap.read_text()
+    assert f'exec "{sys.prefix}/bin/python" -m awslambdaric' in bootstrap.read_text()
 
 
 def test_the_handlers_package_holds_handlers_and_bundles_only(prod):

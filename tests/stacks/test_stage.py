@@ -1,3 +1,6 @@
+from dataclasses import fields
+from pathlib import Path
+
 import aws_cdk as cdk
 import pytest
 
@@ -41,3 +44,9 @@ def test_only_the_local_stage_has_an_endpoint():
         Stage(name="local")
     with pytest.raises(ValueError, match="stepline up"):
         Stage(name="prod", endpoint="http://127.0.0.1:4566")
+
+
+def test_every_choice_of_a_stage_is_documented():
+    page = (Path(__file__).parents[2] / "docs/how-to/deploy.md").read_text()
+    for field in fields(Stage):
+        assert f"`{'stage' if field.name == 'name' else field.name}`" in page, field.name

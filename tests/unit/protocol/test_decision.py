@@ -175,7 +175,7 @@ TOLERATED = {
     ),
     generation(complete()) + "<channel:plan>1.</channel:plan>": "unknown_channel",
     generation(complete()).replace("</channel:thinking>", ""): "channel_not_closed",
-    generation(complete(notes="✓ [1]")): "final_answer_with_notes",
+    generation(complete(notes="✓ [1] done\nAnd more.")): "final_answer_with_notes",
     generation(complete(suggested_followups=["a", 7])): "suggested_followups_dropped",
     generation(complete(suggested_followups="a")): "suggested_followups_dropped",
     generation(dict(reversed(complete().items()))): "identity_not_first",
@@ -190,6 +190,12 @@ def test_what_can_be_put_right_is_put_right_and_told(text: str, code: str) -> No
     verdict = judge(text)
     assert verdict.accepted
     assert codes(verdict) == [code]
+
+
+def test_an_answer_may_acknowledge_the_last_step_of_a_plan() -> None:
+    verdict = judge(generation(complete(notes="✓ [3] read back")))
+    assert verdict.decision is not None
+    assert (verdict.decision.notes, codes(verdict)) == ("✓ [3] read back", [])
 
 
 def test_an_answer_beside_a_call_is_dropped_and_the_tool_runs() -> None:

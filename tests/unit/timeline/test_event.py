@@ -11,7 +11,7 @@ from stepline.model.entry import Closed
 from stepline.model.event import ClientEvent, encode_frame, frame_events
 from stepline.timeline.event import derive
 from stepline.timeline.event_type import ROUTES, TERMINAL, render_reference
-from tests.unit.timeline.story import Story, stories
+from tests.unit.timeline.story import Story, patient, stories
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "events.md"
 
@@ -25,6 +25,7 @@ def only(story: Story, kind: str, n: int = 0) -> ClientEvent:
     return event
 
 
+@patient
 @given(stories())
 def test_every_end_of_a_turn_has_exactly_one_terminal_event(story: Story):
     for batch in story.batches:
@@ -32,6 +33,7 @@ def test_every_end_of_a_turn_has_exactly_one_terminal_event(story: Story):
         assert [event.turn_id for event in derive(batch) if event.type in TERMINAL] == ends
 
 
+@patient
 @given(stories())
 def test_a_batch_has_the_same_events_wherever_it_is_read(story: Story):
     for batch in story.batches:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from stepline.model.usage import Usage
 from stepline.timeline.fold import Timeline
-from tests.unit.timeline.story import LANE, Story, stories
+from tests.unit.timeline.story import LANE, Story, patient, stories
 
 
+@patient
 @given(stories(), st.data())
 def test_the_fold_does_not_care_how_the_log_is_cut(story: Story, data: st.DataObject):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(story.batches)), max_size=5)))
@@ -20,6 +21,7 @@ def test_the_fold_does_not_care_how_the_log_is_cut(story: Story, data: st.DataOb
     assert timeline.extended(story.batches[timeline.n :]) == story.timeline()
 
 
+@patient
 @given(stories())
 def test_extending_changes_nothing_of_the_timeline_before(story: Story):
     half = story.timeline(len(story.batches) // 2)
@@ -28,6 +30,7 @@ def test_extending_changes_nothing_of_the_timeline_before(story: Story):
     assert half == again
 
 
+@patient
 @given(stories())
 def test_a_turn_is_open_exactly_while_the_state_says_so(story: Story):
     timeline = story.timeline()

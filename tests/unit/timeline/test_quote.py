@@ -9,22 +9,26 @@ from hypothesis import strategies as st
 
 from stepline.timeline.preview import cap_params
 from stepline.timeline.quote import BLOB_CHARS, clean, inline, inline_json, is_whole, quote, render_params
+from tests.unit.timeline.story import patient
 
 anything = st.text(
     st.one_of(st.characters(codec="utf-8"), st.sampled_from("\n\r\0\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029 []"))
 )
 
 
+@patient
 @given(anything)
 def test_every_line_of_data_is_indented(text: str):
     assert all(line.startswith("  ") for line in quote(text).splitlines())
 
 
+@patient
 @given(st.text("ab c\n[]┌━", max_size=200))
 def test_quoting_plain_text_loses_nothing(text: str):
     assert quote(text).removeprefix("  ").replace("\n  ", "\n") == text
 
 
+@patient
 @given(anything)
 def test_inline_text_and_json_are_one_line(text: str):
     assert len(f"x{inline(text)}".splitlines()) == 1
@@ -32,6 +36,7 @@ def test_inline_text_and_json_are_one_line(text: str):
     assert "\0" not in inline(text)
 
 
+@patient
 @given(st.integers(0, 3000), st.integers(BLOB_CHARS, 9000), st.sampled_from(["", "=", "=="]))
 def test_an_encoded_blob_is_named_and_left_out(at: int, size: int, padding: str):
     text = "a b " * (at // 4) + "Q" * size + padding + " the end"

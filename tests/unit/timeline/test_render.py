@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from textwrap import dedent
 
 from hypothesis import given
@@ -11,7 +12,7 @@ from stepline.model.ids import call_id
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render import MARKS_MAX, render
-from tests.unit.timeline.story import Story, stories
+from tests.unit.timeline.story import Story, patient, stories
 
 STRUCTURE = re.compile(
     r"|━{38}|TURN turn_\d+ \(started at \S+\)|┌──────── ROUND \d+ ────────┐|└────────────────────────┘"
@@ -45,18 +46,20 @@ def bytes_before_marks(parts: tuple[Part, ...]) -> list[str]:
     return ["".join(part.text for part in parts[: i + 1]) for i in marked(parts)]
 
 
+@patient
 @given(stories())
 def test_what_stands_before_a_mark_stands_in_the_next_request_too(story: Story):
     requests = requests_of(story)
-    for (_, request), (_, following) in zip(requests, requests[1:], strict=False):
+    for (_, request), (_, following) in pairwise(requests):
         whole = "".join(part.text for part in following)
         assert all(whole.startswith(prefix) for prefix in bytes_before_marks(request))
 
 
+@patient
 @given(stories())
 def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_marked_again(story: Story):
     requests = requests_of(story)
-    for (before, request), (timeline, following) in zip(requests, requests[1:], strict=False):
+    for (before, request), (timeline, following) in pairwise(requests):
         if timeline.fused != before.fused:
             continue
         tail = marked(request)[-1]
@@ -64,6 +67,7 @@ def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_mar
         assert tail in marked(following)
 
 
+@patient
 @given(stories())
 def test_marks_are_few_the_tail_is_marked_and_announce_never_is(story: Story):
     parts = sent(story, len(story.batches))
@@ -74,6 +78,7 @@ def test_marks_are_few_the_tail_is_marked_and_announce_never_is(story: Story):
         assert parts[-2].cache
 
 
+@patient
 @given(stories())
 def test_no_text_of_anybody_forges_structure(story: Story):
     text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
@@ -86,6 +91,7 @@ def test_no_text_of_anybody_forges_structure(story: Story):
     assert "\0" not in text
 
 
+@patient
 @given(stories())
 def test_every_round_that_begins_ends(story: Story):
     while story.state.cursor.phase == "act" and story.state.status == "open":
@@ -93,6 +99,16 @@ def test_every_round_that_begins_ends(story: Story):
     lines = "".join(part.text for part in sent(story, len(story.batches))).splitlines()
     tops = sum(line.startswith("┌──") for line in lines)
     assert lines.count("└────────────────────────┘") == tops
+
+
+def test_a_turn_that_fails_in_mid_round_ends_the_round_too():
+    story = Story()
+    story.message()
+    story.act(("react.read", {}), ("react.read", {}))
+    story.result()
+    story.close(code="step_failed")
+    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+    assert text.endswith("\n  fine\n└────────────────────────┘\n\n[TURN ENDED] error: step_failed\n")
 
 
 def test_a_turn_reads_like_this():

@@ -9,13 +9,14 @@ from hypothesis import given
 from stepline.errors import PathError
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
-from tests.unit.timeline.story import Story, stories
+from tests.unit.timeline.story import Story, patient, stories
 
 
 def texts_at(timeline: Timeline, path: str) -> list[str]:
     return [block.text for block in timeline.resolve(path)]
 
 
+@patient
 @given(stories())
 def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(story: Story):
     timeline = story.timeline()
@@ -29,6 +30,7 @@ def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(story: Story):
         assert any(found.path == block.path for found in timeline.resolve(block.path))
 
 
+@patient
 @given(stories())
 def test_blocks_do_not_depend_on_how_the_log_arrived(story: Story):
     half = story.timeline(len(story.batches) // 2)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from stepline.errors import DependencyError
 from stepline.local.emulator import Progress
@@ -30,6 +30,8 @@ from stepline.local.stage import (
 # Everything synthesis reads. The library counts too: a changed one must replace warm workers.
 INPUTS: Final = ("app.py", "cdk.json", "package-lock.json", "stacks", "lambdas", "bundles", "layers/runtime")
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
+# `python` and `python3` are one interpreter; it has one name here, or each command would deploy anew.
+PYTHON: Final = str(Path(sys.prefix) / "bin/python")
 
 
 def deploy(
@@ -69,7 +71,7 @@ def deploy(
         [
             *("deploy", "--all", "--require-approval", "never", "--method", "direct", "--concurrency", "2"),
             *("--output", str(home / "cdk.out"), "--outputs-file", str(outputs), *flags),
-            *("--app", f'"{sys.executable}" app.py'),
+            *("--app", f'"{PYTHON}" app.py'),
         ],
         cwd=REPOSITORY,
         log=home / "deploy.log",
@@ -81,7 +83,7 @@ def deploy(
 
 def digest(context: Mapping[str, str]) -> str:
     """Return a digest of all that a deployment depends on: the inputs, the context, the interpreter."""
-    total = hashlib.sha256(json.dumps([sys.executable, dict(context)]).encode())
+    total = hashlib.sha256(json.dumps([PYTHON, dict(context)]).encode())
     for name in INPUTS:
         root = REPOSITORY / name
         for path in [root] if root.is_file() else sorted(root.rglob("*")):
@@ -107,13 +109,26 @@ def install_cdk(home: Path, progress: Progress) -> None:
 
 
 def repair(stage: LocalStage) -> None:
-    """Set what the emulator's CloudFormation leaves out: the table's time to live."""
+    """Do what the emulator's CloudFormation leaves out: the table's time to live, and the end of old workers."""
     dynamodb = client("dynamodb", stage)
     found = dynamodb.describe_time_to_live(TableName=stage.table)["TimeToLiveDescription"]
     if found["TimeToLiveStatus"] != "ENABLED":
         dynamodb.update_time_to_live(
             TableName=stage.table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
         )
+    functions = client("lambda", stage)
+    for page in functions.get_paginator("list_functions").paginate():
+        for function in page["Functions"]:
+            if function["FunctionName"].startswith(f"stepline-{NAME}-"):
+                _delete_old_versions(functions, function["FunctionName"])
+
+
+def _delete_old_versions(functions: Any, name: str) -> None:
+    """Delete what the alias does not name; each version's worker would otherwise live as long as the emulator."""
+    live = functions.get_alias(FunctionName=name, Name="live")["FunctionVersion"]
+    for version in functions.list_versions_by_function(FunctionName=name)["Versions"]:
+        if version["Version"] not in ("$LATEST", live):
+            functions.delete_function(FunctionName=name, Qualifier=version["Version"])
 
 
 def _read_stage(

@@ -99,8 +99,10 @@ def recover(stage: LocalStage, since: datetime) -> None:
     The emulator fails what was running when it stopped, but tells nobody; the sweeper's clock is off there.
     """
     states = client("stepfunctions", stage)
-    ended = states.list_executions(stateMachineArn=stage.machine_arn, statusFilter="FAILED")["executions"]
-    for execution in ended:
+    pages = states.get_paginator("list_executions").paginate(
+        stateMachineArn=stage.machine_arn, statusFilter="FAILED"
+    )
+    for execution in pages.search("executions[]"):
         if execution["stopDate"] >= since:
             found = states.describe_execution(executionArn=execution["executionArn"])
             _sweep(stage, {"detail-type": ENDED, "detail": {"status": "FAILED", "input": found["input"]}})

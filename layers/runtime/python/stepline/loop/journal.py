@@ -115,7 +115,8 @@ class Journal:
         except UnknownOutcome:
             put = self._what_stands(batch.n, draft.message_id)
         if isinstance(put, Occupied) and is_own(put.batch, self.by):
-            put = Written()
+            # What stands counts: it may be an earlier draft of this intention that landed late.
+            return Written(), hydrate(self._ports.artifacts, put.batch)
         return put, batch
 
     def _what_stands(self, n: int, message_id: str) -> Put:

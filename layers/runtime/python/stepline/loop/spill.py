@@ -16,8 +16,8 @@ from stepline.model.entry import Entry
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 
-SPILL_MIN_CHARS = 512
-"""A shorter string is not worth an object: naming it takes about half as much."""
+SPILL_MIN_BYTES = 512
+"""A string that takes less as JSON is not worth an object: naming it takes about half as much."""
 
 
 class _Leaf(NamedTuple):
@@ -76,7 +76,8 @@ def body_key(lane: Lane, batch: Batch, digest: str) -> str:
 
 def _leaves(node: Any, at: str) -> list[_Leaf]:
     if isinstance(node, str):
-        return [_Leaf(len(node.encode()), at, node)] if len(node) >= SPILL_MIN_CHARS else []
+        size = len(msgspec.json.encode(node))
+        return [_Leaf(size, at, node)] if size >= SPILL_MIN_BYTES else []
     if isinstance(node, dict):
         pairs = [(str(key).replace("~", "~0").replace("/", "~1"), child) for key, child in node.items()]
     elif isinstance(node, list):

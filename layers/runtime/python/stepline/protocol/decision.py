@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from stepline.errors import DecisionError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision
+from stepline.model.plan import MARKS
 from stepline.protocol.body import read_body
 from stepline.protocol.call import ToolSpecLike, check_call, check_code
 from stepline.protocol.grammar import CODE, SUMMARY, THINKING, ChannelSpec
@@ -144,12 +145,22 @@ def _check_action(decision: ParsedDecision, notices: list[Notice], *, last_round
             f"action was {decision.action} without a final_answer, so the user has no answer. Send it again with one.",
             code="final_answer_required",
         )
-    if decision.notes.strip():
-        message = "The answer stands; its notes were dropped. Leave notes empty in the last round."
-        notices.append(make_notice("final_answer_with_notes", message, dropped_chars=len(decision.notes)))
     return ParsedDecision(
-        action=decision.action, final_answer=answer, suggested_followups=decision.suggested_followups
+        action=decision.action,
+        notes=_plan_marks(decision.notes, notices),
+        final_answer=answer,
+        suggested_followups=decision.suggested_followups,
     )
+
+
+def _plan_marks(notes: str, notices: list[Notice]) -> str:
+    """Return the lines of an answer's notes that acknowledge a plan's step; the rest belongs into the answer."""
+    lines = [line for line in notes.splitlines() if line.strip()]
+    marks = [line for line in lines if line.lstrip().startswith(tuple(MARKS.values()))]
+    if len(marks) < len(lines):
+        message = "The answer stands; its notes were dropped. With an answer, notes hold plan marks and nothing else."
+        notices.append(make_notice("final_answer_with_notes", message, dropped_lines=len(lines) - len(marks)))
+    return "\n".join(marks)
 
 
 def _refusal(refused: DecisionError, stop_reason: str, *, salvaged: bool) -> Notice:

@@ -26,7 +26,7 @@ NOTICES: dict[str, str] = {
     "final_answer_required": "refused: complete or exit without a final_answer",
     "tool_call_with_final_answer": "refused: complete or exit with a tool_call",
     "final_answer_with_tool_call": "tolerated: call_tool with a final_answer; the tool runs, the answer is dropped",
-    "final_answer_with_notes": "tolerated: complete or exit with notes; the notes are dropped",
+    "final_answer_with_notes": "tolerated: complete or exit with notes that are no plan marks; they are dropped",
     "suggested_followups_dropped": "tolerated: suggested_followups holds something else than texts",
     "identity_not_first": "tolerated: action and tool_id are not written before what is long",
     "last_round_requires_answer": "refused: call_tool in the last round",

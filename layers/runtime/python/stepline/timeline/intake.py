@@ -84,11 +84,10 @@ class Intake:
     def take(self, batches: Sequence[Batch]) -> dict[str, Any]:
         """Take batches in, in order; return the fields that the timeline now has."""
         for batch in batches:
-            n = batch.n
             for entry in batch.entries:
-                text = self.take_entry(n, entry)
+                text = self.take_entry(batch.n, entry)
                 if text:
-                    self.loose.append((n, text))
+                    self.loose.append((batch.n, text))
         made = {name: getattr(self, name) for name in self.__slots__ if name not in ("old", "turn", "usages")}
         return {
             **made,
@@ -182,16 +181,10 @@ class Intake:
 
     def seal(self, upto: int) -> None:
         """End a part of the request with the text of batch `upto`."""
-        loose = self.loose
-        if not loose:
-            return
-        if loose[-1][0] <= upto:
-            settled, self.loose = loose, []
-        else:
-            settled = [item for item in loose if item[0] <= upto]
-            self.loose = loose[len(settled) :]
+        settled = [text for n, text in self.loose if n <= upto]
         if settled:
-            self.sealed.append(Part(text="".join([text for _, text in settled])))
+            self.sealed.append(Part(text="".join(settled)))
+            self.loose = self.loose[len(settled) :]
 
     def unseen(self, rendered: int) -> list[str]:
         """Return the paths of the events after what was rendered."""
@@ -204,13 +197,24 @@ class Intake:
 
 
 def _total(usages: list[Usage]) -> Usage:
+    counts = [
+        (
+            u.input_tokens,
+            u.cache_read_tokens,
+            u.cache_write_5m_tokens,
+            u.cache_write_1h_tokens,
+            u.output_tokens,
+        )
+        for u in usages
+    ]
+    plain, read, write_5m, write_1h, output = (sum(column) for column in zip(*counts, strict=True))
     return Usage(
-        input_tokens=sum(usage.input_tokens for usage in usages),
-        cache_read_tokens=sum(usage.cache_read_tokens for usage in usages),
-        cache_write_5m_tokens=sum(usage.cache_write_5m_tokens for usage in usages),
-        cache_write_1h_tokens=sum(usage.cache_write_1h_tokens for usage in usages),
-        output_tokens=sum(usage.output_tokens for usage in usages),
-        estimated=any(usage.estimated for usage in usages),
+        input_tokens=plain,
+        cache_read_tokens=read,
+        cache_write_5m_tokens=write_5m,
+        cache_write_1h_tokens=write_1h,
+        output_tokens=output,
+        estimated=any(u.estimated for u in usages),
     )
 
 

@@ -60,27 +60,26 @@ def render_decision(entry: Decided, *, call: str, attempt: int, unseen: Sequence
     `call` names the round's notices, `attempt` numbers its answer, `unseen` are the paths of events that stand
     above but were not there when the model was asked.
     """
-    begin, end = ROUND_TOP
-    turn, thinking = entry.turn, entry.thinking
-    text = f"\n{begin}{entry.iteration + 1}{end}\n"
-    if unseen:
-        text = f"{text}[decided before it could read: {', '.join(unseen)}]\n"
-    if thinking:
-        text = f"{text}[thinking]\n{quote(thinking[0] if len(thinking) == 1 else _LINE.join(thinking))}\n"
-    if entry.notes:
-        text = f"{text}[AI Agent say]: {quote(entry.notes)[len(INDENT) :]}\n"
-    for action in entry.actions:
-        text += render_call(action, turn)
-    for notice in entry.notices:
-        text += render_notice(notice, path=f"tc:{turn}.{call}.notice", accepted=entry.accepted)
+    turn, thinking, notes = entry.turn, entry.thinking, entry.notes
+    late = f"[decided before it could read: {', '.join(unseen)}]\n" if unseen else ""
+    thought = f"[thinking]\n{quote(_LINE.join(thinking))}\n" if thinking else ""
+    said = f"[AI Agent say]: {quote(notes)[len(INDENT) :]}\n" if notes else ""
+    calls = "".join([render_call(action, turn) for action in entry.actions])
+    if entry.notices:
+        path = f"tc:{turn}.{call}.notice"
+        calls += "".join(
+            [render_notice(notice, path=path, accepted=entry.accepted) for notice in entry.notices]
+        )
     if entry.interrupted and entry.raw:
-        text += f"[REACT DECISION RAW INTERRUPTED]\n{quote(entry.raw)}\n"
-    if not (entry.accepted and entry.actions):
-        text += f"{ROUND_BOTTOM}\n"
-    if entry.accepted and entry.answer:
-        path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-        text += f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(entry.answer)}\n"
-    return text
+        calls += f"[REACT DECISION RAW INTERRUPTED]\n{quote(entry.raw)}\n"
+    top = f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}{thought}{said}{calls}"
+    if not entry.accepted:
+        return f"{top}{ROUND_BOTTOM}\n"
+    if entry.actions:
+        return top
+    path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
+    answer = f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(entry.answer)}\n" if entry.answer else ""
+    return f"{top}{ROUND_BOTTOM}\n{answer}"
 
 
 def render_call(action: Action, turn: str) -> str:
@@ -104,13 +103,10 @@ def render_notice(notice: Notice, *, path: str, accepted: bool) -> str:
 
 def render_result(entry: Resulted, *, last: bool) -> str:
     """Render what an action did; the round's last result ends its frame."""
-    text = f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n"
-    if entry.error:
-        text += f"error: {inline_json(entry.error)}\n"
-    for block in entry.blocks:
-        if block.type not in SILENT_TYPES:
-            text += render_block(block)
-    return f"{text}{ROUND_BOTTOM}\n" if last else text
+    error = f"error: {inline_json(entry.error)}\n" if entry.error else ""
+    blocks = "".join([render_block(block) for block in entry.blocks if block.type not in SILENT_TYPES])
+    end = f"{ROUND_BOTTOM}\n" if last else ""
+    return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}{blocks}{end}"
 
 
 def render_block(block: Block) -> str:

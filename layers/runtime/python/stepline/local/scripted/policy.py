@@ -73,6 +73,7 @@ def answer_view(view: View) -> str:
         answer="\n\n".join([*reports, f"*{WHO_I_AM}*"]),
         outcome="stopped" if steered else "answered",
         goal="; ".join(asked) or "none stated",
+        notes=_last_marks(progress),
         refs=tuple(dict.fromkeys(refs)),
     )
 
@@ -112,6 +113,15 @@ def _act(todo: _Progress, progress: list[_Progress], turn: TurnView, view: View)
             )
             notes = f"✓ [2] {goal.file_name} is written" if planned and goal.plan_steps > 1 else ""
     return say_call(thinking=_mood(turn, thinking), tool=_TOOLS[todo.step], params=params, notes=notes)
+
+
+def _last_marks(progress: list[_Progress]) -> str:
+    """Return the mark of the last step of a plan whose file was read back."""
+    done = {item.step for item in progress if item.call}
+    planned = next((item.goal for item in progress if item.step == "plan" and item.call), None)
+    if planned is None or planned.plan_steps != len(_PLANNED) or not {"write", "read"} <= done:
+        return ""
+    return f"✓ [{planned.plan_steps}] read back and reported"
 
 
 def _mood(turn: TurnView, thinking: str) -> str:

@@ -25,10 +25,13 @@ def say_call(*, thinking: str, tool: str, params: dict[str, Any], notes: str = "
     return _round(thinking, decision)
 
 
-def say_answer(*, thinking: str, answer: str, outcome: str, goal: str, refs: tuple[str, ...] = ()) -> str:
-    """Return a round that completes the turn, with its working summary."""
+def say_answer(
+    *, thinking: str, answer: str, outcome: str, goal: str, notes: str = "", refs: tuple[str, ...] = ()
+) -> str:
+    """Return a round that completes the turn, with its working summary; `notes` hold plan marks only."""
     decision = {
         "action": "complete",
+        "notes": notes,
         "final_answer": answer,
         "suggested_followups": ["Read the file again", "Write another file"]
         if refs

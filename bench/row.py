@@ -1,0 +1,99 @@
+"""A row of the results, the metrics that must be there, and how both are shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+HANDLERS = ("authorizer", "socket", "decide", "act", "close", "sweeper")
+
+LISTED = (
+    "parser_mb_s_8",
+    "parser_mb_s_40",
+    "parser_ratio_find_8",
+    "parser_ratio_find_40",
+    "resume_cpu_ms_10",
+    "resume_cpu_ms_1000",
+    "resume_cpu_ms_5000",
+    "round_bytes_10",
+    "round_bytes_5000",
+    "calls_per_round_warm",
+    "calls_per_round_cold",
+    "wru_per_round",
+    "wru_per_stream_minute",
+    "overhead_ms_per_round",
+    "transitions_per_tool_round",
+    *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
+)
+"""Every run has these; without one of them it failed."""
+
+MORE_IS_BETTER = frozenset({"MB/s"})
+"""Units in which a goal is a least value; in every other it is a most value."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The best that this machine can do for the same result, by the simplest program that gets it."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One metric. `peers` and `limit` come from the same run; `note` says how the value was come by."""
+
+    metric: str
+    value: float
+    unit: str
+    peers: Mapping[str, float] = field(default_factory=dict)
+    limit: Limit | None = None
+    goal: float | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the value reaches its goal; None without one."""
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.unit in MORE_IS_BETTER else self.value <= self.goal
+
+
+def missing(rows: Iterable[Row]) -> list[str]:
+    """Return the listed metrics that have no row, in their order."""
+    found = {row.metric for row in rows}
+    return [metric for metric in LISTED if metric not in found]
+
+
+def write_results(rows: Sequence[Row], path: Path) -> None:
+    """Write the rows as a JSON list, each with every field."""
+    listed = [{**asdict(row), "met": row.met} for row in rows]
+    path.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def render_table(rows: Sequence[Row]) -> str:
+    """Return the rows as aligned columns, notes below."""
+    head = ("metric", "value", "unit", "goal", "", "limit", "peers")
+    lines = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(head) - 1)]
+    table = [
+        "  ".join([*(_fit(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=False))), line[-1]])
+        for line in lines
+    ]
+    notes = [f"{row.metric}: {row.note}" for row in rows if row.note]
+    return "\n".join([*(line.rstrip() for line in table), *(["", *notes] if notes else [])])
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    sign = "≥" if row.unit in MORE_IS_BETTER else "≤"
+    goal = "" if row.goal is None else f"{sign} {row.goal:g}"
+    met = {None: "", True: "met", False: "NOT MET"}[row.met]
+    limit = f"{row.limit.value:g} {row.limit.name}" if row.limit else ""
+    peers = ", ".join(f"{name} {value:g}" for name, value in row.peers.items())
+    return (row.metric, f"{row.value:g}", row.unit, goal, met, limit, peers)
+
+
+def _fit(cell: str, width: int, at: int) -> str:
+    return cell.rjust(width) if at == 1 else cell.ljust(width)

@@ -1,0 +1,220 @@
+"""docs/reference/errors.md: the taxonomy as the code states it, and what each code tells its reader."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from stepline import errors
+from stepline.loop.close import ERRORS, MESSAGES
+from stepline.model.ids import check_segment
+from stepline.protocol.notice import NOTICES
+from tests.unit.docs.source import DOCS, LIBRARY, called, name, nodes, python_files
+
+PAGE = DOCS / "reference/errors.md"
+
+CLASSES = {kind.__name__: kind for kind in errors.SteplineError.__subclasses__()}
+
+CLIENT = {
+    "bad_json": "the message is not JSON",
+    "unknown_action": "`action` is none of `send`, `resume`, `ping`",
+    "bad_message": "a field is missing, unknown or malformed; the message names the first one",
+    "message_too_large": "more than 131,072 bytes of UTF-8",
+    "unauthorized": "the connection is not known any more; connect again",
+    "auth_expired": "the token the connection was opened with has expired; connect again",
+    "not_found": "there is no such conversation, or it is somebody else's; nobody is told which",
+    "busy": "the conversation was contended ten times in a row; send the same `message_id` again",
+    "dependency": "a service we stand on failed for now; send the same `message_id` again",
+    "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",
+    "batch_too_large": "what the message adds to the log cannot be made small enough",
+    "state_too_large": "the state of the conversation outgrew its limit; a mistake of ours",
+    "body_mismatch": "a stored body is not what the log names",
+    "limit_exceeded": "a frame is larger than the gateway takes",
+    "internal": "a mistake of ours or of the deployment; the log of the function says which",
+}
+TERMINAL = {
+    "context_limit": "the conversation does not fit into the model's window",
+    "model_refused": "the provider refuses the request for good: credentials, billing, an unknown model",
+    "model_overloaded": "the provider sheds load, and the retries are used up",
+    "model_rate_limited": "the provider limits our rate, and the retries are used up",
+    "step_timeout": "a step ran out of time, and so did its retries",
+    "step_failed": "a step failed in any other way, and so did its retries",
+    "execution_lost": "the turn was taken over three times and its execution ended again",
+}
+AUTHORIZER = {
+    "origin_not_allowed": "a browser of a site that is not in `STEPLINE_ALLOWED_ORIGINS`",
+    "bad_tenant": "the token's tenant may not stand in a key; told as `unauthorized`",
+    "bad_project": "the token's project may not stand in a key; told as `unauthorized`",
+    "bad_conversation": "a conversation's name may not stand in a key",
+    "issuer_unreachable": "the issuer's metadata or keys cannot be fetched",
+}
+MODEL_SERVICE = {
+    "model_unavailable": "the provider answered with an error that may pass",
+    "model_timeout": "the provider was silent for too long",
+    "model_unreachable": "no connection to the provider",
+    "stream_cut": "the answer ended before it was complete",
+    "stream_malformed": "an event of the stream is none we know",
+    "model_credentials": "no API key, or one the provider does not take",
+    "secret_unreadable": "the secret with the API key cannot be read",
+    "unknown_role": "neither the role nor `*` is mapped to a model",
+    "unencodable_text": "the request holds text that is no Unicode",
+}
+TOOLS = {
+    "tool_error": "the tool refuses, without a more precise code",
+    "not_found": "nothing stands at this path",
+    "turn_not_found": "the conversation has no such turn",
+    "view_not_readable": "the path is a view; read what it shows",
+    "path_not_logical": "the text is no logical path; the error carries the one that was meant, if any",
+    "family_not_available": "paths of this family cannot be read here",
+    "body_missing": "the log names bytes that are gone from the store",
+    "read_nothing_requested": "`react.read` without a path",
+    "range_ambiguous": "lines and an offset were asked for at once",
+    "range_outside": "the range begins behind the end of the text",
+    "content_not_utf8": "the content holds half of a surrogate pair",
+    "scratchpad_requires_internal": "`scratchpad` goes with the channel `internal` only",
+    "protocol_violation.plan_steps": "the mode needs steps",
+    "protocol_violation.plan_target_required": "the mode needs a `plan_id`",
+    "protocol_violation.plan_target_missing": "no open plan has this `plan_id`",
+    "unverified": "the call was interrupted: it may have happened, or not, and is not run again",
+}
+LOCAL = {
+    "bad_setting": "a variable's value cannot be read",
+    "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",
+    "no_answer": "the server did not answer in time",
+    "gateway": "the gateway answered in words of its own: a function behind it failed",
+    "local_deploy": "the deployment on the emulator failed; its last lines follow",
+    "local_service": "a service of the local stage did not start; its last lines follow",
+}
+NEVER_TOLD = {
+    "invalid_path": "every refused path has a more precise code",
+    "fenced": "another attempt owns the step; the next attempt finds its result",
+    "gone": "the connection is closed; its subscription is dropped",
+}
+
+
+def path_codes() -> set[str]:
+    """Return the codes with which a path is refused, as docs/reference/paths.md lists them."""
+    return set(re.findall(r"^\| `(\w+)` \|", (DOCS / "reference/paths.md").read_text(), re.MULTILINE))
+
+
+def listed_codes() -> set[str]:
+    """Return every code that the page lists or refers to."""
+    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, LOCAL, NEVER_TOLD, NOTICES)
+    return {code for group in groups for code in group} | path_codes()
+
+
+def source_codes() -> dict[str, str]:
+    """Return every code the library can utter, with a file that utters it."""
+    found = {kind.code: "errors.py" for kind in (errors.SteplineError, *CLASSES.values())}
+    found |= dict.fromkeys([*ERRORS.values(), *MESSAGES], "loop/close.py")
+    library = [p for p in python_files(name(LIBRARY)) if "scripted" not in p.parts]
+    for path, node in nodes(library):
+        for code in _codes(node):
+            found.setdefault(code, name(path))
+    return found
+
+
+def _codes(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Call(args=[ast.Constant(value=str(code)), *_]) if called(node) == "refuse":
+            return [code]
+        case ast.Call(args=[_, ast.Constant(value=str(what))]) if called(node) == check_segment.__name__:
+            return [f"bad_{what}"]
+        case ast.Call():
+            values = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            return [v.value for v in values if isinstance(v, ast.Constant) and v.value]
+        case ast.Tuple(elts=[_, ast.Name(id=kind), ast.Constant(value=str(code))]) if kind in CLASSES:
+            return [code]
+        case ast.Dict():
+            return _paired(node)
+        case _:
+            return []
+
+
+def _paired(node: ast.Dict) -> list[str]:
+    """Return the codes of a dict that says one (`{"code": …}`) or maps a validator's words to ours."""
+    pairs = [
+        (key.value, value.value)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    ]
+    return [value for key, value in pairs if key in ("code", "json_invalid", "union_tag_invalid")]
+
+
+def fates() -> dict[str, tuple[str, str]]:
+    """Return what each class means and what becomes of it, as the module's docstring says."""
+    rows = re.findall(r"[├└]── (\w+) +(.+?) +→ (.+)$", errors.__doc__ or "", re.MULTILINE)
+    return {kind: (meaning, fate) for kind, meaning, fate in rows}
+
+
+def render() -> str:
+    """Return the page."""
+    return "\n".join(
+        [
+            "# Errors",
+            "",
+            "Generated by `python -m tests.unit.docs`; a test keeps it in step with the source.",
+            "",
+            "Every error of ours is one of these classes, one level below `SteplineError`. Step Functions retries by the",
+            "class's name; clients and the model read the `code`. Both are stable, messages are not. A class has a code of",
+            "its own, and an error may carry a more precise one.",
+            "",
+            "| class | code | retried | means | fate |",
+            "|---|---|---|---|---|",
+            *(
+                f"| `{kind}` | `{CLASSES[kind].code}` | {'yes' if CLASSES[kind].retryable else 'no'} | {meaning} | {fate} |"
+                for kind, (meaning, fate) in fates().items()
+            ),
+            "",
+            *_group(
+                "What a client is told",
+                "In an [`error` frame](messages.md#error), the answer to one message. The connection stays open.",
+                CLIENT,
+            ),
+            *_group(
+                "How a turn fails",
+                "In the terminal event [`chat.error`](events.md). The prompt stays in the conversation; a client offers to send "
+                "it again under a new `message_id`.",
+                TERMINAL,
+            ),
+            *_group(
+                "Why a connection is refused",
+                "The gateway answers 401 or 403 and no more; the code stands in the authorizer's log, beside `unauthorized` and "
+                "`auth_expired`.",
+                AUTHORIZER,
+            ),
+            *_group(
+                "What the model's service did",
+                "In the logs of `decide`. They are tried again or close the turn, by their class.",
+                MODEL_SERVICE,
+            ),
+            *_group(
+                "What the model reads",
+                "As the result of a call, which it can mend. Refused paths have the codes of [paths](paths.md#what-is-refused), "
+                "refused decisions those of [channels](channels.md#notices).",
+                TOOLS,
+            ),
+            *_group("What the command line says", "On a developer's machine.", LOCAL),
+            *_group("What nobody is told", "", NEVER_TOLD),
+        ]
+    )
+
+
+def _group(title: str, lead: str, rows: dict[str, str]) -> list[str]:
+    text = [lead, ""] if lead else []
+    return [
+        f"## {title}",
+        "",
+        *text,
+        "| code | means |",
+        "|---|---|",
+        *(f"| `{code}` | {m} |" for code, m in rows.items()),
+        "",
+    ]
+
+
+def write() -> Path:
+    """Write the page."""
+    PAGE.write_text(render(), encoding="utf-8")
+    return PAGE
