@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
-export PATH := $(BIN):$(PATH)
+export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## *\(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -22,8 +22,9 @@ check: $(READY)  ## format, lint, types, import rules
 	lint-imports
 	pytest -q tests/repository
 
-e2e: up  ## every end-to-end test on the local stage
+e2e: up  ## every end-to-end test, and the contracts of the ports, on the local stage
 	pytest -q -m emulator tests/e2e
+	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage import load; print(load().endpoint)') pytest -q -k emulator tests/contract
 
 bench: up  ## measure, and write bench/results.json
 	@python -m bench

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.default import build_agent
 from stepline.loop.act import act
@@ -171,8 +172,10 @@ def write_log(blocks: int) -> list[bytes]:
 
 
 def stored(app: App) -> list[bytes]:
-    """Return the bytes of the conversation's batches."""
-    return app.ports.log.batches[LANE.key()]  # type: ignore[attr-defined]  # the memory twin's own
+    """Return the bytes of the conversation's batches, open to change."""
+    log = app.ports.log
+    assert isinstance(log, MemoryLog)
+    return log.batches.setdefault(LANE.key(), [])
 
 
 def cut(bodies: list[bytes], decode: Callable[[bytes], Batch], blocks: int) -> list[bytes]:

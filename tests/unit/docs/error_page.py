@@ -23,7 +23,7 @@ CLIENT = {
     "message_too_large": "more than 131,072 bytes of UTF-8",
     "unauthorized": "the connection is not known any more; connect again",
     "auth_expired": "the token the connection was opened with has expired; connect again",
-    "not_found": "there is no such conversation, or it is somebody else's; nobody is told which",
+    "not_found": "the conversation is somebody else's or, for `resume` and `ping`, not there",
     "busy": "the conversation was contended ten times in a row; send the same `message_id` again",
     "dependency": "a service we stand on failed for now; send the same `message_id` again",
     "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",
@@ -76,6 +76,9 @@ TOOLS = {
     "protocol_violation.plan_steps": "the mode needs steps",
     "protocol_violation.plan_target_required": "the mode needs a `plan_id`",
     "protocol_violation.plan_target_missing": "no open plan has this `plan_id`",
+    "protocol_violation.write_extension_mismatch": "a warning: the file was written, but the canvas cannot draw its type",
+    "plan_closed": "a notice: the plan is closed, as asked",
+    "read_paths_missing": "a notice: some of the paths could not be read; each row of the status says why",
     "unverified": "the call was interrupted: it may have happened, or not, and is not run again",
 }
 LOCAL = {
@@ -121,6 +124,8 @@ def _codes(node: ast.AST) -> list[str]:
             return [code]
         case ast.Call(args=[_, ast.Constant(value=str(what))]) if called(node) == check_segment.__name__:
             return [f"bad_{what}"]
+        case ast.Call(args=[_, ast.Constant(value=str(code)), *_]) if called(node) == "notice":
+            return [code]
         case ast.Call():
             values = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
             return [v.value for v in values if isinstance(v, ast.Constant) and v.value]

@@ -32,11 +32,19 @@ def inbound(text: str) -> Inbound:
 texts = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=60),
     st.builds(
-        lambda char, count: char * count, st.sampled_from(["x", "ü", "\0", '"', "🦜"]), st.integers(80, 12_000)
+        lambda char, count: char * count,
+        st.sampled_from(["x", "ü", "\0", '"', "🦜"]),
+        st.integers(80, 12_000),
     ),
 )
 values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False), texts),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**70), 2**70),
+        st.floats(allow_nan=False, allow_infinity=False),
+        texts,
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.dictionaries(st.sampled_from(["a", "a/b", "~", "~1", "", "0"]), inner, max_size=3),
@@ -140,8 +148,6 @@ def test_the_body_is_stored_before_the_batch_that_names_it() -> None:
     scene.send("x" * 2 * BATCH_MAX_BYTES)
     assert stood == [0]
     assert scene.tail.spilled[0].key in scene.app.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own
-
-
 
 
 def test_a_batch_of_small_parts_only_that_is_too_large_is_refused() -> None:

@@ -52,9 +52,10 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run what is left of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"{step.turn}/{step.epoch}/{step.iteration}/act")
     work = _Round(ports=ports, agent=agent, history=history, journal=journal, step=step)
+    consistent = False
     while True:
-        timeline = history.load(journal)
-        if standing(timeline.state, step, "act") != "mine":
+        timeline = history.load(journal, consistent=consistent)
+        if not consistent and standing(timeline.state, step, "act") != "mine":
             timeline = history.load(journal, consistent=True)
         state = timeline.state
         where = standing(state, step, "act")
@@ -63,6 +64,8 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
         if where == "beyond":
             return onward(step, state)
         _run_next(work, timeline)
+        # A stale read may not show what was just put, and would have it run again.
+        consistent = True
 
 
 def _run_next(work: _Round, timeline: Timeline) -> None:

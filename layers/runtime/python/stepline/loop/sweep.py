@@ -9,9 +9,11 @@ Source: docs/concepts/log.md#take-over.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Literal
 
+from stepline.errors import SteplineError
 from stepline.loop.close import close_with_error
 from stepline.loop.effect import publish, redo, standing_step
 from stepline.loop.journal import Draft, Journal
@@ -27,13 +29,20 @@ Swept = Literal["idle", "alive", "started", "taken_over", "closed"]
 
 
 def sweep(ports: Ports) -> dict[str, int]:
-    """Look at every lane marked open for a while; return how many of them came to which end."""
+    """Look at every lane marked open for a while; return how many of them came to which end.
+
+    A lane that cannot be swept now is counted as `failed`: it must not keep the ones behind it from their turn.
+    """
     before = utc(ports.clock.now() - timedelta(seconds=ports.policy.absent_after_s))
-    counts: dict[str, int] = {}
-    for lane in ports.log.open_lanes(before=before):
-        swept = sweep_lane(ports, lane.lane)
-        counts[swept] = counts.get(swept, 0) + 1
-    return counts
+    return dict(Counter(_try_lane(ports, lane.lane) for lane in ports.log.open_lanes(before=before)))
+
+
+def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
+    try:
+        return sweep_lane(ports, lane)
+    except SteplineError as error:
+        logger.exception("lane not swept", extra={"conversation": lane.conversation, "code": error.reason})
+        return "failed"
 
 
 def sweep_lane(ports: Ports, lane: Lane, *, suspect: bool = False) -> Swept:

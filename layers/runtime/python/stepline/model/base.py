@@ -9,9 +9,10 @@ import msgspec
 
 # Told once here, type checkers know for every value that it is frozen and built by keyword.
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An immutable value: equal by content, hashable where its fields are, JSON without its defaults.
 
     Unknown fields are ignored on reading, so that a function of the release before can read what the
-    release after wrote. Measured against pydantic in docs/adr/0003-dependencies.md.
+    release after wrote. The garbage collector does not look at values: they are frozen and built from their
+    parts, so they cannot be part of a cycle, and a long log has ten thousands of them. Measured against pydantic in docs/adr/0003-dependencies.md.
     """

@@ -8,8 +8,12 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 
 
-class Step(Value):
-    """One invocation of a state. `attempt` counts the state machine's retries of it, from 0."""
+class Step(Value, omit_defaults=False):
+    """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
+
+    Every field is written, because the state machine chooses on `route` and a choice on a field that is not there
+    is not the one it names.
+    """
 
     tenant: str
     project: str

@@ -1,0 +1,44 @@
+"""`python -m bench`: measure everything, print the table, write bench/results.json.
+
+Exit code 1 if a listed metric is missing. A goal that is not met is shown and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench import imports, parser, resume, stage, store, stream
+from bench.row import Row, missing, render_table, write_results
+
+RESULTS = Path(__file__).with_name("results.json")
+TOPICS: dict[str, Callable[[], list[Row]]] = {
+    "parser": parser.rows,
+    "resume": resume.rows,
+    "store": store.rows,
+    "stream": stream.rows,
+    "imports": imports.rows,
+    "stage": stage.rows,
+}
+
+
+def main() -> int:
+    """Run every topic in turn; one that fails takes its metrics with it, and the others still run."""
+    rows: list[Row] = []
+    for name, measure in TOPICS.items():
+        start = time.monotonic()
+        print(f"{name} …", end="", file=sys.stderr, flush=True)
+        rows += measure()
+        print(f" {time.monotonic() - start:.0f} s", file=sys.stderr)
+    write_results(rows, RESULTS)
+    print(render_table(rows))
+    if absent := missing(rows):
+        print(f"missing: {', '.join(absent)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

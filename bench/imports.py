@@ -1,0 +1,52 @@
+"""What importing a function costs a new process, beside what it could not do without and what others import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.row import HANDLERS, Limit, Row
+
+ROOT = Path(__file__).resolve().parents[1]
+ROUNDS = 5
+GOAL_MS = 140.0
+PROGRAMS = {
+    "pass": "pass",
+    "boto3_dynamodb_s3": "import boto3; [boto3.client(name, region_name='us-east-1') for name in ('dynamodb', 's3')]",
+    "anthropic": "import anthropic",
+    **{handler: f"import lambdas.{handler}" for handler in HANDLERS},
+}
+
+
+def rows() -> list[Row]:
+    """Return `import_cpu_ms_<handler>`."""
+    best = dict.fromkeys(PROGRAMS, float("inf"))
+    for number in range(ROUNDS + 1):  # the first time writes bytecode and warms the disk
+        for name, program in PROGRAMS.items():
+            spent_ms = cpu_ms_of(program)
+            if number:
+                best[name] = min(best[name], spent_ms)
+    peers = {name: round(best[name], 1) for name in ("boto3_dynamodb_s3", "anthropic")}
+    return [
+        Row(
+            metric=f"import_cpu_ms_{handler}",
+            value=round(best[handler], 1),
+            unit="ms CPU",
+            peers=peers,
+            limit=Limit("python -c pass", round(best["pass"], 1)),
+            goal=GOAL_MS,
+        )
+        for handler in HANDLERS
+    ]
+
+
+def cpu_ms_of(program: str) -> float:
+    """Return the CPU milliseconds of a new interpreter that runs a program and ends."""
+    child = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise SystemExit(f"{program!r} ended with {child.returncode}")
+    return (used.ru_utime + used.ru_stime) * 1000

@@ -1,0 +1,98 @@
+"""Counts the calls that go to DynamoDB and S3, and what a write there costs, on moto."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto import mock_aws
+
+from stepline.adapters.aws.artifacts import S3Artifacts
+from stepline.adapters.aws.client import connect, session
+from stepline.adapters.aws.table import Table
+
+UNIT_BYTES = 1024
+REGION = "us-east-1"
+
+
+@dataclass
+class Meter:
+    """`calls` by operation since the last `take`; `write_units` by the partition key's first word."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    write_units: Counter[str] = field(default_factory=Counter)
+
+    def on_call(self, operation: str, units: float) -> None:
+        """Count a call of the table; moto reports the same units for every item, so they are not taken."""
+        self.calls[operation] += 1
+
+    def on_object(self, model: Any, **_: Any) -> None:
+        """Count a call of the bucket."""
+        self.calls[f"s3:{model.name}"] += 1
+
+    def on_put(self, params: Mapping[str, Any], **_: Any) -> None:
+        """Count the units of a put: one a KiB begun. The one transaction, admission, is no part of a round."""
+        item = params["Item"]
+        self.write_units[item["pk"]["S"].partition("#")[0]] += -(-item_bytes(item) // UNIT_BYTES)
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.calls.clear()
+        self.write_units.clear()
+
+
+def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
+    """Return an item's size by DynamoDB's rules: names and values in UTF-8, bytes as they are, numbers by digits."""
+    return sum(len(name.encode()) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    kind, content = next(iter(value.items()))
+    match kind:
+        case "S":
+            return len(content.encode())
+        case "B":
+            return len(content)
+        case "N":
+            return len(content) // 2 + 2
+        case _:
+            raise ValueError(f"no attribute of ours has the type {kind}")
+
+
+@dataclass(frozen=True)
+class Store:
+    """A table and a bucket on moto, with a meter at both."""
+
+    table: Table
+    artifacts: S3Artifacts
+    meter: Meter
+
+
+@contextmanager
+def metered_store() -> Iterator[Store]:
+    """Yield an empty store; nothing leaves this process."""
+    with mock_aws():
+        session.cache_clear()
+        session().set_config_variable("region", REGION)
+        meter, name = Meter(), f"bench-{uuid.uuid4().hex[:8]}"
+        table, artifacts = Table(name, on_call=meter.on_call), S3Artifacts(name)
+        _create_table(name)
+        artifacts.client.create_bucket(Bucket=name)
+        artifacts.client.meta.events.register("before-call.s3", meter.on_object)
+        table.client.meta.events.register("provide-client-params.dynamodb.PutItem", meter.on_put)
+        yield Store(table=table, artifacts=artifacts, meter=meter)
+        session.cache_clear()
+
+
+def _create_table(name: str) -> None:
+    keys = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
+    connect("dynamodb", read_timeout_s=5).create_table(
+        TableName=name,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in keys],
+        KeySchema=keys,
+    )

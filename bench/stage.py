@@ -1,0 +1,110 @@
+"""Turns through the deployed local stage: what a tool round costs beside its model, and in how many transitions.
+
+The scripted model answers without a pause. Times come from the execution's history, the model's own from the log.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import secrets
+import statistics
+import subprocess
+import sys
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bench.row import Row
+from stepline.local.lifecycle import status, up
+from stepline.local.stage import LocalStage, client
+from stepline.model.ids import execution_name, make_lane
+
+STEPLINE = str(Path(sys.executable).with_name("stepline"))
+TEXT = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
+TURNS = 6
+TURN_S = 300
+FAULTS = 8
+GOAL_TRANSITIONS = 3.0
+
+
+def rows() -> list[Row]:
+    """Return `overhead_ms_per_round` and `transitions_per_tool_round`; the stage is started if it is not up."""
+    found = status()
+    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    rounds = [one for turn in range(TURNS) for one in _tool_rounds(stage, is_first=turn == 0)]
+    overheads = [overhead_ms for overhead_ms, _ in rounds]
+    note = (
+        f"median of {len(rounds)} tool rounds on the emulator, {min(overheads):.0f} to {max(overheads):.0f}; "
+        "from one Decide to the next, less the model's time"
+    )
+    return [
+        Row(metric="overhead_ms_per_round", value=round(statistics.median(overheads), 1), unit="ms", note=note),
+        Row(
+            metric="transitions_per_tool_round",
+            value=max(transitions for _, transitions in rounds),
+            unit="transitions",
+            goal=GOAL_TRANSITIONS,
+            note="the most of any round, from the executions' history",
+        ),
+    ]
+
+
+def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]]:
+    """Run one turn; return its rounds' overheads and transitions, none for the turn that warms the functions."""
+    conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
+    _answer_without_pause(stage, word)
+    lines = _stepline("send", TEXT.format(word=word), "--conversation", conversation, "--user", "bench", "--json")
+    if is_first:
+        return []
+    epoch = next(line["n"] for line in lines if line.get("type") == "chat.start")
+    entered = _entered(stage, execution_name(make_lane("local", "default", conversation), epoch))
+    decides = [at for at, (name, _) in enumerate(entered) if name == "Decide"]
+    batches = _stepline("log", conversation, "--json")
+    models_ms = [
+        _ms(entry["started_at"], entry["at"])
+        for batch in batches
+        for entry in batch["entries"]
+        if entry["kind"] == "decision"
+    ]
+    return [
+        ((entered[later][1] - entered[sooner][1]).total_seconds() * 1000 - model_ms, later - sooner)
+        for (sooner, later), model_ms in zip(itertools.pairwise(decides), models_ms, strict=False)
+    ]
+
+
+def _entered(stage: LocalStage, execution: str) -> list[tuple[str, datetime]]:
+    """Return the states of an execution in the order in which it entered them, and when."""
+    arn = stage.machine_arn.replace(":stateMachine:", ":execution:")
+    pages = client("stepfunctions", stage).get_paginator("get_execution_history")
+    return [
+        (event["stateEnteredEventDetails"]["name"], event["timestamp"])
+        for page in pages.paginate(executionArn=f"{arn}:{execution}")
+        for event in page["events"]
+        if event["type"].endswith("StateEntered")
+    ]
+
+
+def _answer_without_pause(stage: LocalStage, word: str) -> None:
+    """Ask the scripted model to answer requests that hold `word` at once."""
+    fault = {"kind": "slow_tokens", "token_delay_ms": 0, "count": FAULTS, "match": word}
+    request = urllib.request.Request(
+        f"{stage.model_url}/control/faults", data=json.dumps(fault).encode(), method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=10):
+        return
+
+
+def _stepline(*arguments: str) -> list[dict[str, Any]]:
+    """Return the JSON lines of a command."""
+    done = subprocess.run(
+        [STEPLINE, *arguments], capture_output=True, text=True, timeout=TURN_S, check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        raise SystemExit(f"stepline {arguments[0]} ended with {done.returncode}: {done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def _ms(start: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000

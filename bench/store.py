@@ -1,0 +1,88 @@
+"""One tool round on the real adapters over moto: how often it calls, and what its writes cost.
+
+A round is a call of 600 bytes and a result of 3.6 KB; Decide and Act are two functions, each with a memory of its
+own. A warm process remembers the conversation, a cold one reads it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from bench.conversation import Driver, InstantModel, make_agent, say_call
+from bench.meter import Store, metered_store
+from bench.row import Row
+from stepline.adapters.aws.delta import DynamoDeltas
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.subscription import DynamoSubscriptions
+from stepline.adapters.relay import ThreadedRelay
+from stepline.bootstrap import in_memory
+from stepline.loop.history import History
+from stepline.loop.port import Ports
+from stepline.settings import Settings
+
+GOAL_CALLS_WARM = 2.0
+GOAL_CALLS_COLD = 5.0
+GOAL_WRU = 6.0
+DELTAS = "DELTA"
+
+
+def rows() -> list[Row]:
+    """Return `calls_per_round_warm`, `calls_per_round_cold` and `wru_per_round`."""
+    with metered_store() as store:
+        driver = Driver(
+            ports=_ports(store),
+            agent=make_agent(result_chars=3600),
+            model=InstantModel(say_call(thinking_chars=150, argument_chars=350)),
+        )
+        driver.receive("m1")
+        warm = [History(), History()]
+        _round(driver, warm)
+        store.meter.clear()
+        _round(driver, warm)
+        calls_warm, units = Counter(store.meter.calls), Counter(store.meter.write_units)
+        store.meter.clear()
+        _round(driver, [History(), History()])
+        calls_cold = Counter(store.meter.calls)
+    return [
+        _calls("calls_per_round_warm", calls_warm, GOAL_CALLS_WARM),
+        _calls("calls_per_round_cold", calls_cold, GOAL_CALLS_COLD),
+        _units(units),
+    ]
+
+
+def _ports(store: Store) -> Ports:
+    base = in_memory(Settings.from_env({})).ports
+    deltas = DynamoDeltas(store.table, base.clock)
+    subscriptions = DynamoSubscriptions(store.table, base.clock)
+    return replace(
+        base,
+        log=DynamoLog(store.table),
+        artifacts=store.artifacts,
+        subscriptions=subscriptions,
+        deltas=deltas,
+        relay=ThreadedRelay(
+            deltas=deltas, subscriptions=subscriptions, publisher=base.publisher, clock=base.clock
+        ),
+    )
+
+
+def _round(driver: Driver, histories: list[History]) -> None:
+    left = list(histories)
+    after = driver.round(lambda: left.pop(0))
+    if after.route != "decide" or left:
+        raise SystemExit(f"not one tool round: {after.route}")
+
+
+def _calls(metric: str, calls: Counter[str], goal: float) -> Row:
+    return Row(metric=metric, value=calls.total(), unit="calls", goal=goal, note=f"on moto: {_listed(calls)}")
+
+
+def _units(units: Counter[str]) -> Row:
+    log = sum(spent for kind, spent in units.items() if kind != DELTAS)
+    note = f"from item sizes; the stream's own are beside it: {units[DELTAS]} here, more with time"
+    return Row(metric="wru_per_round", value=log, unit="WRU", goal=GOAL_WRU, note=note)
+
+
+def _listed(calls: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(calls.items()))

@@ -1,0 +1,33 @@
+"""The two tables of docs/concepts/log.md that come from the ablations of the explorer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.contract.explorer.ablation import ABLATIONS, MASKED
+from tests.unit.docs.source import DOCS
+
+PAGE = DOCS / "concepts/log.md"
+
+_TABLES = re.compile(r"(^\| (rule taken back \| [^\n]+) \|\n\|---\|---\|\n)((?:\|[^\n]*\n)*)", re.MULTILINE)
+
+
+def render(text: str) -> str:
+    """Return the page with the tables as the ablations say."""
+    return _TABLES.sub(lambda found: found[1] + _rows(found[2]), text)
+
+
+def _rows(head: str) -> str:
+    pairs = (
+        [(one.rule, one.why_masked) for one in MASKED]
+        if "masked" in head
+        else [(one.rule, "; ".join(sorted(one.breaks))) for one in ABLATIONS]
+    )
+    return "".join(f"| {rule} | {text} |\n" for rule, text in pairs)
+
+
+def write() -> Path:
+    """Write the tables into the page."""
+    PAGE.write_text(render(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return PAGE

@@ -1,0 +1,228 @@
+"""docs/reference/parity.md: the terms of the design, where each one lives and which test holds it.
+
+A term is `done` if what it means is there and tested, `partial` if a part of it is (the note says which is not),
+`planned` if nothing is. Of the first two the module must hold the word and the test file must exist.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from tests.unit.docs.source import DOCS, LIBRARY
+
+PAGE: Final = DOCS / "reference/parity.md"
+
+Status = Literal["done", "partial", "planned"]
+
+
+class Term(NamedTuple):
+    """One row. `module` is below `stepline/` and holds `word`; `test` is below `tests/`."""
+
+    term: str
+    status: Status
+    module: str = ""
+    word: str = ""
+    test: str = ""
+    note: str = ""
+
+
+def done(term: str, module: str, word: str, test: str, note: str = "") -> Term:
+    return Term(term, "done", module, word, test, note)
+
+
+def partial(term: str, module: str, word: str, test: str, note: str) -> Term:
+    return Term(term, "partial", module, word, test, note)
+
+
+def planned(term: str, note: str = "") -> Term:
+    return Term(term, "planned", note=note)
+
+
+_DECISION: Final = "unit/protocol/test_decision.py"
+_CHANNEL: Final = "unit/protocol/test_channel.py"
+_VIEW: Final = "unit/timeline/test_view.py"
+_RENDER: Final = "unit/timeline/test_render.py"
+_ANNOUNCE: Final = "unit/timeline/test_announce.py"
+_EVENT: Final = "unit/timeline/test_event.py"
+_PATH: Final = "unit/model/test_path.py"
+_READ: Final = "unit/tools/test_read.py"
+_PLAN: Final = "unit/tools/test_plan.py"
+_WRITE: Final = "unit/tools/test_write.py"
+_PROTOCOL: Final = "contract/test_log_protocol.py"
+_SETTINGS: Final = "unit/test_settings.py"
+
+AREAS: Final[dict[str, tuple[Term, ...]]] = {
+    "The loop": (
+        done("one agent, one loop, no planner and no gate", "loop/decide.py", "def decide", _PROTOCOL),
+        done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "settings.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
+        planned("`react.max_iterations` in bundle properties, before the variable", "comes with bundle descriptors"),
+        done("last round reserved for an answer", "protocol/decision.py", "last_round_requires_answer", _DECISION),
+        done("single-action rounds", "protocol/shape.py", "action_schema_error", _DECISION),
+        planned("`AI_REACT_AGENT_MULTI_ACTION=safe_fanout`"),
+        planned("`AI_REACT_AGENT_VERSION`", "there is one version"),
+        done("protocol violations are notices the model reads next round", "protocol/notice.py", "NOTICES", _DECISION),
+        done("parameters in their documented order", "tools/spec.py", "misplaced", "unit/tools/test_registry.py"),
+        planned("title of a new conversation by a gate agent", "the first words of the first prompt stand in for it"),
+    ),
+    "Events": (
+        done("events stand in the timeline first", "loop/admit.py", "Inbound", _PROTOCOL),
+        done("`followup` folded into the open turn", "loop/close.py", "Deferred", _PROTOCOL),
+        done("round start recorded", "timeline/block.py", "react.round.start", _VIEW),
+        done("a later `assistant.completion` replaces the answer; `.1`, `.2` for earlier ones", "timeline/view.py", "assistant.completion", _VIEW),
+        done("`ar:<turn>.external.<kind>.<message>`", "timeline/turn.py", "external.", _VIEW),
+        done("`[LIVE TURN EVENTS]`", "timeline/announce.py", "LIVE TURN EVENTS", _ANNOUNCE),
+        partial("`steer`", "loop/admit.py", "nothing_to_steer", _PROTOCOL, "recorded, rendered and settled; no client message sends one, and it interrupts nothing yet"),
+        planned("forms, wizards and alerts", "the log takes events that are not reactive; nothing sends one"),
+    ),
+    "Channels and streaming": (
+        done("`<channel:NAME>` tags", "protocol/grammar.py", "<channel:", _CHANNEL),
+        done("`thinking`", "protocol/grammar.py", 'name="thinking"', _CHANNEL),
+        done("`ReactDecisionOutV2` with `call_tool`, `complete`, `exit`", "protocol/grammar.py", "ReactDecisionOutV2", _DECISION),
+        partial("`code`", "protocol/grammar.py", 'name="code"', _CHANNEL, "parsed, validated and recorded; no tool runs it yet"),
+        done("working summary as a channel", "protocol/grammar.py", 'name="summary"', _DECISION),
+        done("repeated channels are instances", "protocol/transcript.py", "instance", _CHANNEL),
+        done("`final_answer` streamed while the decision is generated", "protocol/field.py", "final_answer", "unit/protocol/test_field.py"),
+        done("suggested followups", "timeline/event.py", "suggested_followups", _EVENT),
+        planned("answer, followup, usage and canvas channels of one's own", "the parser takes any set of channels"),
+        planned("citation tokens replaced in the stream"),
+        planned("field deltas of managed JSON artifacts"),
+        planned("channel subscribers"),
+        done("events derived from the log", "timeline/event.py", "def derive", _EVENT),
+        planned("`chat.compaction` on `chat_compaction`"),
+    ),
+    "Tools": (
+        partial("`react.read`", "tools/read.py", "react.read", _READ, "families `ar tc fi ws`; `so sk ks` are refused as not available, and no `su` exists yet"),
+        done("`react.read` ranges, caps, `stats_only`", "tools/read_schema.py", "stats_only", _READ),
+        done("`react.write` with `canvas`, `timeline_text`, `internal`, `display`, `file`", "tools/write.py", "timeline_text", _WRITE),
+        done("`scratchpad` notes (`react.note`)", "tools/write.py", "react.note", _WRITE),
+        done("`react.plan` with `new`, `replace`, `activate`, `close`", "tools/plan.py", "react.plan", _PLAN),
+        planned("`react.patch`"),
+        planned("`react.rg`"),
+        planned("`react.pull`"),
+        planned("`react.checkout`"),
+        planned("`react.hide`"),
+        planned("`react.memsearch`"),
+        planned("`react.search_files`"),
+        planned("`react.search_knowledge`"),
+        planned("`web_tools.web_search`, `web_tools.web_fetch`"),
+        planned("MCP tools and tools of bundles"),
+        done("large results shown by their beginning", "timeline/layout.py", "RESULT_PREVIEW_CHARS", _RENDER),
+    ),
+    "Timeline and context": (
+        done("ordered blocks with logical paths", "timeline/block.py", "class", _VIEW),
+        done("`user.prompt`, `react.tool.call`, `react.tool.result`, `react.notice`, `react.notes`", "timeline/block.py", "react.notes", _VIEW),
+        done("`ws:<turn>.conv.working.summary`", "timeline/view.py", "conv.working.summary", _VIEW),
+        done("path families `ar tc fi so su ws sk ks`", "model/path.py", "_PARSERS", _PATH),
+        done("ANNOUNCE behind the last cache mark", "timeline/announce.py", "ANNOUNCE", _RENDER),
+        done("cache points prev-turn, pre-tail and tail, and one for the system part", "timeline/render.py", "MARKS_MAX", _RENDER),
+        planned("SOURCES POOL", "`render` has its place"),
+        planned("TTL pruning (`cache_ttl_seconds`)"),
+        planned("compaction (`conv.range.summary`)"),
+        planned("truncation limits of older turns"),
+        planned("`ar:<turn>.react.turn.index`"),
+        planned("exports `artifact:conv.timeline.v1`, `artifact:conv:sources_pool`, `artifact:turn.log`", "the log holds what they say"),
+        planned("skills (`sk:`)", "the path family is there"),
+    ),
+    "Plans": (
+        done("snapshots with `plan_id`, `steps`, `status`, `origin_turn_id`, `last_turn_id`", "model/plan.py", "origin_turn_id", _PLAN),
+        done("marks ✓ ✗ … □ in the notes", "tools/plan.py", "parse_acks", _PLAN),
+        done("`react.plan.ack`", "timeline/block.py", "react.plan.ack", _VIEW),
+        done("`ar:plan.latest:<plan_id>`", "model/path.py", "plan.latest", _VIEW),
+        done("the last four open plans in ANNOUNCE, `(current)` marked", "timeline/announce.py", "PLANS_SHOWN", _ANNOUNCE),
+        planned("`react.plan.history` after compaction"),
+    ),
+    "Execution of generated code": (
+        planned("supervisor and executor"),
+        planned("backends `docker` (split, combined), `fargate`, `process`"),
+        planned("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`"),
+        planned("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`"),
+        planned("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`"),
+        planned("`fetch_ctx`"),
+    ),
+    "Files": (
+        done("`fi:<turn>.files/…` and `fi:<turn>.outputs/…`", "model/path.py", "files", _PATH),
+        partial("attachments `fi:<turn>.user.attachments/<name>`, `…external.<kind>.attachments/…`", "model/path.py", "attachments", _PATH, "the paths; no upload yet"),
+        planned("`MODALITY_MAX_IMAGE_BYTES`, `MODALITY_MAX_DOC_BYTES`, `MESSAGE_MAX_BYTES`", "a websocket message has the gateway's limit"),
+        planned("`APP_AV_SCAN` and the preflight of uploads"),
+        planned("hosted URLs and resource names (`ef:`)"),
+        planned("git workspaces"),
+    ),
+    "Citations and sources": (
+        partial("`[[S:1,3-5]]` tokens", "tools/write.py", "sources", _WRITE, "found in written files; there is no pool to resolve them in"),
+        partial("`so:sources_pool[1,3-5]`", "model/path.py", "sources_pool", _PATH, "the path; no pool"),
+        planned("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`"),
+        partial("`sources_used`", "tools/write.py", "sources_used", _WRITE, "of written files; not of answers"),
+    ),
+    "Memory, knowledge, conversations, feedback": (
+        planned("semantic, ordinal and temporal search of past turns"),
+        planned("knowledge space (`ks:`), `on_bundle_load`, `pre_run_hook`", "the path family is there"),
+        partial("list of a user's conversations", "ports/log.py", "def conversations", "contract/test_log.py", "in the log's port; no HTTP endpoint"),
+        planned("`POST …/fetch`, `…/turns-with-feedbacks`, `…/feedback/conversations-in-period`"),
+        planned("feedback `ok`, `not_ok`, `neutral`, of users and machines"),
+    ),
+    "Bundles": (
+        partial("an agent bundle", "bundle/default.py", "build_agent", "unit/bundle/test_prompt.py", "one built-in agent; no descriptors, properties or hooks"),
+        planned("`BaseWorkflow`, `build_react`, `react.run`"),
+        planned("`stream_with_channels` for bundles"),
+        planned("`tools_descriptor`, `skills_descriptor`"),
+    ),
+}  # fmt: skip
+
+
+def problems() -> list[str]:
+    """Return the rows that claim what is not there, or that are named twice."""
+    terms = [term for area in AREAS.values() for term in area]
+    twice = [f"{term!r} is listed twice" for term, count in Counter(t.term for t in terms).items() if count > 1]
+    return twice + [f"{term.term!r}: {flaw}" for term in terms if (flaw := _flaw(term))]
+
+
+def _flaw(term: Term) -> str:
+    if term.status == "planned":
+        return "a planned term has no module" if term.module or term.test else ""
+    module = LIBRARY / term.module
+    if not module.is_file():
+        return f"there is no {term.module}"
+    if term.word not in module.read_text(encoding="utf-8"):
+        return f"{term.module} does not hold {term.word!r}"
+    if not (Path(__file__).parents[2] / term.test).is_file():
+        return f"there is no tests/{term.test}"
+    return "a partial term says what is missing" if term.status == "partial" and not term.note else ""
+
+
+def render() -> str:
+    """Return the page."""
+    counts = Counter(term.status for area in AREAS.values() for term in area)
+    lines = [
+        "# Parity",
+        "",
+        "Generated by `python -m tests.unit.docs` from `tests/unit/docs/parity.py`; a test keeps it in step.",
+        "",
+        "The terms of the design, where each one lives, and the test that holds it. Modules are below",
+        "`layers/runtime/python/stepline/`, tests below `tests/`. A partial term says what is missing.",
+        "",
+        f"Of {sum(counts.values())} terms {counts['done']} are done, {counts['partial']} partial and {counts['planned']} planned.",
+        "",
+    ]
+    for area, terms in AREAS.items():
+        lines += [f"## {area}", "", "| term | status | module | test | note |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {_cell(t.term)} | {t.status} | {_code(t.module)} | {_code(t.test)} | {_cell(t.note)} |" for t in terms
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _code(path: str) -> str:
+    return f"`{path}`" if path else ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def write() -> Path:
+    """Write the page."""
+    PAGE.write_text(render(), encoding="utf-8")
+    return PAGE

@@ -1,0 +1,44 @@
+import pytest
+
+from stepline.local import lifecycle
+from stepline.local.doctor import doctor
+from stepline.local.stage import make_home
+
+
+@pytest.fixture
+def home(tmp_path):
+    return make_home(tmp_path / "home")
+
+
+def by_name(checks):
+    return {check.name: check for check in checks}
+
+
+def test_every_difference_comes_with_a_remedy(home):
+    for check in doctor(home):
+        assert check.detail
+        assert check.ok or check.remedy
+
+
+def test_a_machine_that_never_ran_it_is_told_to_start_it(home):
+    found = by_name(doctor(home))
+    assert not found["deployment"].ok
+    assert found["deployment"].remedy == "stepline up"
+    assert not found["emulator"].ok
+
+
+def test_an_open_home_is_found(home):
+    assert by_name(doctor(home))["state"].ok
+    home.chmod(0o755)
+    assert not by_name(doctor(home))["state"].ok
+
+
+def test_looking_starts_nothing_and_writes_nothing(home):
+    doctor(home)
+    assert not lifecycle.status(home).up
+    assert not list(home.iterdir())
+
+
+def test_a_home_that_is_not_there_is_no_failure(tmp_path):
+    assert not lifecycle.status(tmp_path / "nowhere").up
+    assert by_name(doctor(tmp_path / "nowhere"))["state"].ok
