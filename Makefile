@@ -20,7 +20,7 @@ check: $(READY)  ## format, lint, types, import rules
 	ruff check .
 	mypy
 	lint-imports
-	pytest -q tests/repository
+	pytest -q tests/repository tests/unit/test_repository.py tests/unit/docs
 
 e2e: up  ## every end-to-end test, and the contracts of the ports, on the local stage
 	pytest -q -m emulator tests/e2e

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
+from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.default import build_agent
@@ -114,7 +115,7 @@ def make_agent(result_chars: int = BLOCK_CHARS) -> Agent:
         "additionalProperties": False,
     }
 
-    def look(params: object, context: ToolContext) -> ToolOutput:
+    def look(_params: object, context: ToolContext) -> ToolOutput:
         return ToolOutput(blocks=(context.result("bench.look", text),))
 
     spec = ToolSpec(
@@ -176,6 +177,13 @@ def stored(app: App) -> list[bytes]:
     log = app.ports.log
     assert isinstance(log, MemoryLog)
     return log.batches.setdefault(LANE.key(), [])
+
+
+def spilled(app: App) -> list[bytes]:
+    """Return the bodies that did not fit into a batch."""
+    artifacts = app.ports.artifacts
+    assert isinstance(artifacts, MemoryArtifacts)
+    return list(artifacts.objects.values())
 
 
 def cut(bodies: list[bytes], decode: Callable[[bytes], Batch], blocks: int) -> list[bytes]:

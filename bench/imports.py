@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.row import HANDLERS, Limit, Row
+from bench.row import HANDLERS, Limit, MeasureError, Row
 
 ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 5
@@ -48,5 +48,5 @@ def cpu_ms_of(program: str) -> float:
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise SystemExit(f"{program!r} ended with {child.returncode}")
+        raise MeasureError(f"{program!r} ended with {child.returncode}")
     return (used.ru_utime + used.ru_stime) * 1000

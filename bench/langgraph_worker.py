@@ -133,7 +133,8 @@ def main() -> None:
     """Answer requests until the input ends."""
     with tempfile.TemporaryDirectory() as folder:
         peers = {
-            name: Peer(Path(folder), name, schema) for name, schema in {"whole": Whole, "delta": Delta}.items()
+            name: Peer(Path(folder), name, schema)
+            for name, schema in {"whole": Whole, "delta": Delta}.items()
         }
         for line in sys.stdin:
             channel, blocks = line.split()

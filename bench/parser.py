@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench.row import Limit, MeasureError, Row
 from stepline.protocol.channel import ChannelParser
 
 ROUNDS = 15  # interleaved; the best of each counts
@@ -156,42 +157,39 @@ def _cpu_s(make: Callable[[], Any], pieces: list[str]) -> float:
     return time.process_time() - start
 
 
-def rows() -> list[dict[str, Any]]:
+def rows() -> list[Row]:
     """Return `parser_mb_s_<n>` and `parser_ratio_find_<n>` for pieces of 8 and 40 characters."""
     stream = make_stream()
     makers = {"ours": ChannelParser, "str_find_push": FindSplitter, "regex_48_holdback": RegexSplitter}
-    found = []
+    found: list[Row] = []
     for size in (8, 40):
         pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
         bodies = {name: _check(make, pieces) for name, make in makers.items()}
         if len({json.dumps(one, sort_keys=True) for one in bodies.values()}) != 1:
-            raise SystemExit("the splitters disagree on the bodies")
+            raise MeasureError("the splitters disagree on the bodies")
         best = dict.fromkeys(makers, float("inf"))
         for _ in range(ROUNDS):
             for name, make in makers.items():
                 best[name] = min(best[name], _cpu_s(make, pieces))
         speed = {name: round(len(stream) / 1e6 / seconds, 1) for name, seconds in best.items()}
         ours = speed.pop("ours")
-        limit = speed["str_find_push"]
-        ratio = round(best["ours"] / best["str_find_push"], 2)
+        limit = speed.pop("str_find_push")
         found += [
-            _row(
-                f"parser_mb_s_{size}",
-                ours,
-                "MB/s",
-                speed,
-                limit,
-                goal=f">= {limit / GOAL_RATIO:.1f}",
-                met=ratio <= GOAL_RATIO,
+            Row(
+                metric=f"parser_mb_s_{size}",
+                value=ours,
+                unit="MB/s",
+                peers=speed,
+                limit=Limit("str_find_push", limit),
+                goal=round(limit / GOAL_RATIO, 1),
             ),
-            _row(
-                f"parser_ratio_find_{size}",
-                ratio,
-                "x",
-                speed,
-                1.0,
-                goal=f"<= {GOAL_RATIO}",
-                met=ratio <= GOAL_RATIO,
+            Row(
+                metric=f"parser_ratio_find_{size}",
+                value=round(best["ours"] / best["str_find_push"], 2),
+                unit="x",
+                peers={name: round(best[name] / best["str_find_push"], 2) for name in speed},
+                limit=Limit("str_find_push", 1.0),
+                goal=GOAL_RATIO,
             ),
         ]
     return found
@@ -201,22 +199,3 @@ def _check(make: Callable[[], Any], pieces: list[str]) -> dict[str, str]:
     splitter = make()
     events = [event for piece in pieces for event in splitter.feed(piece)]
     return _bodies(events + splitter.close())
-
-
-def _row(
-    metric: str, value: float, unit: str, peers: dict[str, float], limit: float, *, goal: str, met: bool
-) -> dict[str, Any]:
-    return {
-        "metric": metric,
-        "value": value,
-        "unit": unit,
-        "peers": peers,
-        "limit": limit,
-        "goal": goal,
-        "met": met,
-    }
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(row)

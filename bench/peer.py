@@ -30,12 +30,16 @@ class LangGraph:
     """LangGraph in a process of its own, which takes a sample when asked."""
 
     def __init__(self) -> None:
-        """Start the process; build its environment before, the first time. Raises NoPeerError."""
+        """Start the process and take a first sample; the first time, build its environment. Raises NoPeerError."""
         python = build_environment()
         self._process = subprocess.Popen(
-            [python, str(HERE / "langgraph_worker.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, str(HERE / "langgraph_worker.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self.bytes: dict[tuple[str, int], float] = {}
+        self.sample("whole", 10)
 
     def __enter__(self) -> Self:
         return self

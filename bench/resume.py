@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.conversation import LANE, Driver, InstantModel, cut, make_agent, say_call, stored, write_log
+from bench.conversation import Driver, InstantModel, cut, make_agent, say_call, spilled, stored, write_log
 from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
-from bench.row import Limit, Row
+from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.bootstrap import in_memory
 from stepline.loop.history import History
@@ -61,8 +61,8 @@ class Resumed:
         spent_ms = cpu_ms(lambda: driver.round(lambda: history))
         new = stored(app)[len(self._bodies) :]
         if len(new) != 2:
-            raise SystemExit(f"not one round: {len(new)} batches")
-        self.put_bytes = sum(len(body) for body in new) + sum(map(len, app.ports.artifacts.objects.values()))
+            raise MeasureError(f"not one round: {len(new)} batches")
+        self.put_bytes = sum(len(body) for body in [*new, *spilled(app)])
         return spent_ms
 
 

@@ -33,6 +33,10 @@ MORE_IS_BETTER = frozenset({"MB/s"})
 """Units in which a goal is a least value; in every other it is a most value."""
 
 
+class MeasureError(Exception):
+    """What was measured is not what the metric says: better no value than a wrong one."""
+
+
 @dataclass(frozen=True)
 class Limit:
     """The best that this machine can do for the same result, by the simplest program that gets it."""
@@ -79,7 +83,12 @@ def render_table(rows: Sequence[Row]) -> str:
     lines = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(head) - 1)]
     table = [
-        "  ".join([*(_fit(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=False))), line[-1]])
+        "  ".join(
+            [
+                *(_fit(cell, width, at) for at, (cell, width) in enumerate(zip(line, widths, strict=False))),
+                line[-1],
+            ]
+        )
         for line in lines
     ]
     notes = [f"{row.metric}: {row.note}" for row in rows if row.note]

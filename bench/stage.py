@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bench.row import Row
+from bench.row import MeasureError, Row
 from stepline.local.lifecycle import status, up
 from stepline.local.stage import LocalStage, client
 from stepline.model.ids import execution_name, make_lane
@@ -40,7 +40,9 @@ def rows() -> list[Row]:
         "from one Decide to the next, less the model's time"
     )
     return [
-        Row(metric="overhead_ms_per_round", value=round(statistics.median(overheads), 1), unit="ms", note=note),
+        Row(
+            metric="overhead_ms_per_round", value=round(statistics.median(overheads), 1), unit="ms", note=note
+        ),
         Row(
             metric="transitions_per_tool_round",
             value=max(transitions for _, transitions in rounds),
@@ -55,7 +57,9 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
     """Run one turn; return its rounds' overheads and transitions, none for the turn that warms the functions."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     _answer_without_pause(stage, word)
-    lines = _stepline("send", TEXT.format(word=word), "--conversation", conversation, "--user", "bench", "--json")
+    lines = _stepline(
+        "send", TEXT.format(word=word), "--conversation", conversation, "--user", "bench", "--json"
+    )
     if is_first:
         return []
     epoch = next(line["n"] for line in lines if line.get("type") == "chat.start")
@@ -99,10 +103,15 @@ def _answer_without_pause(stage: LocalStage, word: str) -> None:
 def _stepline(*arguments: str) -> list[dict[str, Any]]:
     """Return the JSON lines of a command."""
     done = subprocess.run(
-        [STEPLINE, *arguments], capture_output=True, text=True, timeout=TURN_S, check=False, stdin=subprocess.DEVNULL
+        [STEPLINE, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=TURN_S,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode:
-        raise SystemExit(f"stepline {arguments[0]} ended with {done.returncode}: {done.stderr}")
+        raise MeasureError(f"stepline {arguments[0]} ended with {done.returncode}: {done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

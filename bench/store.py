@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bench.conversation import Driver, InstantModel, make_agent, say_call
 from bench.meter import Store, metered_store
-from bench.row import Row
+from bench.row import MeasureError, Row
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
@@ -71,7 +71,7 @@ def _round(driver: Driver, histories: list[History]) -> None:
     left = list(histories)
     after = driver.round(lambda: left.pop(0))
     if after.route != "decide" or left:
-        raise SystemExit(f"not one tool round: {after.route}")
+        raise MeasureError(f"not one tool round: {after.route}")
 
 
 def _calls(metric: str, calls: Counter[str], goal: float) -> Row:

@@ -6,7 +6,7 @@ import queue
 
 from bench.conversation import LANE
 from bench.meter import metered_store
-from bench.row import Row
+from bench.row import MeasureError, Row
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
@@ -15,7 +15,9 @@ from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
 TOKENS_A_SECOND = 60
 TOKEN = "four"
 SECONDS = 60
-TICK_S = 0.001  # asking takes time: on a clock that stands still a wait of a rounding error would last for ever
+TICK_S = (
+    0.001  # asking takes time: on a clock that stands still a wait of a rounding error would last for ever
+)
 
 
 class PacedQueue(queue.SimpleQueue[tuple[str, str]]):
@@ -61,6 +63,6 @@ def rows() -> list[Row]:
         units, puts = store.meter.write_units.total(), store.meter.calls["put_item"]
         told = sum(len(delta.text) for delta in deltas.since(LANE, 1))
     if told != TOKENS_A_SECOND * SECONDS * len(TOKEN):
-        raise SystemExit(f"the stream stored {told} characters")
+        raise MeasureError(f"the stream stored {told} characters")
     note = f"{TOKENS_A_SECOND} tokens/s in one lane, simulated clock: {puts} rows stored, {len(inbox)} posts to one client"
     return [Row(metric="wru_per_stream_minute", value=units, unit="WRU", note=note)]

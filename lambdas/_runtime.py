@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 from aws_lambda_powertools.metrics import MetricUnit
 
 from stepline.bootstrap import App, on_aws
@@ -18,9 +17,9 @@ from stepline.metrics import EDGE_ERRORS, NAMESPACE
 from stepline.model.step import Step
 from stepline.settings import Settings
 
+# It bears the library's name, so the library's own loggers are its children and write the same JSON.
 logger = Logger(service="stepline")
 metrics = Metrics(namespace=NAMESPACE, service="stepline")
-copy_config_to_registered_loggers(source_logger=logger, include={"stepline"})
 
 Event: TypeAlias = dict[str, Any]
 
@@ -36,26 +35,41 @@ def count(name: str, value: float = 1, unit: MetricUnit = MetricUnit.Count) -> N
     metrics.add_metric(name=name, unit=unit, value=value)
 
 
-def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
-    """Make a state's handler: In `{step, attempt}`, out the step that follows; errors keep their class's name."""
+def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
+    """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name."""
 
-    @metrics.log_metrics
+    @logger.inject_lambda_context(clear_state=True)
     @wraps(run)
-    def handler(event: Event, context: Any) -> Event:
-        step = msgspec.convert({**event["step"], "attempt": event["attempt"]}, Step)
-        logger.append_keys(turn_id=step.turn, conversation=step.conversation, round=step.iteration)
+    def handler(event: Event, context: Any) -> Event:  # noqa: ARG001 - Lambda passes it, and the logger reads it
         try:
-            following = run(step)
+            return run(event)
         except SteplineError as error:
-            logger.warning(
-                "step refused", extra={"code": error.reason, "attempt": step.attempt, **error.context}
-            )
+            logger.warning("refused", extra={"code": error.reason, **error.context})
             raise
         except Exception:
             count(EDGE_ERRORS)
-            logger.exception("step failed", extra={"attempt": step.attempt})
+            logger.exception("failed")
             raise
-        logger.info("step done", extra={"route": following.route, "attempt": step.attempt})
+        finally:
+            if metrics.provider.metric_set:
+                metrics.flush_metrics()
+
+    handled: Callable[[Event, Any], Event] = handler
+    return handled
+
+
+def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
+    """Make a state's handler: In `{step, attempt}`, out the step that follows."""
+
+    @edge
+    @wraps(run)
+    def handler(event: Event) -> Event:
+        step = msgspec.convert({**event["step"], "attempt": event["attempt"]}, Step)
+        logger.append_keys(
+            turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
+        )
+        following = run(step)
+        logger.info("step done", extra={"route": following.route})
         built: Event = msgspec.to_builtins(following)
         return built
 

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
-from lambdas._runtime import Event, app, logger
+from lambdas._runtime import Event, app, edge, logger
 from stepline.errors import AuthError, DependencyError
 from stepline.loop.ingress import check_origin
+from stepline.ports.channel import Principal
 
 
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: Event, context: Any) -> Event:
+@edge
+def handler(event: Event) -> Event:
     """In: a REQUEST authorizer's event. Out: a policy, and the principal as the socket's context."""
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
     try:
-        check_origin(headers.get("origin", ""), app().settings.allowed_origins)
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise AuthError("a bearer token is required")
-        principal = app().identity.verify(token.strip())
+        principal = authenticate(event.get("headers") or {})
     except (AuthError, DependencyError) as error:
         logger.info("connection refused", extra={"code": error.reason})
         return _policy("nobody", "Deny", event["methodArn"])
-    context_out = {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
+    context = {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
     logger.info("connection allowed")
-    return _policy(principal.user, "Allow", event["methodArn"]) | {"context": context_out}
+    return _policy(principal.user, "Allow", event["methodArn"]) | {"context": context}
+
+
+def authenticate(headers: Mapping[str, str]) -> Principal:
+    """Return who the headers of a handshake speak for. Raises AuthError, DependencyError."""
+    by_name = {name.lower(): value for name, value in headers.items()}
+    check_origin(by_name.get("origin", ""), app().settings.allowed_origins)
+    scheme, _, token = by_name.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise AuthError("a bearer token is required")
+    return app().identity.verify(token.strip())
 
 
 def _policy(user: str, effect: str, arn: str) -> Event:

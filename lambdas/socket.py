@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from lambdas._runtime import Event, app, count, logger, metrics
+from lambdas._runtime import Event, app, count, edge, logger
 from stepline.metrics import EDGE_ERRORS
 from stepline.ports.channel import Principal
 
 OK = {"statusCode": 200}
 
 
-@metrics.log_metrics
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: Event, context: Any) -> Event:
+@edge
+def handler(event: Event) -> Event:
     """In: a websocket proxy event. Out: 200; answers and errors go over the connection itself."""
     request = event["requestContext"]
     connection, route = request["connectionId"], request["routeKey"]
@@ -26,11 +23,15 @@ def handler(event: Event, context: Any) -> Event:
         case "$disconnect":
             app().ports.subscriptions.disconnect(connection)
         case _:
-            try:
-                app().receive(connection, event.get("body") or "")
-            except Exception:
-                count(EDGE_ERRORS)
-                logger.exception("message failed")
-                app().report_internal(connection)
+            _receive(connection, event.get("body") or "")
     logger.info("socket route done", extra={"route": route})
     return OK
+
+
+def _receive(connection: str, body: str) -> None:
+    try:
+        app().receive(connection, body)
+    except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
+        count(EDGE_ERRORS)
+        logger.exception("message failed")
+        app().report_internal(connection)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from lambdas._runtime import Event, app, count, logger, metrics
+from lambdas._runtime import Event, app, count, edge, logger
 from stepline.metrics import TURNS_TAKEN_OVER
 from stepline.model.ids import make_lane
 
 
-@metrics.log_metrics
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: Event, context: Any) -> dict[str, int]:
+@edge
+def handler(event: Event) -> Event:
     """In: an EventBridge event. Out: how many lanes came to which end."""
     if event.get("detail-type") == "Step Functions Execution Status Change":
         step = json.loads(event["detail"]["input"])
@@ -22,4 +20,4 @@ def handler(event: Event, context: Any) -> dict[str, int]:
         counts = app().sweep()
     count(TURNS_TAKEN_OVER, counts.get("taken_over", 0))
     logger.info("swept", extra=dict(counts))
-    return counts
+    return dict(counts)

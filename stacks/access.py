@@ -26,7 +26,6 @@ class Access:
     """One function's rights; `reads` and `writes` are prefixes of S3 keys, `machine` names calls on executions."""
 
     rows: tuple[str, ...] = ()
-    row_actions: tuple[str, ...] = ROW_ACTIONS
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     machine: tuple[str, ...] = ()
@@ -36,26 +35,26 @@ class Access:
 
 
 ACCESS: Final = {
-    "authorizer": Access(rows=("TICKET#*",), row_actions=("DeleteItem",)),
+    "authorizer": Access(),
     "socket": Access(
         rows=LOG_ROWS,
-        reads=("att", "out", "seg"),
+        reads=("att", "out"),
         writes=("att", "out"),  # what a message brings, and the close of a turn it finds lost
         machine=("StartExecution", "DescribeExecution"),
         posts=True,
     ),
-    "decide": Access(rows=LOG_ROWS, reads=("att", "out", "seg"), writes=("out",), posts=True, model=True),
-    "act": Access(rows=LOG_ROWS, reads=("att", "out", "seg", "exec"), writes=("out", "exec"), posts=True),
+    "decide": Access(rows=LOG_ROWS, reads=("att", "out"), writes=("out",), posts=True, model=True),
+    "act": Access(rows=LOG_ROWS, reads=("att", "out"), writes=("out",), posts=True),
     "close": Access(
         rows=LOG_ROWS,
-        reads=("att", "out", "seg"),
-        writes=("out", "seg"),
+        reads=("att", "out"),
+        writes=("out",),
         machine=("StartExecution", "DescribeExecution"),
         posts=True,
     ),
     "sweeper": Access(
         rows=LOG_ROWS,
-        reads=("att", "out", "seg"),
+        reads=("att", "out"),
         writes=("out",),
         machine=("StartExecution", "DescribeExecution", "StopExecution"),
         posts=True,
@@ -80,11 +79,12 @@ class Resources:
 def grant(function: Function, resources: Resources) -> None:
     """Write the function's row of the table into its role."""
     access = ACCESS[function.name]
-    function.allow(
-        [f"dynamodb:{action}" for action in access.row_actions],
-        [resources.table.table_arn],
-        {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(access.rows)}},
-    )
+    if access.rows:
+        function.allow(
+            [f"dynamodb:{action}" for action in ROW_ACTIONS],
+            [resources.table.table_arn],
+            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(access.rows)}},
+        )
     if access.lanes:
         function.allow(["dynamodb:Query"], [f"{resources.table.table_arn}/index/{LANE_INDEX}"])
     if access.reads:

@@ -17,8 +17,16 @@ from .explorer.invariant import violations
 from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
 from .explorer.world import World
 
-RUNS = int(os.environ.get("STEPLINE_EXPLORER_RUNS", "300"))
-DEVIATION_RUNS = int(os.environ.get("STEPLINE_EXPLORER_DEVIATIONS", "150"))
+RUNS = int(
+    os.environ.get(  # noqa: TID251 - a test takes its length from who runs it
+        "STEPLINE_EXPLORER_RUNS", "300"
+    )
+)
+DEVIATION_RUNS = int(
+    os.environ.get(  # noqa: TID251 - a test takes its length from who runs it
+        "STEPLINE_EXPLORER_DEVIATIONS", "150"
+    )
+)
 
 
 def test_no_random_schedule_with_faults_breaks_the_protocol() -> None:
@@ -54,7 +62,8 @@ def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pyt
     seen: set[str] = set()
     for seed in range(ablation.seeds):
         world = ablation.world()
-        viewer = play(world, drawn(seed), Rand(seed, **ablation.faults), syncs=ablation.syncs)
+        chooser = ablation.chooser(world, seed)
+        viewer = play(world, ablation.scenario(seed), chooser, syncs=ablation.syncs)
         seen.update(violations(world, viewer))
         if seen & ablation.breaks:
             return

@@ -58,13 +58,15 @@ def test_a_model_that_fails_once_still_answers_once(scripted, conversation, kind
 
 def test_a_stop_in_mid_turn_leaves_no_locked_conversation(scripted, conversation):
     word = a_word()
-    scripted.fault(kind="slow_tokens", match=word, count=1, first_delay_ms=0, token_delay_ms=500)
+    scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=1500)
     with scripted.sending(LONG.format(word=word), conversation) as client:
         seen = read_until(client, is_text)
         scripted.command("down")
     scripted.command("up")
     rest = scripted.watch(conversation, "--after", str(check_order(seen)))
     assert len(terminals(rest)) == 1
+    assert word in answer_of(rest)
+    assert len(scripted.entries(conversation, "takeover")) == 1
     check_log(scripted, conversation)
     again = scripted.send("Hello there.", conversation)
     assert terminals(again)[0]["type"] == "chat.complete"

@@ -40,7 +40,7 @@ def test_no_role_has_a_managed_policy(any_stage):
         assert not role.get("ManagedPolicyArns"), name
 
 
-@pytest.mark.parametrize("function", ACCESS)
+@pytest.mark.parametrize("function", sorted(ACCESS.keys() - {"authorizer"}))
 def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage, function):
     found = [
         s for s in rights(any_stage, function) if "dynamodb:" in str(s["Action"]) and "/index/" not in str(s)
@@ -56,10 +56,8 @@ def test_nobody_scans_the_table(any_stage, function):
     assert not {"dynamodb:Scan", "dynamodb:BatchGetItem"} & actions(any_stage, function)
 
 
-def test_the_authorizer_may_only_use_up_a_ticket(any_stage):
-    assert {a for a in actions(any_stage, "authorizer") if not a.startswith("logs:")} == {
-        "dynamodb:DeleteItem"
-    }
+def test_the_authorizer_may_do_nothing_but_judge(any_stage):
+    assert {a for a in actions(any_stage, "authorizer") if not a.startswith("logs:")} == set()
 
 
 def test_only_decide_reads_the_model_key(prod):

@@ -19,23 +19,34 @@ from stepline.model.ids import turn_id, utc
 from stepline.ports.log import OpenLane
 
 from .process import Proxy
+from .schedule import Chooser, Rand, Scenario, SleepingClose, drawn
 from .world import LANE, World
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
-@dataclass(frozen=True)
+def _nothing(_monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the code as it is: the world is what differs."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Ablation:
     """One rule taken back. `breaks`: at least one of these must be seen; empty if another rule masks it."""
 
     rule: str
-    breaks: frozenset[str]
-    patch: Patch = lambda monkeypatch: None
+    breaks: frozenset[str] = frozenset()
+    patch: Patch = _nothing
     world: Callable[[], World] = World
     syncs: bool = True
     why_masked: str = ""
     seeds: int = 3000
     faults: dict[str, Any] = field(default_factory=dict)
+    scenario: Callable[[int], Scenario] = drawn
+    schedule: Callable[[World], Chooser] | None = None
+
+    def chooser(self, world: World, seed: int) -> Chooser:
+        """Return who decides in this run: the hand-made schedule if there is one, else chance."""
+        return self.schedule(world) if self.schedule else Rand(seed, **self.faults)
 
 
 class NoMessageRows(MemoryLog):
@@ -97,9 +108,9 @@ def _owns_any_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "check_claim", lambda state, claim: None)
-    monkeypatch.setattr(decide, "check_attempt", lambda state, attempt: None)
-    monkeypatch.setattr(decide, "reopened", lambda state, n, attempt: state)
+    monkeypatch.setattr(decide, "check_claim", lambda _state, _claim: None)
+    monkeypatch.setattr(decide, "check_attempt", lambda _state, _attempt: None)
+    monkeypatch.setattr(decide, "reopened", lambda state, _n, _attempt: state)
     original = decide._reopen
 
     def keep(ports: Any, journal_: Any, step: Any, tail: Batch) -> Any:
@@ -130,7 +141,9 @@ def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
     end, after = close._end, close._after
     waiting_of: dict[str, tuple[int, ...]] = {}
 
-    def close_only(ports: Any, lane: Any, tail: Batch, closing: Closed, *, waiting: Any, steers: Any) -> Draft:
+    def close_only(
+        ports: Any, lane: Any, tail: Batch, closing: Closed, *, waiting: Any, steers: Any
+    ) -> Draft:
         waiting_of[closing.turn] = waiting
         return end(ports, lane, tail, closing, waiting=(), steers=steers)
 
@@ -195,7 +208,7 @@ def _no_redo(monkeypatch: pytest.MonkeyPatch) -> None:
             original(ports, lane, batch)
 
     monkeypatch.setattr(admit, "see_to", see_to)
-    monkeypatch.setattr(close, "_settled", lambda ports, lane, step, journal_: step)
+    monkeypatch.setattr(close, "_settled", lambda _ports, _lane, step, _journal: step)
 
 
 def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,30 +232,88 @@ def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "execution_name", by_turn)
 
 
+STALE = frozenset(
+    {"stale owner committed", "two decisions for one round", "message in two turns", "two terminals"}
+)
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
-STALE = frozenset({"stale owner committed", "two decisions for one round", "message in two turns", "two terminals", "a worker broke"})
 SCREEN = frozenset({"viewer missed or repeated events"})
-
 ROUGH = {"fault": 0.12, "budget": 10}
 
+LATE_SECOND = Scenario((("a", False, 0), ("b", False, 8)))
+"""The second message comes when the first answer is decided and not yet closed."""
+
+BACK_TO_BACK = Scenario((("a", False, 0), ("b", False, 9), ("c", False, 10)), aborts=True)
+"""The second turn opens while the first one's Close still has its last effects to do."""
+
 ABLATIONS = (
-    Ablation("R3 a step compares turn and epoch", STALE, _owns_any_open),
-    Ablation("R3 close compares its whole name", frozenset({"two decisions for one round", "message in two turns", "message in no turn", "shown answer was never decided"}), _close_by_epoch),
-    Ablation("R5 bodies are immutable", frozenset({"file is not what the log says"}), world=lambda: World(mutable=True, artifacts=Overwriting())),
-    Ablation("R6 a message has a row of its own", TWICE, world=lambda: World(log=NoMessageRows())),
-    Ablation("R6 the open mark is in the transaction", NOWHERE, world=lambda: World(proxy=MarksLater)),
-    Ablation("R8 a later attempt takes a claim", frozenset({"two samples in one delta stream"}), _no_claim),
-    Ablation("R10 a `once` action is started on record", frozenset({"effect twice, unmarked"}), world=lambda: World(once="pure")),
-    Ablation("R12 the gate compares with what was rendered", frozenset({"message in no turn"}), _gate_by_conflict),
-    Ablation("R13 promotion is in the closing batch", NOWHERE, _promote_later, faults=ROUGH),
-    Ablation("R13 the mark is cleared on a condition", NOWHERE, world=lambda: World(log=ClearsAnything())),
-    Ablation("R16 listeners are read after the put", SCREEN, world=lambda: World(subscriptions_of=ListensBefore), syncs=False),
-    Ablation("R18 subscribe, then replay", SCREEN, _replay_then_subscribe, syncs=False),
-    Ablation("R18 the client syncs", SCREEN, syncs=False, faults=ROUGH),
+    Ablation(rule="R3 a step compares turn and epoch", breaks=STALE, patch=_owns_any_open),
+    Ablation(
+        rule="R3 close compares its whole name",
+        breaks=frozenset({"shown answer was never decided"}),
+        patch=_close_by_epoch,
+        scenario=lambda _: LATE_SECOND,
+        schedule=SleepingClose,
+    ),
+    Ablation(
+        rule="R5 bodies are immutable",
+        breaks=frozenset({"file is not what the log says"}),
+        world=lambda: World(mutable=True, artifacts=Overwriting()),
+    ),
+    Ablation(
+        rule="R6 a message has a row of its own", breaks=TWICE, world=lambda: World(log=NoMessageRows())
+    ),
+    Ablation(
+        rule="R6 the open mark is in the transaction", breaks=NOWHERE, world=lambda: World(proxy=MarksLater)
+    ),
+    Ablation(
+        rule="R8 a later attempt takes a claim",
+        breaks=frozenset({"two samples in one delta stream"}),
+        patch=_no_claim,
+    ),
+    Ablation(
+        rule="R10 a `once` action is started on record",
+        breaks=frozenset({"effect twice, unmarked"}),
+        world=lambda: World(once="pure"),
+    ),
+    Ablation(
+        rule="R12 the gate compares with what was rendered",
+        breaks=frozenset({"message in no turn"}),
+        patch=_gate_by_conflict,
+    ),
+    Ablation(
+        rule="R13 promotion is in the closing batch", breaks=NOWHERE, patch=_promote_later, faults=ROUGH
+    ),
+    Ablation(
+        rule="R13 the mark is cleared on a condition",
+        breaks=NOWHERE,
+        world=lambda: World(log=ClearsAnything()),
+        scenario=lambda _: BACK_TO_BACK,
+    ),
+    Ablation(
+        rule="R16 listeners are read after the put",
+        breaks=SCREEN,
+        world=lambda: World(subscriptions_of=ListensBefore),
+        syncs=False,
+    ),
+    Ablation(rule="R18 subscribe, then replay", breaks=SCREEN, patch=_replay_then_subscribe, syncs=False),
+    Ablation(rule="R18 the client syncs", breaks=SCREEN, syncs=False, faults=ROUGH),
 )
+
 MASKED = (
-    Ablation("R1 a writer recognises its own batch", frozenset(), lambda m: m.setattr(journal, "is_own", lambda batch, by: False), why_masked="the message's row answers for a lost put"),
-    Ablation("R4 effects are done again on sight", frozenset(), _no_redo, why_masked="the sweeper starts what nobody started"),
-    Ablation("R7 an execution is named by its epoch", frozenset(), _name_by_turn, why_masked="the sweeper closes with an error what it cannot revive"),
+    Ablation(
+        rule="R1 a writer recognises its own batch",
+        patch=lambda monkeypatch: monkeypatch.setattr(journal, "is_own", lambda _batch, _by: False),
+        why_masked="the message's row answers for a lost put",
+    ),
+    Ablation(
+        rule="R4 effects are done again on sight",
+        patch=_no_redo,
+        why_masked="the sweeper starts what nobody started",
+    ),
+    Ablation(
+        rule="R7 an execution is named by its epoch",
+        patch=_name_by_turn,
+        why_masked="the sweeper closes with an error what it cannot revive",
+    ),
 )

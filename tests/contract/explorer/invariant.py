@@ -41,8 +41,20 @@ def _settled(world: World) -> list[str]:
 
 def _messages(world: World, batches: list[Batch]) -> list[str]:
     """Each message is admitted once, and belongs to exactly one turn or is dropped on record."""
-    admitted: Counter[str] = Counter()
-    name: dict[int, str] = {}
+    admitted = Counter(
+        entry.message_id for batch in batches for entry in batch.entries if isinstance(entry, Inbound)
+    )
+    found = ["message admitted twice" for count in admitted.values() if count > 1]
+    found += ["message lost" for sent in world.sent if not admitted[sent]]
+    found += ["never acknowledged" for sent in world.sent if sent not in world.acked]
+    homes = _homes(batches)
+    found += ["message in no turn" for places in homes.values() if not places]
+    found += ["message in two turns" for places in homes.values() if len(places) > 1]
+    return found
+
+
+def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901 - one branch a kind of entry
+    """Return the turns that each message belongs to, by the batch that admitted it."""
     homes: dict[int, set[str]] = {}
     opened: dict[str, int] = {}
     during: dict[int, str] = {}
@@ -50,30 +62,21 @@ def _messages(world: World, batches: list[Batch]) -> list[str]:
     for batch in batches:
         for entry in batch.entries:
             match entry:
-                case Inbound(message_id=message_id):
-                    admitted[message_id] += 1
-                    name[batch.n] = message_id
-                    homes[batch.n] = set()
-                    during[batch.n] = turn
+                case Inbound():
+                    homes[batch.n], during[batch.n] = set(), turn
                 case Closed():
                     turn = ""
-                case Opened(turn=opened_turn, prompts=prompts):
-                    turn = opened_turn
+                case Opened(turn=turn, prompts=prompts):
                     opened[turn] = batch.n
                     for n in prompts:
                         homes[n].add(turn)
-                case Decided(turn=decided_turn, rendered=rendered):
-                    for n in homes:
-                        if opened[decided_turn] < n <= rendered and during[n] == decided_turn:
-                            homes[n].add(decided_turn)
+                case Decided(turn=decider, rendered=rendered):
+                    for n, places in homes.items():
+                        if opened[decider] < n <= rendered and during[n] == decider:
+                            places.add(decider)
                 case Dropped(n=n):
                     homes[n].add("dropped")
-    found = ["message admitted twice" for count in admitted.values() if count > 1]
-    found += ["message lost" for sent in world.sent if not admitted[sent]]
-    found += ["never acknowledged" for sent in world.sent if sent not in world.acked]
-    found += ["message in no turn" for places in homes.values() if not places]
-    found += ["message in two turns" for places in homes.values() if len(places) > 1]
-    return found
+    return homes
 
 
 def _turns(batches: list[Batch]) -> list[str]:
@@ -141,7 +144,9 @@ def _streams(world: World, batches: list[Batch]) -> list[str]:
         if len(set(re.findall(r"\[(s\d+)\.", text))) > 1:
             found.append("two samples in one delta stream")
     answers = {e.answer for b in batches for e in b.entries if isinstance(e, Decided) and e.answer}
-    shown = {e.answer for b in batches for e in b.entries if isinstance(e, Closed) and e.outcome == "completed"}
+    shown = {
+        e.answer for b in batches for e in b.entries if isinstance(e, Closed) and e.outcome == "completed"
+    }
     if not shown <= answers:
         found.append("shown answer was never decided")
     return found

@@ -68,6 +68,31 @@ class Scripted:
         return min(self._deviations.get(at, 0), len(options) - 1)
 
 
+class SleepingClose:
+    """One schedule by hand: a Close falls asleep before its put, its successor defers, and it wakes in mid-round."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._calls = 0
+
+    def below(self, bound: int) -> int:
+        return 0
+
+    def pick(self, options: list[tuple[str, Any]]) -> int:
+        cursor = self._world.tail().state.cursor
+        base = options[0][1].name
+        for at, (kind, subject) in enumerate(options):
+            if kind == "run" and cursor.phase == "close" and subject.name.startswith(("client:b", "in:b")):
+                return at
+            if kind == "thaw" and cursor.phase == "act":
+                return at
+            if kind == "zombie" and base.startswith("close:"):
+                self._calls += 1
+                if self._calls == 2:
+                    return at
+        return 0
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Messages as (id, steer, at which batch), late duplicates, suspicious sweeps, and whether executions may abort."""

@@ -29,7 +29,7 @@ from stepline.loop.port import Policy, Ports
 from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
-from stepline.model.entry import Decided, Inbound
+from stepline.model.entry import Decided, Deferred, Inbound
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
@@ -70,7 +70,9 @@ class World:
         self.subscriptions = MemorySubscriptions(self.clock)
         self.publisher = MemoryPublisher()
         self.deltas = MemoryDeltas(self.clock)
-        self.agent = Agent(system="", registry=registry(self.effects, once=self.once, mutable=self.mutable), caps=ReadCaps())
+        self.agent = Agent(
+            system="", registry=registry(self.effects, once=self.once, mutable=self.mutable), caps=ReadCaps()
+        )
 
     def batches(self) -> list[Batch]:
         return self.log.since(LANE, 0)
@@ -106,7 +108,9 @@ class World:
     # --- invocations
 
     def invoke(self, state: str, step: Step) -> Process:
-        return self.spawn(f"{state}:{step.epoch}.{step.iteration}.{step.attempt}", lambda me: self._state(me, state, step))
+        return self.spawn(
+            f"{state}:{step.epoch}.{step.iteration}.{step.attempt}", lambda me: self._state(me, state, step)
+        )
 
     def _state(self, me: Process, state: str, step: Step) -> Step:
         ports = self.ports(me)
@@ -124,7 +128,9 @@ class World:
     def sampler(self) -> Callable[..., Sample]:
         """Return a model of two rounds with tools and an answer; a sample's text names the sample."""
 
-        def take(ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int) -> Sample:
+        def take(
+            ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int
+        ) -> Sample:
             self.samples += 1
             name = f"s{self.samples}"
             stream = ports.relay.open(step.lane(), claim)
@@ -132,7 +138,9 @@ class World:
                 stream.push("answer", f"[{name}.{part}]")
             stream.close()
             tools = {0: ("test.once", "test.write"), 1: ("test.write",)}.get(step.iteration, ())
-            if any(isinstance(e, Inbound) and e.event == "steer" for b in timeline_batches(self, timeline) for e in b.entries):
+            if self._was_deferred(claim):
+                tools = ("test.write",)
+            if self._is_steered(timeline) or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
                 tools = ()
             actions = tuple(
                 Action(index=i, call_id=call_id(step.turn, step.iteration, i), tool_id=tool, params={})
@@ -154,6 +162,15 @@ class World:
             )
 
         return take
+
+    def _was_deferred(self, claim: int) -> bool:
+        """Tell whether this round follows an answer that came too early: then there is something to do first."""
+        opening = self.log.get(LANE, claim)
+        return opening is not None and any(isinstance(entry, Deferred) for entry in opening.entries)
+
+    def _is_steered(self, timeline: Any) -> bool:
+        seen = [b for b in self.batches() if timeline.state.opened < b.n <= timeline.n]
+        return any(isinstance(e, Inbound) and e.event == "steer" for b in seen for e in b.entries)
 
     # --- actors
 
@@ -197,7 +214,9 @@ class World:
             me.wait(lambda: self.tail().n >= at or self.settling)
             self.sent.add(message_id)
             for attempt in range(8):
-                sending = self.spawn(f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, steer))
+                sending = self.spawn(
+                    f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, steer)
+                )
                 me.wait(lambda sending=sending: sending.done or sending.given_up or message_id in self.acked)
                 if message_id in self.acked:
                     return
@@ -226,12 +245,9 @@ class World:
         self.spawn("sweeper", body, safe=safe)
 
     def resume(self, me: Process, connection: str, after: int, claim: int, have: dict[str, int]) -> None:
-        resume_step.resume(self.ports(me), LANE, user=USER, connection=connection, after=after, claim=claim, have=have)
-
-
-def timeline_batches(world: World, timeline: Any) -> list[Batch]:
-    """Return the batches of the running turn that the timeline has seen."""
-    return [b for b in world.batches() if timeline.state.opened < b.n <= timeline.n]
+        resume_step.resume(
+            self.ports(me), LANE, user=USER, connection=connection, after=after, claim=claim, have=have
+        )
 
 
 def _fields(step: Step) -> dict[str, Any]:

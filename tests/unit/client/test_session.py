@@ -138,6 +138,12 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_sent(gateway):
         assert gateway.heard()["text"] == "short"
 
 
+def test_bytes_that_are_no_text_are_replaced(gateway):
+    with session(gateway) as client:
+        client.say("a\udcffb")
+        assert gateway.heard()["text"] == "a?b"
+
+
 @pytest.mark.parametrize("limit", [4, 5, 7, 1000])
 def test_pieces_never_cut_a_character(limit):
     text = "aé→🙂" * 50

@@ -118,7 +118,7 @@ def source_codes() -> dict[str, str]:
     return found
 
 
-def _codes(node: ast.AST) -> list[str]:
+def _codes(node: ast.AST) -> list[str]:  # noqa: PLR0911 - one branch a way to say a code
     match node:
         case ast.Call(args=[ast.Constant(value=str(code)), *_]) if called(node) == "refuse":
             return [code]

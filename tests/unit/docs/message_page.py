@@ -103,7 +103,12 @@ def render() -> str:
     ]
     for message in MESSAGES:
         lines += _message(message)
-    lines += ["## Frames", "", "A field at its default is left out, so read an absent one as its default.", ""]
+    lines += [
+        "## Frames",
+        "",
+        "A field at its default is left out, so read an absent one as its default.",
+        "",
+    ]
     for frame in FRAMES:
         lines += _frame(frame)
     return "\n".join(lines)

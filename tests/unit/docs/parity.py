@@ -174,7 +174,9 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
 def problems() -> list[str]:
     """Return the rows that claim what is not there, or that are named twice."""
     terms = [term for area in AREAS.values() for term in area]
-    twice = [f"{term!r} is listed twice" for term, count in Counter(t.term for t in terms).items() if count > 1]
+    twice = [
+        f"{term!r} is listed twice" for term, count in Counter(t.term for t in terms).items() if count > 1
+    ]
     return twice + [f"{term.term!r}: {flaw}" for term in terms if (flaw := _flaw(term))]
 
 
@@ -208,7 +210,8 @@ def render() -> str:
     for area, terms in AREAS.items():
         lines += [f"## {area}", "", "| term | status | module | test | note |", "|---|---|---|---|---|"]
         lines += [
-            f"| {_cell(t.term)} | {t.status} | {_code(t.module)} | {_code(t.test)} | {_cell(t.note)} |" for t in terms
+            f"| {_cell(t.term)} | {t.status} | {_code(t.module)} | {_code(t.test)} | {_cell(t.note)} |"
+            for t in terms
         ]
         lines.append("")
     return "\n".join(lines)

@@ -12,7 +12,9 @@ def test_the_page_is_what_the_table_says():
 def test_a_false_claim_is_noticed():
     claims = {
         "a module that is not there": parity.done("x", "loop/nowhere.py", "x", "unit/test_settings.py"),
-        "a word the module does not hold": parity.done("x", "loop/act.py", "no such word", "unit/test_settings.py"),
+        "a word the module does not hold": parity.done(
+            "x", "loop/act.py", "no such word", "unit/test_settings.py"
+        ),
         "a test that is not there": parity.done("x", "loop/act.py", "def act", "unit/test_nowhere.py"),
         "a part without a note": parity.partial("x", "loop/act.py", "def act", "unit/test_settings.py", ""),
         "a plan with a module": parity.Term("x", "planned", "loop/act.py"),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from stepline.model.ids import Lane
     from stepline.model.step import Step
     from stepline.ports.identity import Identity
+    from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 
 
@@ -48,11 +49,15 @@ WINDOW_TOKENS = 200_000
 
 @dataclass(frozen=True)
 class App:
-    """Everything a function may do, wired once a process. The agent and the model are made on first use."""
+    """Everything a function may do, wired once a process. The agent and the model are made on first use.
+
+    `given` is the model to ask in place of the one that the settings name.
+    """
 
     settings: Settings
     ports: Ports
     history: History
+    given: ModelClient | None = None
 
     def decide(self, step: Step) -> Step:
         return decide(self.ports, self.mind, step)
@@ -83,14 +88,15 @@ class App:
         return build_agent(read_caps(self.settings))
 
     @cached_property
-    def model(self) -> AnthropicModelClient:
-        return model_of(self.settings)
-
-    @cached_property
     def mind(self) -> Mind:
-        """What decides. The provider's SDK loads beside the first round's reading: it takes longer than that."""
-        self.model.warm(self.agent.role)
-        return Mind(agent=self.agent, model=self.model, history=self.history)
+        """What decides."""
+        return Mind(agent=self.agent, model=self.given or self._warm_model(), history=self.history)
+
+    def _warm_model(self) -> ModelClient:
+        """Make the provider's client. Its SDK loads beside the first round's reading: it takes longer than that."""
+        model = model_of(self.settings)
+        model.warm(self.agent.role)
+        return model
 
     @cached_property
     def identity(self) -> Identity:
@@ -126,7 +132,7 @@ def on_aws(settings: Settings) -> App:
     return App(settings=settings, ports=ports, history=History())
 
 
-def in_memory(settings: Settings, *, log: MemoryLog | None = None) -> App:
+def in_memory(settings: Settings, *, log: MemoryLog | None = None, model: ModelClient | None = None) -> App:
     """Wire the app to the memory twins; whoever calls it drives the executions itself."""
     clock = MemoryClock()
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
@@ -141,7 +147,7 @@ def in_memory(settings: Settings, *, log: MemoryLog | None = None) -> App:
         clock=clock,
         policy=policy(settings),
     )
-    return App(settings=settings, ports=ports, history=History())
+    return App(settings=settings, ports=ports, history=History(), given=model)
 
 
 def policy(settings: Settings) -> Policy:

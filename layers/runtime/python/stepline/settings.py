@@ -57,12 +57,6 @@ TABLE: Final = (
         "1800",
         "The sweeper stops a turn that runs for longer.",
     ),
-    Setting(
-        "message_max_bytes",
-        "STEPLINE_SOCKET_MESSAGE_MAX_BYTES",
-        "131072",
-        "UTF-8 bytes of one websocket message, envelope included; the gateway's own limit is the default.",
-    ),
     Setting("model_provider", "STEPLINE_MODEL_PROVIDER", "anthropic", "`anthropic` or `bedrock`."),
     Setting(
         "model_roles", "STEPLINE_MODEL_ROLES", "{}", "JSON map from role to model id; the rest by default."
@@ -118,7 +112,6 @@ class Settings(Value):
     allowed_origins: tuple[str, ...]
     max_iterations: int
     turn_deadline_s: int
-    message_max_bytes: int
     model_provider: ModelProvider
     model_roles: Mapping[str, str]
     model_secret_arn: str

@@ -1,15 +1,17 @@
 """Tokens of an OpenID Connect issuer: signature, issuer, audience and expiry, then tenant, project and user.
 
-The key set is fetched once and kept; a token signed by an unknown key fetches it anew. Only RS256 and ES256 are
-accepted, whatever the token's header says.
+The key set is kept for five minutes, so that a withdrawn key does not outlive it by more; a token signed by an
+unknown key fetches it anew, at most every 30 s. Only RS256 and ES256 are accepted, whatever the token's header says.
 """
 
 from __future__ import annotations
 
 import json
+import urllib.error
 import urllib.request
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import jwt
 
@@ -18,9 +20,11 @@ from stepline.model.ids import check_segment
 from stepline.ports.channel import Principal
 
 ALGORITHMS: Final = ("RS256", "ES256")
+LOOPBACK: Final = (("http", "127.0.0.1"), ("http", "localhost"))
 TIMEOUT_S: Final = 5
 LEEWAY_S: Final = 10
 USER_MAX_CHARS: Final = 256
+"""A subject is ASCII and short (OpenID Connect Core, section 2); the state of a conversation has room for this much."""
 
 
 class OidcIdentity:
@@ -41,7 +45,7 @@ class OidcIdentity:
             raise AuthError("no issuer is configured, so no token is accepted")
         claims = self._claims(token)
         user = claims["sub"]
-        if not user.isprintable() or not 0 < len(user) <= USER_MAX_CHARS:
+        if not (user.isascii() and user.isprintable() and 0 < len(user) <= USER_MAX_CHARS):
             raise AuthError("the token names no usable user")
         try:
             return Principal(
@@ -71,17 +75,22 @@ class OidcIdentity:
             raise DependencyError("the issuer's keys cannot be fetched", code="issuer_unreachable") from error
         except jwt.PyJWTError as error:
             raise AuthError("the token is not valid") from error
+        except ValueError as error:
+            raise DependencyError("the issuer's keys cannot be read", code="issuer_unreachable") from error
 
     @cached_property
     def _keys(self) -> jwt.PyJWKClient:
-        return jwt.PyJWKClient(self._jwks_url or self._discover(), cache_keys=True, timeout=TIMEOUT_S)
+        return jwt.PyJWKClient(self._jwks_url or self._discover(), timeout=TIMEOUT_S)
 
     def _discover(self) -> str:
         url = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
-        if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        parts = urlsplit(url)
+        if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
             raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
         try:
             with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme is checked above
                 return str(json.load(answer)["jwks_uri"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
             raise DependencyError("the issuer's metadata cannot be read", code="issuer_unreachable") from error

@@ -2,7 +2,8 @@
 
 Text is posted fine and stored coarse: 50 ms or 4 KiB during the first second, then 200 ms; stored each second
 or 4 KiB. A connection that cannot keep up is left alone for a while: the next piece it gets shows it the gap,
-and it asks for the rest. A gone one loses its subscription.
+and it asks for the rest. A gone one loses its subscription. A table that refuses is asked again at the next
+interval, for the same text.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class ThreadedRelayStream:
     _lanes: dict[str, _Lane] = field(default_factory=dict)
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
     _listeners: list[str] = field(default_factory=list)
+    _listened_s: float = float("-inf")
 
     def start(self) -> ThreadedRelayStream:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
@@ -81,19 +83,16 @@ class ThreadedRelayStream:
     def _pump(self) -> None:
         now_s = self.relay.clock.monotonic_s
         began_s = posted_s = stored_s = now_s()
-        listened_s, ended = float("-inf"), False
+        posts = stores = True
+        ended = False
         while not ended:
             every_s = POST_FIRST_S if now_s() - began_s < FIRST_S else POST_LATER_S
             ended = self._take(posted_s + every_s - now_s())
             at_s = now_s()
-            if ended or at_s - posted_s >= every_s or self._waiting("posted") >= PIECE_CHARS:
-                if at_s - listened_s >= LISTENERS_S:
-                    self._listeners, listened_s = self.relay.subscriptions.listeners(self.lane), at_s
-                self._post()
-                posted_s = at_s
-            if ended or at_s - stored_s >= STORE_S or self._waiting("stored") >= PIECE_CHARS:
-                self._store()
-                stored_s = at_s
+            if ended or at_s - posted_s >= every_s or (posts and self._waiting("posted") >= PIECE_CHARS):
+                posts, posted_s = self._post(at_s), at_s
+            if ended or at_s - stored_s >= STORE_S or (stores and self._waiting("stored") >= PIECE_CHARS):
+                stores, stored_s = self._store(), at_s
             for lane in self._lanes.values():
                 lane.trim()
 
@@ -112,12 +111,28 @@ class ThreadedRelayStream:
     def _waiting(self, mark: str) -> int:
         return sum(lane.base + len(lane.text) - int(getattr(lane, mark)) for lane in self._lanes.values())
 
-    def _post(self) -> None:
+    def _listen(self, at_s: float) -> bool:
+        """Read who listens, if that was long ago; false if it cannot be read now."""
+        if at_s - self._listened_s < LISTENERS_S:
+            return True
+        try:
+            self._listeners = self.relay.subscriptions.listeners(self.lane)
+        except DependencyError as error:
+            logger.warning("listeners not read", extra={"code": error.reason})
+            return False
+        self._listened_s = at_s
+        return True
+
+    def _post(self, at_s: float) -> bool:
+        """Post what waits; false if nobody knows to whom, and then it waits on."""
+        if not self._listen(at_s):
+            return False
         for name, lane in self._lanes.items():
             text = lane.text[lane.posted - lane.base :]
             for at in range(0, len(text), PIECE_CHARS):
                 self._post_piece(name, lane.posted + at, text[at : at + PIECE_CHARS])
             lane.posted += len(text)
+        return True
 
     def _post_piece(self, name: str, off: int, text: str) -> None:
         frame = DeltaFrame(conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text)
@@ -129,18 +144,30 @@ class ThreadedRelayStream:
                 self.relay.publisher.post(connection, body)
             except Gone:
                 self._quiet_until_s[connection] = float("inf")
-                self.relay.subscriptions.drop(self.lane, connection)
+                self._drop(connection)
             except DependencyError as error:
                 self._quiet_until_s[connection] = self.relay.clock.monotonic_s() + BACKOFF_S
                 logger.warning("connection cannot keep up", extra={"code": error.reason})
 
-    def _store(self) -> None:
+    def _drop(self, connection: str) -> None:
+        try:
+            self.relay.subscriptions.drop(self.lane, connection)
+        except DependencyError as error:
+            logger.warning("subscription not dropped", extra={"code": error.reason})
+
+    def _store(self) -> bool:
+        """Store what waits; false if the table refuses, and then the rest waits on."""
         for name, lane in self._lanes.items():
             text = lane.text[lane.stored - lane.base :]
             for at in range(0, len(text), PIECE_CHARS):
-                piece = Delta(name=name, off=lane.stored + at, text=text[at : at + PIECE_CHARS])
-                self.relay.deltas.put(self.lane, self.claim, piece)
-            lane.stored += len(text)
+                piece = Delta(name=name, off=lane.stored, text=text[at : at + PIECE_CHARS])
+                try:
+                    self.relay.deltas.put(self.lane, self.claim, piece)
+                except DependencyError as error:
+                    logger.warning("text not stored", extra={"code": error.reason})
+                    return False
+                lane.stored += len(piece.text)
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ class State(Value):
     """The small state after a batch: numbers and names only, never lists.
 
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
-    the running attempt's stream. `prev` is the newest batch before or at this one that has client events.
+    the running attempt's stream. `prev` is the newest batch before this one that has client events.
     Source: docs/concepts/log.md.
     """
 

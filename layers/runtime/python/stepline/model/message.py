@@ -17,7 +17,7 @@ _Number = Annotated[int, Field(ge=0)]
 
 
 class _Message(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     conversation: _Segment
 
@@ -33,7 +33,7 @@ class Send(_Message):
 class StreamCursor(BaseModel):
     """How much of the running stream the client has: characters per lane of `claim`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     claim: _Number
     off: dict[Annotated[str, Field(max_length=64)], _Number] = {}
@@ -65,10 +65,12 @@ def parse_message(body: str) -> Message:
         LimitError: `message_too_large`.
         InputError: `bad_json`, `unknown_action` or `bad_message`, naming the first field that is wrong.
     """
-    if len(body.encode()) > MESSAGE_MAX_BYTES:
+    # A lone surrogate, which a socket cannot carry but a JSON escape can, stays one and is no UTF-8 below.
+    encoded = body.encode(errors="surrogatepass")
+    if len(encoded) > MESSAGE_MAX_BYTES:
         raise LimitError(f"a message has at most {MESSAGE_MAX_BYTES} bytes", code="message_too_large")
     try:
-        return _ADAPTER.validate_json(body)
+        return _ADAPTER.validate_json(encoded)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(

@@ -107,7 +107,8 @@ class Session:
     def say(self, text: str, *, message_id: str = "") -> str:
         """Send a message and return its id. Raises LimitError `message_too_large` before anything is sent."""
         message_id = message_id or f"m_{secrets.token_hex(8)}"
-        noted = note_message(self.state, message_id, text)
+        # Bytes of an argument or a pipe that are no UTF-8 arrive as lone surrogates, which no JSON can carry.
+        noted = note_message(self.state, message_id, text.encode(errors="replace").decode())
         encode_request(send_request(noted, message_id))
         self.state = noted
         self._say_again(message_id)

@@ -1,0 +1,88 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lambdas import _runtime
+from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.model import MemoryModelClient
+from stepline.bootstrap import App, in_memory
+from stepline.settings import Settings
+
+EVENTS = Path(__file__).parents[1] / "data/events"
+CONTEXT = SimpleNamespace(
+    function_name="stepline-test",
+    memory_limit_in_mb=256,
+    invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:stepline-test:live",
+    aws_request_id="52fdfc07-2182-454f-963f-5f0f9a621d72",
+)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """Return an event as AWS sends it."""
+    event: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text())
+    return event
+
+
+class Stage:
+    """The handlers over the memory twins: wired as deployed, but for the adapters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self._stream = io.StringIO()
+        for handler in logging.getLogger("stepline").handlers:
+            monkeypatch.setattr(handler, "stream", self._stream)
+        self.model = MemoryModelClient()
+        self.app: App
+        self.wire()
+
+    def wire(self, log: MemoryLog | None = None, **environment: str) -> None:
+        """Let the next call of a handler wire the app anew, from this environment."""
+        for name, value in environment.items():
+            self._monkeypatch.setenv(name, value)
+
+        def wired(settings: Settings) -> App:
+            self.app = in_memory(settings, log=log, model=self.model)
+            return self.app
+
+        self._monkeypatch.setattr(_runtime, "on_aws", wired)
+        _runtime.app.cache_clear()
+        _runtime.app()
+
+    def call(self, handler: Any, event: dict[str, Any]) -> dict[str, Any]:
+        """Invoke a handler as Lambda does: everything passes through JSON."""
+        answer: dict[str, Any] = json.loads(json.dumps(handler(json.loads(json.dumps(event)), CONTEXT)))
+        return answer
+
+    @property
+    def text(self) -> str:
+        """Everything that was logged."""
+        return self._stream.getvalue()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line of the log; a line that is no JSON fails."""
+        return [json.loads(line) for line in self.text.splitlines()]
+
+    def metrics(self) -> dict[str, float]:
+        """Return what was counted since the last look, by name."""
+        counted: dict[str, float] = {}
+        for line in self._capsys.readouterr().out.splitlines():
+            document = json.loads(line)
+            (directive,) = document["_aws"]["CloudWatchMetrics"]
+            assert directive["Namespace"] == "Stepline"
+            for metric in directive["Metrics"]:
+                counted[metric["Name"]] = counted.get(metric["Name"], 0) + sum(document[metric["Name"]])
+        return counted
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Stage]:
+    yield Stage(monkeypatch, capsys)
+    _runtime.app.cache_clear()

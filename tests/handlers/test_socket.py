@@ -1,0 +1,85 @@
+import json
+
+import pytest
+
+from lambdas import socket
+from stepline.adapters.memory.log import MemoryLog
+from stepline.model.event import AckFrame, ErrorFrame, decode_frame
+from stepline.ports.channel import Principal
+
+from .conftest import Stage, recorded
+
+OK = {"statusCode": 200}
+
+
+def connected(stage: Stage) -> list[bytes]:
+    inbox: list[bytes] = stage.app.ports.publisher.open("k1")  # type: ignore[attr-defined]  # the memory twin's own
+    assert stage.call(socket.handler, recorded("connect")) == OK
+    return inbox
+
+
+def test_a_connection_is_remembered_with_whom_the_authorizer_named(stage: Stage) -> None:
+    connected(stage)
+    found = stage.app.ports.subscriptions.principal("k1")
+    assert found == Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
+
+
+def test_a_connection_that_no_authorizer_vouches_for_is_not_opened(stage: Stage) -> None:
+    event = recorded("connect")
+    del event["requestContext"]["authorizer"]
+    with pytest.raises(KeyError):
+        stage.call(socket.handler, event)
+    assert stage.app.ports.subscriptions.principal("k1") is None
+    assert stage.metrics() == {"EdgeErrors": 1}
+
+
+def test_a_message_opens_a_turn_and_is_acknowledged(stage: Stage) -> None:
+    inbox = connected(stage)
+    assert stage.call(socket.handler, recorded("message")) == OK
+    ack = decode_frame(inbox[-1])
+    assert isinstance(ack, AckFrame)
+    assert (ack.message_id, ack.n, ack.kind) == ("m1", 1, "prompt")
+    assert len(stage.app.ports.machine.queue) == 1  # type: ignore[attr-defined]  # the memory twin's own
+
+
+@pytest.mark.parametrize("body", [None, "", "{", '{"action": "shout"}'])
+def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(stage: Stage, body: str | None) -> None:
+    inbox = connected(stage)
+    assert stage.call(socket.handler, {**recorded("message"), "body": body}) == OK
+    (error,) = [decode_frame(frame) for frame in inbox]
+    assert isinstance(error, ErrorFrame)
+    assert {"code": error.code}.items() <= stage.lines[-2].items()
+    assert stage.metrics() == {}
+
+
+class Bug(MemoryLog):
+    def tail(self, *args: object, **fields: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+
+def test_a_bug_of_ours_is_told_without_its_text_counted_and_logged_with_its_trace(stage: Stage) -> None:
+    stage.wire(Bug())
+    inbox = connected(stage)
+    assert stage.call(socket.handler, recorded("message")) == OK
+    error = decode_frame(inbox[-1])
+    assert isinstance(error, ErrorFrame)
+    assert error.code == "internal"
+    assert b"secret" not in inbox[-1]
+    assert stage.metrics() == {"EdgeErrors": 1}
+    (line,) = [line for line in stage.lines if line["level"] == "ERROR"]
+    assert (line["message"], line["exception_name"]) == ("message failed", "ZeroDivisionError")
+
+
+def test_a_closed_connection_is_forgotten_and_may_close_twice(stage: Stage) -> None:
+    connected(stage)
+    for _ in range(2):
+        assert stage.call(socket.handler, recorded("disconnect")) == OK
+    assert stage.app.ports.subscriptions.principal("k1") is None
+
+
+def test_what_a_user_said_is_in_no_line_of_the_log(stage: Stage) -> None:
+    connected(stage)
+    stage.call(socket.handler, recorded("message"))
+    stage.call(socket.handler, {**recorded("message"), "body": json.dumps({"action": "my secret"})})
+    assert "secret" not in stage.text
+    assert {line["function_request_id"] for line in stage.lines} != {None}

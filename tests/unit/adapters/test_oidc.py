@@ -1,0 +1,275 @@
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from stepline.adapters.oidc import LEEWAY_S, USER_MAX_CHARS, OidcIdentity
+from stepline.errors import AuthError, DependencyError
+from stepline.local import issuer
+from stepline.ports.channel import Principal
+
+REMOVED = object()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("issuer")
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
+    """Serve the loopback issuer of the local stage."""
+    server = issuer.make_server(0, home)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def identity(url: str, **fields: str) -> OidcIdentity:
+    wiring = {
+        "issuer": url,
+        "audience": issuer.AUDIENCE,
+        "jwks_url": "",
+        "tenant_claim": "tenant",
+        "project_claim": "project",
+    }
+    return OidcIdentity(**{**wiring, **fields})
+
+
+def token(
+    home: Path, url: str, *, key: Any = None, algorithm: str = "RS256", kid: str = "local", **claims: Any
+) -> str:
+    """Return a token of the loopback issuer, its claims and its signature changed as asked."""
+    now = int(time.time())
+    body = {
+        "iss": url,
+        "aud": issuer.AUDIENCE,
+        "sub": "ada",
+        "tenant": "acme",
+        "project": "docs",
+        "iat": now,
+        "exp": now + 600,
+    }
+    body = {name: value for name, value in {**body, **claims}.items() if value is not REMOVED}
+    return jwt.encode(body, key or issuer.load_key(home), algorithm=algorithm, headers={"kid": kid})
+
+
+def refusal(url: str, text: str, **fields: str) -> str:
+    with pytest.raises(AuthError) as caught:
+        identity(url, **fields).verify(text)
+    return caught.value.reason
+
+
+def test_a_minted_token_names_its_tenant_its_project_and_its_user(home: Path, url: str) -> None:
+    before = int(time.time())
+    principal = identity(url).verify(
+        issuer.mint("ada", issuer_url=url, tenant="acme", project="docs", home=home)
+    )
+    assert (principal.tenant, principal.project, principal.user) == ("acme", "docs", "ada")
+    assert principal.expires_at >= before + 3600
+
+
+def test_the_claims_of_tenant_and_project_are_the_deployments_choice(home: Path, url: str) -> None:
+    text = token(home, url, org="other", team="red")
+    principal = identity(url, tenant_claim="org", project_claim="team").verify(text)
+    assert (principal.tenant, principal.project) == ("other", "red")
+
+
+def test_a_given_key_set_needs_no_discovery(home: Path, url: str) -> None:
+    text = token(home, "https://elsewhere.example", sub="bob")
+    found = identity("https://elsewhere.example", jwks_url=f"{url}/jwks.json").verify(text)
+    assert isinstance(found, Principal)
+    assert found.user == "bob"
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"},
+        {"aud": "another"},
+        {"aud": ["another"]},
+        {"iss": REMOVED},
+        {"aud": REMOVED},
+        {"sub": REMOVED},
+        {"exp": REMOVED},
+        {"sub": ""},
+        {"sub": 7},
+        {"sub": "a\nb"},
+        {"sub": "a" * (USER_MAX_CHARS + 1)},
+        {"sub": "ü"},
+        {"exp": "soon"},
+        {"nbf": 4_000_000_000},
+        {"tenant": REMOVED},
+        {"project": REMOVED},
+        {"tenant": ""},
+        {"tenant": "acme#docs"},
+        {"tenant": "acme/docs"},
+        {"tenant": "-acme"},
+        {"tenant": ["acme"]},
+        {"tenant": {"id": "acme"}},
+        {"project": "p" * 65},
+        {"project": "docs\n"},
+    ],
+    ids=str,
+)
+def test_a_signed_token_with_unusable_claims_is_unauthorized(
+    home: Path, url: str, claims: dict[str, Any]
+) -> None:
+    assert refusal(url, token(home, url, **claims)) == "unauthorized"
+
+
+def test_a_users_name_may_be_any_printable_ascii_up_to_its_limit(home: Path, url: str) -> None:
+    for sub in ("auth0|5f7c", "a" * USER_MAX_CHARS, 'Ada "the" Count#ess'):
+        assert identity(url).verify(token(home, url, sub=sub)).user == sub
+
+
+def test_an_expired_token_says_that_it_expired(home: Path, url: str) -> None:
+    assert refusal(url, token(home, url, exp=int(time.time()) - LEEWAY_S - 1)) == "auth_expired"
+
+
+def test_clocks_may_differ_a_little(home: Path, url: str) -> None:
+    assert identity(url).verify(token(home, url, exp=int(time.time()) - LEEWAY_S // 2)).user == "ada"
+
+
+def test_a_token_of_another_key_is_unauthorized(home: Path, url: str) -> None:
+    foreign = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    assert refusal(url, token(home, url, key=foreign)) == "unauthorized"
+    assert refusal(url, token(home, url, key=foreign, kid="another")) == "unauthorized"
+
+
+def test_a_token_without_a_signature_is_unauthorized(home: Path, url: str) -> None:
+    head, body, _ = token(home, url).split(".")
+    unsigned = jwt.encode({"sub": "ada"}, None, algorithm="none", headers={"kid": "local"})
+    assert refusal(url, f"{head}.{body}.") == "unauthorized"
+    assert refusal(url, f"{unsigned.split('.')[0]}.{body}.") == "unauthorized"
+
+
+def test_a_token_signed_with_the_public_key_as_a_secret_is_unauthorized(home: Path, url: str) -> None:
+    public = issuer.load_key(home).public_key()
+    secret = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    head = _part({"alg": "HS256", "typ": "JWT", "kid": "local"})
+    body = token(home, url).split(".")[1]
+    signature = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256).sign(
+        f"{head}.{body}".encode(), secret
+    )
+    forged = f"{head}.{body}.{jwt.utils.base64url_encode(signature).decode()}"
+    assert refusal(url, forged) == "unauthorized"
+
+
+def _part(content: dict[str, Any]) -> str:
+    return jwt.utils.base64url_encode(json.dumps(content).encode()).decode()
+
+
+def test_a_key_of_another_kind_cannot_pose_as_the_issuers(home: Path, url: str) -> None:
+    curve = ec.generate_private_key(ec.SECP256R1())
+    assert refusal(url, token(home, url, key=curve, algorithm="ES256")) == "unauthorized"
+
+
+@pytest.mark.parametrize("text", ["", "a", "a.b.c", "a.b.c.d", "\0", "eyJhbGciOiJSUzI1NiJ9..", "ü.ü.ü"])
+def test_what_is_no_token_is_unauthorized(url: str, text: str) -> None:
+    assert refusal(url, text) == "unauthorized"
+
+
+def test_without_an_issuer_nobody_is_let_in(home: Path, url: str) -> None:
+    assert refusal(url, token(home, url), issuer="") == "unauthorized"
+
+
+# --- an issuer that fails
+
+
+@pytest.fixture
+def broken() -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Serve whatever the test puts on its pages; count nothing, promise nothing."""
+    pages: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages.get(self.path)
+            self.send_response(200 if body is not None else 503)
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *args: Any) -> None:
+            """Keep the test's output clean."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", pages
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+DISCOVERY = "/.well-known/openid-configuration"
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        {},
+        {DISCOVERY: b"<html>"},
+        {DISCOVERY: b"{}"},
+        {DISCOVERY: b"[]"},
+        {DISCOVERY: b"JWKS"},
+        {DISCOVERY: b"JWKS", "/jwks.json": b"<html>"},
+        {DISCOVERY: b"JWKS", "/jwks.json": b"\xff"},
+    ],
+    ids=str,
+)
+def test_an_issuer_that_answers_nonsense_is_a_failure_of_ours_and_not_of_the_token(
+    home: Path, url: str, broken: tuple[str, dict[str, bytes]], pages: dict[str, bytes]
+) -> None:
+    there, served = broken
+    jwks = json.dumps({"jwks_uri": f"{there}/jwks.json"}).encode()
+    served.update({path: jwks if body == b"JWKS" else body for path, body in pages.items()})
+    with pytest.raises(DependencyError) as caught:
+        identity(there).verify(token(home, there))
+    assert caught.value.reason == "issuer_unreachable"
+
+
+def test_an_issuer_that_recovers_is_asked_again(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
+    there, served = broken
+    verifier, text = identity(there), token(home, there)
+    with pytest.raises(DependencyError):
+        verifier.verify(text)
+    served[DISCOVERY] = json.dumps(issuer.discovery(there)).encode()
+    served["/jwks.json"] = json.dumps(issuer.key_set(issuer.load_key(home))).encode()
+    assert verifier.verify(text).user == "ada"
+
+
+def test_keys_that_are_known_outlast_an_outage_of_the_issuer(
+    home: Path, broken: tuple[str, dict[str, bytes]]
+) -> None:
+    there, served = broken
+    served[DISCOVERY] = json.dumps(issuer.discovery(there)).encode()
+    served["/jwks.json"] = json.dumps(issuer.key_set(issuer.load_key(home))).encode()
+    verifier = identity(there)
+    verifier.verify(token(home, there))
+    served.clear()
+    assert verifier.verify(token(home, there, sub="bob")).user == "bob"
+
+
+def test_an_issuer_nobody_listens_at_is_unreachable(home: Path) -> None:
+    with pytest.raises(DependencyError):
+        identity("http://127.0.0.1:9").verify(token(home, "http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://issuer.example", "file:///etc/passwd", "ftp://127.0.0.1", "issuer", "http://localhost.example"],
+)
+def test_a_remote_issuer_is_only_asked_over_https(home: Path, address: str) -> None:
+    with pytest.raises(DependencyError):
+        identity(address).verify(token(home, address))

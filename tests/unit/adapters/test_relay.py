@@ -1,0 +1,260 @@
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, ThreadedRelay
+from stepline.adapters.system import SystemClock
+from stepline.errors import DependencyError
+from stepline.model.event import DeltaFrame, decode_frame
+from stepline.model.ids import Lane
+from stepline.ports.delta import Delta
+
+LANE = Lane(tenant="acme", project="support", conversation="c-1")
+CLAIM = 7
+WAIT_S = 20
+
+
+class Clock(SystemClock):
+    """The machine's clock, moved on by `ahead_s`."""
+
+    ahead_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.ahead_s
+
+
+class Deltas(MemoryDeltas):
+    """Stores, unless told to fail the next puts."""
+
+    fails = 0
+
+    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise DependencyError("throttled")
+        super().put(lane, claim, delta)
+
+
+class Subscriptions(MemorySubscriptions):
+    """Answers, unless told to fail the next times; drops nothing once `keeps` is set."""
+
+    fails = 0
+    keeps = False
+
+    def drop(self, lane: Lane, connection: str) -> None:
+        if self.keeps:
+            raise DependencyError("throttled")
+        super().drop(lane, connection)
+
+    def listeners(self, lane: Lane) -> list[str]:
+        if self.fails:
+            self.fails -= 1
+            raise DependencyError("throttled")
+        return super().listeners(lane)
+
+
+class Publisher(MemoryPublisher):
+    """Posts, unless a connection cannot keep up; `posted` wakes whoever waits for the next frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow: set[str] = set()
+        self.tries: list[str] = []
+        self.posted = threading.Condition()
+
+    def post(self, connection: str, frame: bytes) -> None:
+        with self.posted:
+            self.tries.append(connection)
+            self.posted.notify_all()
+            if connection in self.slow:
+                raise DependencyError("cannot keep up", code="throttled")
+            super().post(connection, frame)
+
+    def wait(self, reached: Callable[[], Any]) -> None:
+        with self.posted:
+            assert self.posted.wait_for(reached, WAIT_S)
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.deltas = Deltas(self.clock)
+        self.subscriptions = Subscriptions(self.clock)
+        self.publisher = Publisher()
+        self.relay = ThreadedRelay(
+            deltas=self.deltas, subscriptions=self.subscriptions, publisher=self.publisher, clock=self.clock
+        )
+
+    def listen(self, connection: str) -> list[bytes]:
+        self.subscriptions.subscribe(LANE, connection)
+        return self.publisher.open(connection)
+
+    def stored(self) -> dict[str, str]:
+        return joined([(piece.name, piece.off, piece.text) for piece in self.deltas.since(LANE, CLAIM)])
+
+
+def posted(inbox: list[bytes]) -> list[tuple[str, int, str]]:
+    frames = [decode_frame(body) for body in inbox]
+    assert all(isinstance(frame, DeltaFrame) and frame.claim == CLAIM for frame in frames)
+    return [(frame.lane, frame.off, frame.text) for frame in frames]  # type: ignore[union-attr]  # asserted above
+
+
+def joined(pieces: list[tuple[str, int, str]]) -> dict[str, str]:
+    """Return each lane's text, put together by offset; a hole or an overlap fails."""
+    texts: dict[str, str] = {}
+    for name, off, text in pieces:
+        assert off == len(texts.get(name, ""))
+        texts[name] = texts.get(name, "") + text
+    return texts
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_what_was_pushed_is_what_was_posted_and_stored(stage: Stage) -> None:
+    inboxes = [stage.listen("k1"), stage.listen("k2")]
+    stream = stage.relay.open(LANE, CLAIM)
+    for i in range(500):
+        stream.push("thinking.0", f"{i} ")
+        stream.push("answer.0", f"<{i}>🦜")
+    stream.close()
+    whole = {
+        "thinking.0": "".join(f"{i} " for i in range(500)),
+        "answer.0": "".join(f"<{i}>🦜" for i in range(500)),
+    }
+    assert stage.stored() == whole
+    assert [joined(posted(inbox)) for inbox in inboxes] == [whole, whole]
+
+
+def test_small_pieces_go_out_together(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stream = stage.relay.open(LANE, CLAIM)
+    for _ in range(2000):
+        stream.push("answer.0", "x")
+    stream.close()
+    assert joined(posted(inbox)) == {"answer.0": "x" * 2000}
+    assert len(inbox) < 1000
+    assert len(stage.deltas.since(LANE, CLAIM)) < 1000
+
+
+def test_no_piece_is_larger_than_a_frame_should_be(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stream = stage.relay.open(LANE, CLAIM)
+    text = "".join(chr(97 + i % 26) for i in range(5 * PIECE_CHARS + 1))
+    stream.push("answer.0", text)
+    stream.close()
+    assert stage.stored() == joined(posted(inbox)) == {"answer.0": text}
+    assert max(len(piece.text) for piece in stage.deltas.since(LANE, CLAIM)) == PIECE_CHARS
+    assert max(len(text) for _, _, text in posted(inbox)) == PIECE_CHARS
+
+
+def test_what_was_said_goes_out_while_the_model_still_speaks(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "early")
+    stage.publisher.wait(lambda: inbox)
+    assert joined(posted(inbox)) == {"answer.0": "early"}
+    stream.push("answer.0", " late")
+    stream.close()
+    assert joined(posted(inbox)) == {"answer.0": "early late"}
+
+
+def test_an_empty_stream_leaves_nothing_behind(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stage.relay.open(LANE, CLAIM).close()
+    assert (inbox, stage.stored()) == ([], {})
+
+
+def test_without_a_listener_the_text_is_stored_all_the_same(stage: Stage) -> None:
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "for later")
+    stream.close()
+    assert stage.stored() == {"answer.0": "for later"}
+
+
+def test_a_connection_that_is_gone_loses_its_subscription_and_nobody_else_notices(stage: Stage) -> None:
+    inbox = stage.listen("here")
+    stage.listen("gone")
+    stage.publisher.close("gone")
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+    stream.close()
+    assert stage.subscriptions.listeners(LANE) == ["here"]
+    assert stage.publisher.tries.count("gone") == 1
+    assert joined(posted(inbox)) == stage.stored()
+
+
+def test_a_connection_that_cannot_keep_up_is_left_alone_and_then_sees_the_gap(stage: Stage) -> None:
+    slow, fast = stage.listen("slow"), stage.listen("fast")
+    stage.publisher.slow.add("slow")
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "lost ")
+    stage.publisher.wait(lambda: len(fast) == 1)
+    stream.push("answer.0", "not even tried ")
+    stage.publisher.wait(lambda: len(fast) == 2)
+    assert stage.publisher.tries.count("slow") == 1
+    stage.publisher.slow.clear()
+    stage.clock.ahead_s += BACKOFF_S
+    stream.push("answer.0", "seen")
+    stream.close()
+    assert posted(slow) == [("answer.0", len("lost not even tried "), "seen")]
+    assert joined(posted(fast)) == stage.stored() == {"answer.0": "lost not even tried seen"}
+
+
+def test_a_store_that_fails_for_a_moment_costs_nothing(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stage.deltas.fails = 1
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "a" * PIECE_CHARS)
+    stage.publisher.wait(lambda: inbox)
+    stream.push("answer.0", "b" * PIECE_CHARS)
+    stage.publisher.wait(lambda: len(inbox) >= 2)
+    stream.close()
+    assert stage.deltas.fails == 0
+    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
+
+
+def test_listeners_that_cannot_be_read_for_a_moment_are_asked_for_again(stage: Stage) -> None:
+    inbox = stage.listen("k1")
+    stage.subscriptions.fails = 1
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "first ")
+    stage.publisher.wait(lambda: inbox)
+    stream.close()
+    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "first "}
+
+
+def test_a_gone_connection_that_cannot_be_dropped_now_disturbs_nobody(stage: Stage) -> None:
+    inbox = stage.listen("here")
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "first ")
+    stage.publisher.wait(lambda: inbox)
+    stage.listen("gone")
+    stage.publisher.close("gone")
+    stage.subscriptions.keeps = True
+    stage.clock.ahead_s += LISTENERS_S
+    stream.push("answer.0", "second ")
+    stage.publisher.wait(lambda: "gone" in stage.publisher.tries)
+    stream.push("answer.0", "third")
+    stream.close()
+    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "first second third"}
+
+
+def test_a_store_that_fails_for_good_neither_reaches_the_writer_nor_the_listeners(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = stage.listen("k1")
+    stage.deltas.fails = 10**9
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "secret words")
+    stream.close()
+    assert joined(posted(inbox)) == {"answer.0": "secret words"}
+    assert stage.stored() == {}
+    assert caplog.records
+    assert "secret" not in caplog.text

@@ -1,0 +1,190 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stepline.errors import AuthError, DependencyError
+from stepline.loop.ingress import check_origin, receive, report_internal
+from stepline.model.event import AckFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
+from stepline.model.message import MESSAGE_MAX_BYTES
+from tests.unit.loop.scene import Scene, answered, event_types, frames, of
+from tests.unit.loop.twin import ContendedLog
+
+
+def body(action: str = "send", **fields: Any) -> str:
+    send = {"message_id": "m1", "text": "hello"} if action == "send" else {}
+    return json.dumps({"action": action, "conversation": "c-1", **send, **fields})
+
+
+def say(scene: Scene, text: str, *, connection: str = "k1") -> None:
+    receive(scene.ports, connection, text)
+
+
+def test_a_message_is_acknowledged_once_it_stands_in_the_log_after_its_own_events() -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    say(scene, body())
+    assert [type(frame) for frame in frames(inbox)] == [EventFrame, AckFrame]
+    ack = AckFrame(message_id="m1", conversation="c-1", n=1, kind="prompt", turn_id=scene.state.turn)
+    assert frames(inbox)[-1] == ack
+
+
+def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    for _ in range(2):
+        say(scene, body())
+    first, second = of(AckFrame, inbox)
+    assert (second.n, second.kind, second.turn_id) == (first.n, first.kind, first.turn_id)
+    assert (first.duplicate, second.duplicate) == (False, True)
+
+
+def test_a_whole_turn_reaches_who_asked_for_it() -> None:
+    scene = Scene(answered("All quiet."))
+    inbox = scene.connect("k1")
+    say(scene, body())
+    scene.run()
+    assert event_types(inbox) == [
+        "chat.conversation.accepted",
+        "chat.start",
+        "solver.react.decision",
+        "chat.complete",
+    ]
+
+
+def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_number() -> None:
+    scene = Scene(answered("All quiet."))
+    scene.send()
+    scene.run()
+    inbox = scene.connect("k1")
+    say(scene, body("resume", after=2, stream={"claim": 1, "off": {"answer.0": 3}}))
+    say(scene, body("ping"))
+    assert [type(frame) for frame in frames(inbox)] == [EventFrame, SyncFrame, PongFrame]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "bad_json"),
+        ("{", "bad_json"),
+        ('{"action": "send", "conversation": "c-1", "message_id": "m", "text": "\\ud800"}', "bad_json"),
+        (
+            '{"action": "send", "conversation": "c-1", "message_id": "m", "text": "\ud800"}',
+            "bad_json",
+        ),
+        ("[]", "bad_message"),
+        ('"send"', "bad_message"),
+        (json.dumps({"conversation": "c-1"}), "bad_message"),
+        (body("shout"), "unknown_action"),
+        (body("steer"), "unknown_action"),
+        (body(text=""), "bad_message"),
+        (body(text=7), "bad_message"),
+        (body(message_id="../m"), "bad_message"),
+        (body(message_id="m\n"), "bad_message"),
+        (body(conversation="a/b"), "bad_message"),
+        (body(conversation="a#b"), "bad_message"),
+        (body(conversation=""), "bad_message"),
+        (body(conversation="c" * 65), "bad_message"),
+        (body(tenant="other"), "bad_message"),
+        (body("resume", after=-1), "bad_message"),
+        (body("resume", after=True), "bad_message"),
+        (body("resume", stream={"claim": 1, "off": {"a": -1}}), "bad_message"),
+        (body("resume"), "not_found"),
+        (body("ping"), "not_found"),
+        (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
+        (body(text="x" * (MESSAGE_MAX_BYTES - len(body(text="")))), None),
+        (body(text="ü" * (MESSAGE_MAX_BYTES // 2)), "message_too_large"),
+    ],
+)
+def test_whatever_is_wrong_with_a_message_is_one_error_with_a_stable_code(
+    text: str, code: str | None
+) -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    say(scene, text)
+    found = [frame.code for frame in of(ErrorFrame, inbox)]
+    assert found == ([code] if code else [])
+    assert len(scene.batches()) == (0 if code else 1)
+
+
+def test_an_error_names_the_message_and_the_conversation_it_answers() -> None:
+    scene = Scene()
+    scene.send(user="bob")
+    inbox = scene.connect("k1")
+    say(scene, body(message_id="m7"))
+    (error,) = of(ErrorFrame, inbox)
+    assert (error.code, error.message_id, error.conversation) == ("not_found", "m7", "c-1")
+
+
+def test_an_unknown_connection_is_unauthorized() -> None:
+    scene = Scene()
+    inbox = scene.app.ports.publisher.open("k9")  # type: ignore[attr-defined]  # the memory twin's own
+    say(scene, body(), connection="k9")
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["unauthorized"]
+    assert scene.batches() == []
+
+
+def test_an_expired_token_is_refused_whatever_the_message_asks() -> None:
+    scene = Scene()
+    now = int(scene.clock.now().timestamp())
+    inbox = scene.connect("k1", expires_at=now)
+    for text in (body(), body("resume"), body("ping"), "{"):
+        say(scene, text)
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["auth_expired"] * 4
+    assert scene.batches() == []
+
+
+def test_a_token_is_good_up_to_its_last_second() -> None:
+    scene = Scene()
+    inbox = scene.connect("k1", expires_at=int(scene.clock.now().timestamp()) + 1)
+    say(scene, body())
+    assert len(of(AckFrame, inbox)) == 1
+
+
+def test_a_contended_conversation_asks_to_be_sent_to_again() -> None:
+    log = ContendedLog()
+    scene = Scene(log=log)
+    log.contended = True
+    inbox = scene.connect("k1")
+    say(scene, body())
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["busy"]
+
+
+class Deaf:
+    """Takes no frame from anybody."""
+
+    def post(self, connection: str, frame: bytes) -> None:
+        raise DependencyError("the gateway is busy")
+
+
+def test_an_answer_that_cannot_be_delivered_is_the_next_resumes_business() -> None:
+    scene = Scene()
+    scene.connect("k1")
+    scene.ports = replace(scene.ports, publisher=Deaf())
+    say(scene, body())
+    say(scene, "{")
+    assert len(scene.batches()) == 1
+
+
+def test_a_failure_of_ours_is_told_without_saying_which() -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    report_internal(scene.ports, "k1")
+    ((error,), frame) = (of(ErrorFrame, inbox), inbox[0])
+    assert error.code == "internal"
+    assert b"Error" not in frame.replace(b'"frame":"error"', b"")
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "https://app.example.evil", "HTTPS://APP.EXAMPLE"]
+)
+def test_a_browser_of_a_foreign_site_may_not_connect(origin: str) -> None:
+    with pytest.raises(AuthError) as caught:
+        check_origin(origin, ["https://app.example"])
+    assert caught.value.reason == "origin_not_allowed"
+
+
+def test_a_client_without_an_origin_is_no_browser_and_an_allowed_site_may_connect() -> None:
+    check_origin("", [])
+    check_origin("https://app.example", ["https://app.example"])
