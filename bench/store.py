@@ -1,7 +1,8 @@
 """One tool round on the real adapters over moto: how often it calls, and what its writes cost.
 
-A round is a call of 600 bytes and a result of 3.6 KB; Decide and Act are two functions, each with a memory of its
-own. A warm process remembers the conversation, a cold one reads it.
+A round is a call of 600 bytes and a result of 3.6 KB in a conversation of a thousand blocks, more than one page of a
+query; Decide and Act are two functions, each with a memory of its own. A warm one remembers the conversation, a cold
+one reads it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bench.conversation import Driver, InstantModel, make_agent, say_call
+from bench.conversation import Driver, InstantModel, cut, make_agent, say_call, write_log
 from bench.meter import Store, metered_store
 from bench.row import MeasureError, Row
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -19,11 +20,13 @@ from stepline.adapters.relay import ThreadedRelay
 from stepline.bootstrap import in_memory
 from stepline.loop.history import History
 from stepline.loop.port import Ports
+from stepline.model.batch import decode_batch
 from stepline.settings import Settings
 
 GOAL_CALLS_WARM = 2.0
 GOAL_CALLS_COLD = 5.0
 GOAL_WRU = 6.0
+BLOCKS = 1000
 DELTAS = "DELTA"
 
 
@@ -35,7 +38,8 @@ def rows() -> list[Row]:
             agent=make_agent(result_chars=3600),
             model=InstantModel(say_call(thinking_chars=150, argument_chars=350)),
         )
-        driver.receive("m1")
+        for body in cut(write_log(BLOCKS), decode_batch, BLOCKS):
+            driver.ports.log.put(driver.lane, decode_batch(body))
         warm = [History(), History()]
         _round(driver, warm)
         store.meter.clear()

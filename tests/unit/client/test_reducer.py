@@ -144,6 +144,14 @@ def test_the_terminal_event_replaces_what_was_streamed():
     assert fold_frame(state, delta(1, 3, "lo"))[1] == ()
 
 
+def test_the_text_of_the_next_turn_may_come_before_the_end_of_this_one():
+    start = batch(1, 0, event("chat.start"), claim=1)
+    state, _ = fold_frames(
+        EMPTY, [start, delta(3, 0, "next"), batch(2, 1, event("chat.complete", answer="one"))]
+    )
+    assert (state.claim, state.text("answer")) == (3, "next")
+
+
 def test_an_error_event_ends_the_turn_with_its_code():
     state, effects = fold_frame(
         EMPTY, batch(1, 0, event("chat.error", code="context_limit", error="too long"))

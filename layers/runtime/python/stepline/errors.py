@@ -32,7 +32,7 @@ class SteplineError(Exception):
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, code: str | None = None, **context: str | int | float | None) -> None:
+    def __init__(self, message: str, *, code: str | None = None, **context: str | float | None) -> None:
         """Raise with a more precise `code` than the class's own where one is documented."""
         super().__init__(message)
         self.reason = code or type(self).code

@@ -83,6 +83,7 @@ class RichView:
     def __init__(self, console: Console) -> None:
         """Draw on `console`."""
         self._console = console
+        self._claim = 0
         self._lanes: dict[str, str] = {}
         self._live: Live | None = None
 
@@ -100,7 +101,9 @@ class RichView:
 
     def show(self, effect: Effect) -> None:
         match effect:
-            case TextAppended(lane=lane, text=text):
+            case TextAppended(claim=claim, lane=lane, text=text):
+                if claim != self._claim:
+                    self._claim, self._lanes = claim, {}
                 self._lanes[lane] = self._lanes.get(lane, "") + text
             case StreamReset():
                 self._lanes = {}
@@ -122,7 +125,8 @@ class RichView:
         self._print(Text(text, style="dim"))
 
     def _end(self, ended: TurnEnded) -> None:
-        self._lanes = {}
+        if self._claim < ended.n:
+            self._lanes = {}
         if ended.outcome == "error":
             self._print(Text(f"error: {one_line(f'{ended.code} {ended.message}')}", style="bold red"))
         else:

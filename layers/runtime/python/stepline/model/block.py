@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from stepline.model.base import Value
 
 
@@ -35,4 +37,4 @@ class Block(Value):
     call_id: str = ""
     tool_id: str = ""
     iteration: int = 0
-    meta: dict[str, Any] = {}
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)

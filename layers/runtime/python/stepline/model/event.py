@@ -21,7 +21,7 @@ class ClientEvent(Value):
     turn_id: str = ""
     step: str = ""
     status: str = "update"
-    data: dict[str, Any] = {}
+    data: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class EventFrame(Value, tag="events", tag_field="frame"):

@@ -218,7 +218,9 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
         message=str(event.data.get("error", "")),
     )
     state, effects = _settle(state, n - 1)
-    return replace(state, open=False, turn_id="", answer=answer, lanes={}), (*effects, ended)
+    # The stream of the turn after this one may be ahead of this event.
+    lanes = state.lanes if state.streaming() else {}
+    return replace(state, open=False, turn_id="", answer=answer, lanes=lanes), (*effects, ended)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:

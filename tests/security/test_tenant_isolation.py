@@ -1,0 +1,157 @@
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.adapters.aws import table
+from stepline.adapters.aws.table import conversation_pk, delta_pk, log_pk, message_sk, socket_key, user_pk
+from stepline.errors import InputError
+from stepline.loop.ingress import receive
+from stepline.loop.spill import body_key
+from stepline.model.batch import Batch, State
+from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
+from tests.unit.loop.scene import LANE, Scene, answered, frames
+
+segments = st.from_regex(SEGMENT, fullmatch=True)
+lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)
+turns = st.from_regex(r"turn_[A-Za-z0-9_-]{1,20}", fullmatch=True)
+
+
+# --- keys
+
+
+@given(lanes, st.integers(1, 10**9))
+def test_every_table_key_of_a_lane_begins_with_its_tenant_and_project(lane: Lane, claim: int) -> None:
+    for pk in (log_pk(lane), conversation_pk(lane), delta_pk(lane, claim)):
+        kind, tenant, project, *rest = pk.split("#")
+        assert kind in ("LOG", "CONV", "DELTA")
+        assert (tenant, project, rest[0]) == (lane.tenant, lane.project, lane.conversation)
+
+
+def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
+    builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
+    assert builders == {
+        *("log_pk", "conversation_pk", "delta_pk", "user_pk"),
+        *("batch_sk", "message_sk", "socket_key"),
+    }
+
+
+@given(segments, segments, st.text(min_size=1, max_size=20))
+def test_a_users_key_begins_with_tenant_and_project_whatever_the_user_is_called(
+    tenant: str, project: str, user: str
+) -> None:
+    assert user_pk(tenant, project, user).split("#", 3) == ["USER", tenant, project, user]
+
+
+@given(lanes, lanes)
+def test_two_lanes_share_no_key(one: Lane, two: Lane) -> None:
+    keys: list[Callable[[Lane], str]] = [
+        Lane.key,
+        Lane.prefix,
+        log_pk,
+        conversation_pk,
+        lambda lane: delta_pk(lane, 1),
+        lambda lane: execution_name(lane, 1),
+    ]
+    for key in keys:
+        assert (key(one) == key(two)) == (one == two)
+
+
+@given(lanes, turns, st.sampled_from(["admit", "t/1/0/decide", "close"]))
+def test_every_body_lies_below_its_tenant_and_project(lane: Lane, turn: str, step: str) -> None:
+    batch = Batch(n=1, by="b", at="", step=step, entries=(), state=State(turn=turn))
+    kind, tenant, project, conversation, *_ = body_key(lane, batch, "0" * 64).split("/")
+    assert kind in ("att", "out")
+    assert (tenant, project, conversation) == (lane.tenant, lane.project, lane.conversation)
+
+
+@given(st.text(max_size=70))
+def test_whatever_could_break_out_of_a_key_is_no_part_of_a_lane(text: str) -> None:
+    if SEGMENT.fullmatch(text):
+        assert not set(text) & set("#/\\. \n\0")
+        return
+    for parts in ((text, "p", "c"), ("t", text, "c"), ("t", "p", text)):
+        with pytest.raises(InputError):
+            make_lane(*parts)
+
+
+def test_rows_of_messages_and_connections_carry_names_that_cannot_pose_as_others() -> None:
+    assert message_sk("m1") == "MSG#m1"
+    assert socket_key("k1") == "SOCKET#k1"
+
+
+# --- conversations of others
+
+SEND = {"action": "send", "message_id": "m9", "text": "let me in"}
+RESUME = {"action": "resume"}
+PING = {"action": "ping"}
+
+
+def answer(scene: Scene, connection: str, message: dict[str, Any], conversation: str) -> list[Any]:
+    """Send one message; return the frames it is answered with."""
+    inbox: list[bytes] = scene.app.ports.publisher.inboxes[connection]  # type: ignore[attr-defined]  # the memory twin's own
+    inbox.clear()
+    receive(scene.ports, connection, json.dumps({**message, "conversation": conversation}))
+    return frames(inbox)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A conversation of ada's, and bob connected from the same project."""
+    scene = Scene(answered("private"))
+    scene.send("private question")
+    scene.run()
+    scene.connect("bob", user="bob")
+    return scene
+
+
+@pytest.mark.parametrize("message", [SEND, RESUME, PING], ids=lambda message: message["action"])
+def test_a_foreign_conversation_is_not_found(scene: Scene, message: dict[str, Any]) -> None:
+    before = scene.batches()
+    (error,) = answer(scene, "bob", message, LANE.conversation)
+    assert (error.code, error.message) == ("not_found", "no such conversation")
+    assert scene.batches() == before
+    assert scene.ports.subscriptions.listeners(LANE) == []
+
+
+@pytest.mark.parametrize("message", [RESUME, PING], ids=lambda message: message["action"])
+def test_a_foreign_conversation_and_an_absent_one_are_answered_alike(
+    scene: Scene, message: dict[str, Any]
+) -> None:
+    foreign = answer(scene, "bob", message, LANE.conversation)
+    absent = answer(scene, "bob", message, "c-9")
+    assert [(type(f), f.code, f.message) for f in foreign] == [(type(f), f.code, f.message) for f in absent]
+
+
+def test_a_foreign_message_id_tells_nothing_either(scene: Scene) -> None:
+    known = answer(scene, "bob", {**SEND, "message_id": "m1"}, LANE.conversation)
+    fresh = answer(scene, "bob", {**SEND, "message_id": "m2"}, LANE.conversation)
+    assert [(f.code, f.message) for f in known] == [(f.code, f.message) for f in fresh]
+
+
+def test_whoever_was_refused_hears_nothing_of_what_follows(scene: Scene) -> None:
+    for message in (SEND, RESUME, PING):
+        answer(scene, "bob", message, LANE.conversation)
+    inbox: list[bytes] = scene.app.ports.publisher.inboxes["bob"]  # type: ignore[attr-defined]  # the memory twin's own
+    inbox.clear()
+    scene.model.add(answered("still private"))
+    scene.send(id="m2")
+    scene.run()
+    assert inbox == []
+
+
+def test_a_message_names_no_tenant_and_a_connection_cannot_leave_its_own(scene: Scene) -> None:
+    for field in ("tenant", "project", "user"):
+        (error,) = answer(scene, "bob", {**SEND, field: "acme"}, "c-9")
+        assert error.code == "bad_message"
+
+
+def test_the_same_conversation_name_in_another_tenant_is_another_conversation(scene: Scene) -> None:
+    theirs = Lane(tenant="other", project=LANE.project, conversation=LANE.conversation)
+    scene.send("theirs", id="m1", user="bob", lane=theirs)
+    assert [batch.state.owner for batch in scene.batches(theirs)] == ["bob"]
+    assert {batch.state.owner for batch in scene.batches()} == {"ada"}

@@ -1,0 +1,61 @@
+import msgspec
+import pytest
+from hypothesis import given
+
+from stepline.model.batch import EMPTY, Batch, Cursor, Spill, State, decode_batch, encode_batch
+from stepline.model.entry import Inbound
+from tests.unit.timeline.story import Story, patient, stories
+
+
+@patient
+@given(stories())
+def test_a_batch_reads_back_as_it_was_written(story: Story) -> None:
+    for batch in story.batches:
+        assert decode_batch(encode_batch(batch)) == batch
+        assert decode_batch(memoryview(encode_batch(batch))) == batch
+
+
+def test_a_batch_holds_no_defaults() -> None:
+    said = Inbound(message_id="m", event="prompt", text="hi", user="ada", at="now")
+    batch = Batch(n=1, by="b", at="now", entries=(said,), state=State())
+    assert msgspec.json.decode(encode_batch(batch)) == {
+        "n": 1,
+        "by": "b",
+        "at": "now",
+        "entries": [
+            {"kind": "in", "message_id": "m", "event": "prompt", "text": "hi", "user": "ada", "at": "now"}
+        ],
+        "state": {},
+    }
+
+
+def test_a_batch_of_the_next_release_is_read_without_what_is_new_in_it() -> None:
+    body = b'{"n":1,"by":"b","at":"now","mood":"fine","entries":[{"kind":"owner","user":"ada","role":"x"}],"state":{"new":1}}'
+    assert decode_batch(body).state == State()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b"[]", b'{"n":1,"by":"b","at":"","entries":[{"kind":"new"}],"state":{}}']
+)
+def test_what_no_release_wrote_is_refused(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_batch(body)
+
+
+def test_an_open_turn_goes_where_its_cursor_stands_and_an_idle_lane_nowhere() -> None:
+    for phase in ("decide", "act", "close"):
+        cursor = Cursor(phase=phase)
+        assert State(status="open", cursor=cursor).route() == phase
+        assert State(status="idle", cursor=cursor).route() == "stop"
+
+
+def test_before_the_first_batch_there_is_an_idle_nothing() -> None:
+    assert (EMPTY.n, EMPTY.entries, EMPTY.state) == (0, (), State())
+
+
+def test_values_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        EMPTY.n = 1  # type: ignore[misc]  # that is the point
+    assert Spill(at="/0", key="k", sha256="s", size_bytes=1) == Spill(
+        at="/0", key="k", sha256="s", size_bytes=1
+    )

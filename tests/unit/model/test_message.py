@@ -1,0 +1,118 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.errors import InputError, LimitError
+from stepline.model.message import MESSAGE_MAX_BYTES, Ping, Resume, Send, StreamCursor, parse_message
+
+
+def send(**fields: Any) -> str:
+    return json.dumps({"action": "send", "conversation": "c-1", "message_id": "m1", "text": "hi", **fields})
+
+
+def refusal(body: str) -> InputError | LimitError:
+    with pytest.raises((InputError, LimitError)) as caught:
+        parse_message(body)
+    assert isinstance(caught.value, InputError | LimitError)
+    return caught.value
+
+
+def test_a_message_is_read_by_its_action() -> None:
+    assert parse_message(send()) == Send(action="send", conversation="c-1", message_id="m1", text="hi")
+    assert parse_message('{"action": "ping", "conversation": "c-1"}') == Ping(
+        action="ping", conversation="c-1"
+    )
+    assert parse_message('{"action": "resume", "conversation": "c-1"}') == Resume(
+        action="resume", conversation="c-1", after=0, stream=None
+    )
+
+
+def test_a_resume_says_how_much_of_the_running_stream_is_known() -> None:
+    body = {
+        "action": "resume",
+        "conversation": "c-1",
+        "after": 7,
+        "stream": {"claim": 5, "off": {"answer.0": 3}},
+    }
+    found = parse_message(json.dumps(body))
+    assert isinstance(found, Resume)
+    assert (found.after, found.stream) == (7, StreamCursor(claim=5, off={"answer.0": 3}))
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_any_text_a_socket_can_carry_may_be_said(text: str) -> None:
+    found = parse_message(send(text=text))
+    assert isinstance(found, Send)
+    assert found.text == text
+
+
+@given(st.text())
+def test_whatever_comes_is_read_or_refused(body: str) -> None:
+    try:
+        parse_message(body)
+    except InputError as error:
+        assert error.reason in ("bad_json", "bad_message", "unknown_action")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    )
+)
+def test_whatever_json_comes_is_read_or_refused(content: Any) -> None:
+    for body in (content, {"action": content}, {"action": "resume", "conversation": "c", "stream": content}):
+        try:
+            parse_message(json.dumps(body))
+        except InputError as error:
+            assert error.reason in ("bad_json", "bad_message", "unknown_action")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("text", ""),
+        ("text", None),
+        ("text", ["hi"]),
+        ("message_id", ""),
+        ("message_id", "a b"),
+        ("message_id", 7),
+        ("conversation", "../c"),
+        ("conversation", "c\n"),
+        ("extra", 1),
+    ],
+)
+def test_a_refusal_names_the_field_that_is_wrong(field: str, value: Any) -> None:
+    error = refusal(send(**{field: value}))
+    assert error.reason == "bad_message"
+    assert field in str(error)
+
+
+@pytest.mark.parametrize("value", ["5", 5.5, True, -1, None, [5]])
+def test_a_number_is_a_number(value: Any) -> None:
+    for fields in (
+        {"after": value},
+        {"stream": {"claim": value}},
+        {"stream": {"claim": 1, "off": {"a": value}}},
+    ):
+        assert (
+            refusal(json.dumps({"action": "resume", "conversation": "c-1", **fields})).reason == "bad_message"
+        )
+
+
+def test_a_refusal_does_not_repeat_what_was_sent() -> None:
+    assert "secret" not in str(refusal(send(text={"secret": 1})))
+    assert "secret" not in str(refusal(send(message_id="the secret")))
+
+
+@pytest.mark.parametrize("char", ["x", "ü", "🦜"])
+def test_the_limit_counts_bytes_of_the_whole_message(char: str) -> None:
+    room = MESSAGE_MAX_BYTES - len(send(text=""))
+    size = len(char.encode())
+    fits = json.dumps(json.loads(send(text=char * (room // size))), ensure_ascii=False)
+    assert len(fits.encode()) <= MESSAGE_MAX_BYTES
+    parse_message(fits)
+    assert refusal(fits + " " * (MESSAGE_MAX_BYTES + 1 - len(fits.encode()))).reason == "message_too_large"
