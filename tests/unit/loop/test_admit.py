@@ -28,7 +28,7 @@ def scene_open(**policy: int) -> Scene:
     ],
 )
 def test_what_a_message_becomes_depends_on_the_lane_and_on_its_kind(
-    is_open: bool, reactive: bool, steer: bool, event: str, entries: list[str], status: str
+    *, is_open: bool, reactive: bool, steer: bool, event: str, entries: list[str], status: str
 ) -> None:
     scene = scene_open() if is_open else Scene()
     admitted = scene.send(reactive=reactive, steer=steer)

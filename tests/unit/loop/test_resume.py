@@ -1,11 +1,15 @@
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Say
 from stepline.errors import NotFoundError
 from stepline.loop.resume import DELTA_CHARS, pong, resume, running_text
+from stepline.model.batch import Batch
 from stepline.model.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import Lane
 from stepline.ports.delta import Delta
@@ -82,17 +86,25 @@ def test_whoever_resumes_listens_from_then_on() -> None:
     assert event_types(inbox) == ["chat.conversation.accepted", "chat.start"]
 
 
-def test_what_is_appended_during_the_replay_reaches_the_client() -> None:
-    scene = finished("one")
-    read = scene.log.since
+class Interrupted(MemoryLog):
+    """Lets `meanwhile` happen once, right behind a read."""
 
-    def busy(*args: object, **fields: object) -> object:
-        found = read(*args, **fields)
-        scene.log.since = read
-        scene.send(id="meanwhile")
+    meanwhile: Callable[[], object] | None = None
+
+    def since(self, lane: Lane, n: int, **fields: Any) -> list[Batch]:
+        found = super().since(lane, n, **fields)
+        happens, self.meanwhile = self.meanwhile, None
+        if happens:
+            happens()
         return found
 
-    scene.log.since = busy
+
+def test_what_is_appended_during_the_replay_reaches_the_client() -> None:
+    log = Interrupted()
+    scene = Scene(answered("one"), log=log)
+    scene.send()
+    scene.run()
+    log.meanwhile = lambda: scene.send(id="meanwhile")
     assert {n for n, _ in durable(ask(scene))} == {1, 2, 3, 4}
 
 
@@ -169,7 +181,7 @@ def test_an_answer_of_two_hundred_kilobytes_arrives_whole_and_in_parts_that_a_so
     scene.run()
     inbox = ask(scene)
     assert max(map(len, inbox)) <= FRAME_MAX_BYTES
-    assert [frame.parts > 1 for frame in of(EventFrame, inbox) if frame.n == 3][0]
+    assert next(frame.parts for frame in of(EventFrame, inbox) if frame.n == 3) > 6
     (event,) = durable(inbox)[-1][1]
     assert event.data["final_answer"] == text
 

@@ -21,10 +21,8 @@ from stepline.model.ids import (
 
 segments = st.from_regex(SEGMENT, fullmatch=True)
 lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)
-moments = st.datetimes(
-    min_value=datetime(2000, 1, 1),
-    max_value=datetime(2100, 1, 1),
-    timezones=st.timezones(),  # noqa: DTZ001 - hypothesis adds the zone
+moments = st.builds(
+    lambda second, zone: datetime.fromtimestamp(second, zone), st.floats(0, 4e9), st.timezones()
 )
 
 

@@ -20,6 +20,18 @@ def refusal(body: str) -> InputError | LimitError:
     return caught.value
 
 
+CODES = ("", "bad_json", "bad_message", "unknown_action")
+
+
+def code(body: str) -> str:
+    """Return what a message is refused with; nothing for one that is taken."""
+    try:
+        parse_message(body)
+    except InputError as error:
+        return error.reason
+    return ""
+
+
 def test_a_message_is_read_by_its_action() -> None:
     assert parse_message(send()) == Send(action="send", conversation="c-1", message_id="m1", text="hi")
     assert parse_message('{"action": "ping", "conversation": "c-1"}') == Ping(
@@ -51,10 +63,7 @@ def test_any_text_a_socket_can_carry_may_be_said(text: str) -> None:
 
 @given(st.text())
 def test_whatever_comes_is_read_or_refused(body: str) -> None:
-    try:
-        parse_message(body)
-    except InputError as error:
-        assert error.reason in ("bad_json", "bad_message", "unknown_action")
+    assert code(body) in CODES
 
 
 @given(
@@ -65,10 +74,7 @@ def test_whatever_comes_is_read_or_refused(body: str) -> None:
 )
 def test_whatever_json_comes_is_read_or_refused(content: Any) -> None:
     for body in (content, {"action": content}, {"action": "resume", "conversation": "c", "stream": content}):
-        try:
-            parse_message(json.dumps(body))
-        except InputError as error:
-            assert error.reason in ("bad_json", "bad_message", "unknown_action")
+        assert code(json.dumps(body)) in CODES
 
 
 @pytest.mark.parametrize(

@@ -93,4 +93,6 @@ class OidcIdentity:
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
-            raise DependencyError("the issuer's metadata cannot be read", code="issuer_unreachable") from error
+            raise DependencyError(
+                "the issuer's metadata cannot be read", code="issuer_unreachable"
+            ) from error

@@ -135,7 +135,9 @@ class ThreadedRelayStream:
         return True
 
     def _post_piece(self, name: str, off: int, text: str) -> None:
-        frame = DeltaFrame(conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text)
+        frame = DeltaFrame(
+            conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text
+        )
         body = encode_frame(frame)
         for connection in self._listeners:
             if self._quiet_until_s.get(connection, 0.0) > self.relay.clock.monotonic_s():

@@ -72,7 +72,7 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
             return opening
         timeline, claim = mind.history.load(journal, consistent=True), opening.n
     taken = mind.sampler(ports, mind.agent, mind.model, timeline, step=step, claim=claim)
-    return _record(ports, journal, step, timeline, taken, claim)
+    return _record(ports, journal, step, timeline, taken=taken, claim=claim)
 
 
 def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | Step:
@@ -91,7 +91,7 @@ def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | 
 
 
 def _record(
-    ports: Ports, journal: Journal, step: Step, timeline: Timeline, taken: Sample, claim: int
+    ports: Ports, journal: Journal, step: Step, timeline: Timeline, *, taken: Sample, claim: int
 ) -> Step:
     """Put the decision at whatever n is next, while the round and the claim are ours."""
     rendered = timeline.n

@@ -56,7 +56,7 @@ def sample(
         stop_reason=completion.stop_reason,
         streamed_answer=shown,
     )
-    return Sample(decision=_record(ports, timeline, step, verdict, completion, began))
+    return Sample(decision=_record(ports, timeline, step, verdict, completion, began=began))
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
@@ -111,7 +111,7 @@ def _listen(
 
 
 def _record(
-    ports: Ports, timeline: Timeline, step: Step, verdict: Verdict, completion: Completion, began: datetime
+    ports: Ports, timeline: Timeline, step: Step, verdict: Verdict, completion: Completion, *, began: datetime
 ) -> Decided:
     now = utc(ports.clock.now())
     decision = verdict.decision
