@@ -27,12 +27,15 @@ Event: TypeAlias = dict[str, Any]
 @cache
 def app() -> App:
     """Return the app, wired on first use from the environment."""
-    return on_aws(Settings.from_env(os.environ))  # noqa: TID251 - the composition root's one look at the environment
+    return on_aws(Settings.from_env(os.environ), PowertoolsMeter())  # noqa: TID251 - the composition root's one look at the environment
 
 
-def count(name: str, value: float = 1, unit: MetricUnit = MetricUnit.Count) -> None:
-    """Count one thing under a name of stepline.metrics."""
-    metrics.add_metric(name=name, unit=unit, value=value)
+class PowertoolsMeter:
+    """Counts into the invocation's embedded metrics."""
+
+    def count(self, name: str, value: float = 1) -> None:
+        unit = MetricUnit.Milliseconds if name.endswith("Ms") else MetricUnit.Count
+        metrics.add_metric(name=name, unit=unit, value=value)
 
 
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
@@ -47,7 +50,7 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
             logger.warning("refused", extra={"code": error.reason, **error.context})
             raise
         except Exception:
-            count(EDGE_ERRORS)
+            PowertoolsMeter().count(EDGE_ERRORS)
             logger.exception("failed")
             raise
         finally:

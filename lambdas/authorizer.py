@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lambdas._runtime import Event, app, edge, logger
 from stepline.errors import AuthError, DependencyError
-from stepline.loop.ingress import check_origin
+from stepline.loop.origin import check_origin
 from stepline.ports.channel import Principal
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import app, count, state
-from stepline.metrics import ROUNDS_DECIDED
+from lambdas._runtime import app, state
 from stepline.model.step import Step
 
 
 @state
 def handler(step: Step) -> Step:
-    following = app().decide(step)
-    count(ROUNDS_DECIDED)
-    return following
+    return app().decide(step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambdas._runtime import Event, app, count, edge, logger
+from lambdas._runtime import Event, app, edge, logger
 from stepline.metrics import EDGE_ERRORS
 from stepline.ports.channel import Principal
 
@@ -32,6 +32,6 @@ def _receive(connection: str, body: str) -> None:
     try:
         app().receive(connection, body)
     except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
-        count(EDGE_ERRORS)
+        app().ports.meter.count(EDGE_ERRORS)
         logger.exception("message failed")
         app().report_internal(connection)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from lambdas._runtime import Event, app, count, edge, logger
-from stepline.metrics import TURNS_TAKEN_OVER
+from lambdas._runtime import Event, app, edge, logger
 from stepline.model.ids import make_lane
 
 
@@ -18,6 +17,5 @@ def handler(event: Event) -> Event:
         counts = {app().sweep_lane(lane): 1}
     else:
         counts = app().sweep()
-    count(TURNS_TAKEN_OVER, counts.get("taken_over", 0))
     logger.info("swept", extra=dict(counts))
     return dict(counts)

@@ -12,6 +12,7 @@ from lambdas import _runtime
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap import App, in_memory
+from stepline.ports.meter import Meter
 from stepline.settings import Settings
 
 EVENTS = Path(__file__).parents[1] / "data/events"
@@ -47,8 +48,8 @@ class Stage:
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
 
-        def wired(settings: Settings) -> App:
-            self.app = in_memory(settings, log=log, model=self.model)
+        def wired(settings: Settings, meter: Meter) -> App:
+            self.app = in_memory(settings, log=log, model=self.model, meter=meter)
             return self.app
 
         self._monkeypatch.setattr(_runtime, "on_aws", wired)

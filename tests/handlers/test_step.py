@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 from typing import Any
@@ -11,7 +10,7 @@ from stepline.adapters.memory.model import Fail
 from stepline.errors import Fenced, ModelOverloaded
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane, execution_name
-from tests.unit.loop.scene import answered, called
+from tests.unit.loop.scene import BROKEN, answered, called
 
 from .conftest import Stage, recorded
 
@@ -44,7 +43,13 @@ def test_a_turn_goes_through_its_states_and_is_counted(stage: Stage) -> None:
     write = {"path": "a.md", "channel": "canvas", "content": "secret file", "kind": "file"}
     event = opened(stage, called("react.write", write, notes="secret note"), answered("secret answer"))
     assert run(stage, event) == ["decide", "act", "decide", "close", "done"]
-    assert stage.metrics() == {"RoundsDecided": 2, "TurnsClosed": 1}
+    counted = stage.metrics()
+    assert {name: counted[name] for name in ("RoundsDecided", "ToolCalls", "TurnsClosed")} == {
+        "RoundsDecided": 2,
+        "ToolCalls": 1,
+        "TurnsClosed": 1,
+    }
+    assert counted["InputTokens"] > 0
 
 
 def test_every_line_of_a_turn_is_json_that_names_the_turn_and_nothing_of_what_was_said(stage: Stage) -> None:
@@ -62,16 +67,15 @@ def test_every_line_of_a_turn_is_json_that_names_the_turn_and_nothing_of_what_wa
 
 def test_a_line_is_written_once(stage: Stage) -> None:
     stage.call(decide.handler, opened(stage, answered("done")))
-    for message in ("first delta", "round decided", "step done"):
+    for message in ("round decided", "step done"):
         assert [line["message"] for line in stage.lines].count(message) == 1
 
 
 def test_a_step_travels_whole_and_holds_no_content(stage: Stage) -> None:
-    event = opened(stage, answered("secret answer"))
+    event = opened(stage, BROKEN, answered("secret answer"))
     step = stage.call(decide.handler, event)
-    assert step.keys() == recorded("step")["step"].keys() - {"attempt", "error"} | step.keys()
-    assert (step["route"], step["iteration"]) == ("close", 0)
-    assert "secret" not in json.dumps(step)
+    assert step == {**event["step"], "iteration": 1}
+    assert stage.call(decide.handler, {"step": step, "attempt": 0}) == {**step, "route": "close"}
 
 
 def test_a_refused_step_keeps_the_name_of_its_class_for_the_state_machine(stage: Stage) -> None:
@@ -101,7 +105,7 @@ def test_a_bug_is_counted_logged_and_left_to_the_state_machine(stage: Stage) -> 
     log.broken = True
     with pytest.raises(ZeroDivisionError):
         stage.call(decide.handler, event)
-    assert stage.metrics() == {"EdgeErrors": 1}
+    assert stage.metrics()["EdgeErrors"] == 1
     assert stage.lines[-1]["exception_name"] == "ZeroDivisionError"
 
 
@@ -109,7 +113,7 @@ def test_a_failed_turn_is_counted_as_failed(stage: Stage) -> None:
     event = opened(stage)
     error = {"Error": "ContextLimit", "Cause": '{"errorMessage": "secret"}'}
     step = stage.call(close.handler, {"step": {**event["step"], "error": error}, "attempt": 0})
-    assert (step["route"], stage.metrics()) == ("done", {"TurnsFailed": 1})
+    assert (step["route"], stage.metrics()["TurnsFailed"]) == ("done", 1)
     assert "secret" not in stage.text
 
 
@@ -126,7 +130,7 @@ def test_an_execution_that_ended_without_closing_its_turn_is_taken_over(stage: S
     opened(stage)
     stage.app.ports.machine.stop(execution_name(LANE, 1))
     assert stage.call(sweeper.handler, recorded("execution_status")) == {"taken_over": 1}
-    assert stage.metrics() == {"TurnsTakenOver": 1}
+    assert stage.metrics()["TurnsTakenOver"] == 1
 
 
 def test_an_execution_that_ended_its_turn_leaves_nothing_to_sweep(stage: Stage) -> None:
@@ -135,7 +139,7 @@ def test_an_execution_that_ended_its_turn_leaves_nothing_to_sweep(stage: Stage) 
     stage.app.ports.machine.stop(execution_name(LANE, 1))
     stage.metrics()
     assert stage.call(sweeper.handler, recorded("execution_status")) == {"idle": 1}
-    assert stage.metrics() == {"TurnsTakenOver": 0}
+    assert "TurnsTakenOver" not in stage.metrics()
 
 
 def test_the_schedule_sweeps_what_has_been_open_for_a_while(stage: Stage) -> None:

@@ -13,6 +13,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.errors import SteplineError
 from stepline.loop import act as act_step
@@ -94,6 +95,7 @@ class World:
             relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
             machine=Proxy(process, "machine", self.machine),
             clock=self.clock,
+            meter=MemoryMeter(),
             policy=Policy(max_iterations=MAX_ITERATIONS),
         )
 

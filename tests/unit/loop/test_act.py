@@ -3,15 +3,13 @@ from typing import Any
 
 import pytest
 
-from stepline.adapters.memory.log import MemoryLog
-from stepline.errors import DependencyError, Fenced, ToolError
+from stepline.errors import DependencyError, ToolError
 from stepline.loop.decide import Mind, decide
 from stepline.loop.sample import Sample
 from stepline.loop.sweep import sweep_lane
-from stepline.model.batch import Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started
-from stepline.model.ids import Lane, call_id
+from stepline.model.ids import call_id
 from stepline.model.step import Step
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.scene import LANE, Scene, answered, called, event_types, tool
@@ -284,20 +282,6 @@ def test_a_message_that_slips_in_moves_the_result_and_runs_nothing_again() -> No
     log.rivals = [lambda: stage.send("wait", id="second")]
     stage.act(step)
     assert (stage.effects["test.pure"], stage.kinds()[2:]) == (1, [["Inbound"], ["Resulted"]])
-
-
-class Hole(MemoryLog):
-    """Cannot find batch 2 by its number."""
-
-    def get(self, lane: Lane, n: int, *, consistent: bool = True) -> Batch | None:
-        return None if n == 2 else super().get(lane, n)
-
-
-def test_a_state_that_names_no_decision_is_left_to_another_attempt() -> None:
-    stage = Stage(log=Hole())
-    step = stage.round_of("test.pure")
-    with pytest.raises(Fenced):
-        stage.act(step)
 
 
 # --- plans

@@ -328,11 +328,12 @@ def test_the_stored_stream_is_what_was_shown_and_what_was_recorded() -> None:
     assert stored["answer.0"] == decided(scene).answer
 
 
-def test_the_time_to_the_first_piece_is_logged_without_what_was_said(
+def test_a_round_is_counted_and_nothing_of_what_was_said_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = opened(answered("secret answer"))
     with caplog.at_level(logging.INFO):
         scene.decide()
-    assert "first delta" in caplog.messages
+    counts = scene.ports.meter.counts
+    assert (counts["RoundsDecided"], "FirstDeltaMs" in counts) == (1, True)
     assert "secret" not in caplog.text

@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
-from stepline.errors import AuthError, DependencyError
-from stepline.loop.ingress import check_origin, receive, report_internal
+from stepline.adapters.memory.log import MemoryLog
+from stepline.errors import AuthError, DependencyError, SteplineError, UnknownOutcome
+from stepline.loop.ingress import SEND_AGAIN, receive, report_internal
+from stepline.loop.origin import check_origin
+from stepline.model.batch import BATCH_MAX_BYTES, Batch
 from stepline.model.event import AckFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
+from stepline.model.ids import Lane
 from stepline.model.message import MESSAGE_MAX_BYTES
 from tests.unit.loop.scene import Scene, answered, event_types, frames, of
 from tests.unit.loop.twin import ContendedLog
@@ -149,6 +153,52 @@ def test_a_contended_conversation_asks_to_be_sent_to_again() -> None:
     inbox = scene.connect("k1")
     say(scene, body())
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["busy"]
+
+
+class Failing(MemoryLog):
+    """Fails every read with one error."""
+
+    def __init__(self, error: SteplineError) -> None:
+        super().__init__()
+        self._error = error
+
+    def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (DependencyError("AWS answered ThrottlingException"), "dependency"),
+        (UnknownOutcome("AWS answered TransactionConflict"), "unknown_outcome"),
+    ],
+    ids=["dependency", "unknown_outcome"],
+)
+def test_a_service_that_fails_for_now_asks_to_be_sent_to_again_and_its_words_stay_inside(
+    error: SteplineError, code: str
+) -> None:
+    scene = Scene(log=Failing(error))
+    inbox = scene.connect("k1")
+    say(scene, body())
+    (frame,) = of(ErrorFrame, inbox)
+    assert (frame.code, frame.message, frame.message_id) == (code, SEND_AGAIN, "m1")
+
+
+def test_a_mistake_of_ours_is_not_told_as_the_clients() -> None:
+    scene = Scene(log=Failing(SteplineError("AWS answered AccessDeniedException")))
+    inbox = scene.connect("k1")
+    with pytest.raises(SteplineError):
+        say(scene, body())
+    assert inbox == []
+
+
+def test_a_stored_text_that_is_missing_does_not_make_a_conversation_unknown() -> None:
+    scene = Scene()
+    scene.send("x" * 2 * BATCH_MAX_BYTES)
+    scene.app.ports.artifacts.objects.clear()  # type: ignore[attr-defined]  # the memory twin's own
+    inbox = scene.connect("k1")
+    say(scene, body("resume"))
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["body_missing"]
 
 
 class Deaf:

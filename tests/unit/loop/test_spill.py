@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.errors import DependencyError, LimitError, NotFoundError
+from stepline.errors import DependencyError, LimitError
 from stepline.loop.spill import SPILL_MIN_BYTES, hydrate, spill
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Cursor, State, encode_batch
 from stepline.model.block import Block
@@ -168,8 +168,9 @@ def test_a_stored_body_that_is_not_what_the_log_names_is_not_used() -> None:
 
 def test_a_missing_body_is_said_to_be_missing() -> None:
     small = spill(MemoryArtifacts(), LANE, batch(inbound("x" * BATCH_MAX_BYTES)))
-    with pytest.raises(NotFoundError):
+    with pytest.raises(DependencyError) as caught:
         hydrate(MemoryArtifacts(), small)
+    assert caught.value.reason == "body_missing"
 
 
 def test_the_largest_legal_state_fits_into_its_limit() -> None:

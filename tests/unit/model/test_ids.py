@@ -21,9 +21,7 @@ from stepline.model.ids import (
 
 segments = st.from_regex(SEGMENT, fullmatch=True)
 lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)
-moments = st.builds(
-    lambda second, zone: datetime.fromtimestamp(second, zone), st.floats(0, 4e9), st.timezones()
-)
+moments = st.builds(datetime.fromtimestamp, st.floats(0, 4e9), st.timezones())
 
 
 @given(lanes, st.integers(1, 10**15))

@@ -21,6 +21,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.model_call import plan_roles
 from stepline.adapters.relay import ThreadedRelay
@@ -30,7 +31,6 @@ from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.history import History
-from stepline.loop.ingress import receive, report_internal
 from stepline.loop.port import Policy, Ports
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.tools.context import ReadCaps, fit_read_caps
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from stepline.model.ids import Lane
     from stepline.model.step import Step
     from stepline.ports.identity import Identity
+    from stepline.ports.meter import Meter
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 
@@ -75,9 +76,13 @@ class App:
         return sweep_lane(self.ports, lane)
 
     def receive(self, connection: str, body: str) -> None:
+        from stepline.loop.ingress import receive  # noqa: PLC0415 - only the socket reads messages, with pydantic
+
         receive(self.ports, connection, body)
 
     def report_internal(self, connection: str) -> None:
+        from stepline.loop.ingress import report_internal  # noqa: PLC0415 - as above
+
         report_internal(self.ports, connection)
 
     @cached_property
@@ -111,7 +116,7 @@ class App:
         )
 
 
-def on_aws(settings: Settings) -> App:
+def on_aws(settings: Settings, meter: Meter) -> App:
     """Wire the app to AWS, or to an emulator of it; nothing is connected before its first use."""
     clock = SystemClock()
     table = Table(settings.table)
@@ -127,12 +132,19 @@ def on_aws(settings: Settings) -> App:
         relay=ThreadedRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock),
         machine=StepFunctionsMachine(settings.machine_arn),
         clock=clock,
+        meter=meter,
         policy=policy(settings),
     )
     return App(settings=settings, ports=ports, history=History())
 
 
-def in_memory(settings: Settings, *, log: MemoryLog | None = None, model: ModelClient | None = None) -> App:
+def in_memory(
+    settings: Settings,
+    *,
+    log: MemoryLog | None = None,
+    model: ModelClient | None = None,
+    meter: Meter | None = None,
+) -> App:
     """Wire the app to the memory twins; whoever calls it drives the executions itself."""
     clock = MemoryClock()
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
@@ -145,6 +157,7 @@ def in_memory(settings: Settings, *, log: MemoryLog | None = None, model: ModelC
         relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
         machine=MemoryMachine(),
         clock=clock,
+        meter=meter or MemoryMeter(),
         policy=policy(settings),
     )
     return App(settings=settings, ports=ports, history=History(), given=model)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from stepline.errors import Fenced
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
 from stepline.loop.guard import ended, onward, standing
@@ -23,6 +22,7 @@ from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import resulted, started
+from stepline.metrics import TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.block import Block
 from stepline.model.decision import Action
@@ -52,34 +52,30 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run what is left of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"{step.turn}/{step.epoch}/{step.iteration}/act")
     work = _Round(ports=ports, agent=agent, history=history, journal=journal, step=step)
-    consistent = False
-    while True:
-        timeline = history.load(journal, consistent=consistent)
-        if not consistent and standing(timeline.state, step, "act") != "mine":
-            timeline = history.load(journal, consistent=True)
-        state = timeline.state
-        where = standing(state, step, "act")
-        if where == "stop":
-            return ended(step, "stop")
-        if where == "beyond":
-            return onward(step, state)
-        _run_next(work, timeline)
-        # A stale read may not show what was just put, and would have it run again.
-        consistent = True
+    timeline = history.load(journal)
+    if standing(timeline.state, step, "act") != "mine":
+        timeline = history.load(journal, consistent=True)
+    while standing(timeline.state, step, "act") == "mine":
+        done = _run_next(work, timeline)
+        timeline = history.follow(journal, done) if done else history.load(journal, consistent=True)
+    if standing(timeline.state, step, "act") == "stop":
+        return ended(step, "stop")
+    return onward(step, timeline.state)
 
 
-def _run_next(work: _Round, timeline: Timeline) -> None:
+def _run_next(work: _Round, timeline: Timeline) -> Batch | None:
+    """Run the next action and return the batch of its result; None if the round went on without us."""
     state, tail = timeline.state, timeline.batches[-1]
     index = state.cursor.action
-    action = _action(work.journal, state.decided, index)
+    action = _action(timeline, state.decided, index)
     if effect_of(work.agent.registry, action.tool_id) != "once":
-        _record(work, tail, index, _run(work, timeline, action))
-    elif state.running == action.call_id:
-        _record(work, tail, index, _unverified(work, action))
-    else:
-        began = _start(work, tail, index, action)
-        if began is not None:
-            _record(work, began, index, _run(work, timeline, action), claim=began.n)
+        return _record(work, tail, index, _run(work, timeline, action))
+    if state.running == action.call_id:
+        return _record(work, tail, index, _unverified(work, action))
+    began = _start(work, tail, index, action)
+    if began is None:
+        return None
+    return _record(work, began, index, _run(work, timeline, action), claim=began.n)
 
 
 def effect_of(registry: Registry, tool_id: str) -> Effect:
@@ -87,12 +83,9 @@ def effect_of(registry: Registry, tool_id: str) -> Effect:
     return registry.find(tool_id).spec.effect if tool_id in registry else "pure"
 
 
-def _action(journal: Journal, decided: int, index: int) -> Action:
-    batch = journal.get(decided)
-    for entry in batch.entries if batch else ():
-        if isinstance(entry, Decided):
-            return entry.actions[index]
-    raise Fenced("the state names a decision that is not there", decided=decided)
+def _action(timeline: Timeline, decided: int, index: int) -> Action:
+    decision = next(e for e in timeline.batches[decided - 1].entries if isinstance(e, Decided))
+    return decision.actions[index]
 
 
 def _start(work: _Round, tail: Batch, index: int, action: Action) -> Batch | None:
@@ -114,8 +107,10 @@ def _start(work: _Round, tail: Batch, index: int, action: Action) -> Batch | Non
         tail, claim = batch, batch.n
 
 
-def _record(work: _Round, tail: Batch, index: int, result: Resulted, *, claim: int | None = None) -> None:
-    """Put the result, unless the round went on without us or, for a started action, somebody else settled it."""
+def _record(
+    work: _Round, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
+) -> Batch | None:
+    """Put the result and return its batch, unless the round went on without us or, for a started action, somebody else settled it."""
 
     def plan(at: Batch) -> Draft | None:
         if not _is_next(work, at, index) or (claim is not None and at.state.claim != claim):
@@ -125,6 +120,9 @@ def _record(work: _Round, tail: Batch, index: int, result: Resulted, *, claim: i
     batch = work.journal.commit(plan, tail=tail)
     if batch is not None:
         publish(work.ports, work.journal.lane, batch)
+        work.ports.meter.count(TOOL_CALLS)
+        work.ports.meter.count(TOOL_FAILURES, result.status != "ok")
+    return batch
 
 
 def _is_next(work: _Round, at: Batch, index: int) -> bool:

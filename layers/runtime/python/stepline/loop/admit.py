@@ -19,6 +19,7 @@ from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.sweep import revive
 from stepline.loop.transition import opened
+from stepline.metrics import TURNS_STARTED
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.ids import Lane, turn_id, utc
@@ -75,7 +76,9 @@ def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "") -
 
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Start the execution of a turn this batch opened; if the lane was open already, see that it is alive."""
-    if not redo(ports, lane, batch):
+    if redo(ports, lane, batch):
+        ports.meter.count(TURNS_STARTED)
+    else:
         revive(ports, lane, batch)
 
 

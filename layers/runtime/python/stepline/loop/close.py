@@ -14,6 +14,7 @@ from stepline.loop.guard import ended, onward, owns, standing
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import closed, next_round, opened
+from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
 from stepline.model.ids import Lane, turn_id, utc
@@ -166,6 +167,7 @@ def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
 def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     redo(ports, lane, batch)
     closing = next(entry for entry in batch.entries if isinstance(entry, Closed))
+    ports.meter.count(TURNS_CLOSED if closing.outcome == "completed" else TURNS_FAILED)
     ports.log.project(
         Listing(
             lane=lane,

@@ -20,10 +20,12 @@ from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Policy, Ports
 from stepline.loop.sample import Sample, Sampler, sample
 from stepline.loop.transition import decided, rejected, reopened
+from stepline.metrics import CACHED_TOKENS, DECISIONS_REJECTED, INPUT_TOKENS, OUTPUT_TOKENS, ROUNDS_DECIDED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened
 from stepline.model.step import Step
 from stepline.model.usage import Usage
+from stepline.ports.meter import Meter
 from stepline.ports.model import ModelClient
 from stepline.timeline.fold import Timeline
 
@@ -70,9 +72,10 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         opening = _reopen(ports, journal, step, timeline.batches[-1])
         if not isinstance(opening, Batch):
             return opening
-        timeline, claim = mind.history.load(journal, consistent=True), opening.n
+        timeline, claim = mind.history.follow(journal, opening), opening.n
     taken = mind.sampler(ports, mind.agent, mind.model, timeline, step=step, claim=claim)
-    return _record(ports, journal, step, timeline, taken=taken, claim=claim)
+    recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim)
+    return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
 
 
 def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | Step:
@@ -92,7 +95,7 @@ def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | 
 
 def _record(
     ports: Ports, journal: Journal, step: Step, timeline: Timeline, *, taken: Sample, claim: int
-) -> Step:
+) -> Batch | Step:
     """Put the decision at whatever n is next, while the round and the claim are ours."""
     rendered = timeline.n
 
@@ -106,11 +109,20 @@ def _record(
         return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry))
 
     batch = journal.commit(plan, tail=timeline.batches[-1])
-    if isinstance(batch, Step):
-        return batch
-    publish(ports, journal.lane, batch)
-    logger.info("round decided", extra={"round": step.iteration, "accepted": taken.decision.accepted})
-    return onward(step, batch.state)
+    if isinstance(batch, Batch):
+        publish(ports, journal.lane, batch)
+        _count(ports.meter, taken.decision)
+        logger.info("round decided", extra={"round": step.iteration, "accepted": taken.decision.accepted})
+    return batch
+
+
+def _count(meter: Meter, decision: Decided) -> None:
+    usage = decision.usage or Usage()
+    meter.count(ROUNDS_DECIDED)
+    meter.count(DECISIONS_REJECTED, not decision.accepted)
+    meter.count(INPUT_TOKENS, usage.prompt_tokens)
+    meter.count(CACHED_TOKENS, usage.cache_read_tokens)
+    meter.count(OUTPUT_TOKENS, usage.output_tokens)
 
 
 def settle(decision: Decided, state: State, policy: Policy) -> Decided:
@@ -128,11 +140,7 @@ def _after(state: State, n: int, decision: Decided) -> State:
     usage = decision.usage or Usage()
     counted = replace(
         state,
-        input_tokens=state.input_tokens
-        + usage.input_tokens
-        + usage.cache_read_tokens
-        + usage.cache_write_5m_tokens
-        + usage.cache_write_1h_tokens,
+        input_tokens=state.input_tokens + usage.prompt_tokens,
         output_tokens=state.output_tokens + usage.output_tokens,
     )
     if decision.accepted:

@@ -10,6 +10,7 @@ import logging
 
 from stepline.errors import DependencyError, Gone
 from stepline.loop.port import Ports
+from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver
 from stepline.model.event import encode_frame, frame_events
@@ -66,8 +67,10 @@ def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> b
     try:
         for frame in frames:
             ports.publisher.post(connection, frame)
+        ports.meter.count(FRAMES_POSTED, len(frames))
     except Gone:
         ports.subscriptions.drop(lane, connection)
+        ports.meter.count(SOCKETS_GONE)
         return False
     except DependencyError as error:
         logger.warning("frames not delivered", extra={"code": error.reason, "frames": len(frames)})

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
-from stepline.errors import AuthError, SteplineError
+from stepline.errors import (
+    AuthError,
+    BusyError,
+    DependencyError,
+    InputError,
+    LimitError,
+    NotFoundError,
+    SteplineError,
+    UnknownOutcome,
+)
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.effect import deliver
 from stepline.loop.port import Ports
@@ -17,17 +25,27 @@ from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
 
+PASSING = (BusyError, DependencyError, UnknownOutcome)
+REFUSED = (AuthError, InputError, LimitError, NotFoundError)
+SEND_AGAIN = "This could not be done right now. Please send it again in a moment."
+
 
 def receive(ports: Ports, connection: str, body: str) -> None:
-    """Take one message; whatever is wrong with it becomes one error frame with a stable code."""
+    """Take one message; whatever is wrong with it becomes one error frame with a stable code.
+
+    What is wrong with us (a bug, a right that a role lacks) propagates: the edge counts it, logs it and reports it.
+    """
     message: Message | None = None
     try:
         principal = authenticate(ports, connection)
         message = parse_message(body)
         answer(ports, connection, principal, message)
-    except SteplineError as error:
+    except REFUSED as error:
         logger.info("message refused", extra={"code": error.reason})
-        refuse(ports, connection, error, message)
+        refuse(ports, connection, error.reason, str(error), message)
+    except PASSING as error:
+        logger.warning("message not taken", extra={"code": error.reason, **error.context})
+        refuse(ports, connection, error.reason, SEND_AGAIN, message)
 
 
 def authenticate(ports: Ports, connection: str) -> Principal:
@@ -38,12 +56,6 @@ def authenticate(ports: Ports, connection: str) -> Principal:
     if principal.expires_at <= ports.clock.now().timestamp():
         raise AuthError("the token has expired; connect again", code="auth_expired")
     return principal
-
-
-def check_origin(origin: str, allowed: Sequence[str]) -> None:
-    """Refuse a browser of a foreign site; a client without an Origin header is no browser. Raises AuthError."""
-    if origin and origin not in allowed:
-        raise AuthError("this origin may not connect", code="origin_not_allowed")
 
 
 def answer(ports: Ports, connection: str, principal: Principal, message: Message) -> None:
@@ -67,11 +79,11 @@ def answer(ports: Ports, connection: str, principal: Principal, message: Message
             pong(ports, lane, user=principal.user, connection=connection)
 
 
-def refuse(ports: Ports, connection: str, error: SteplineError, message: Message | None) -> None:
-    """Post one error frame. Its message is ours to show: our errors never carry a foreign text."""
+def refuse(ports: Ports, connection: str, code: str, text: str, message: Message | None) -> None:
+    """Post one error frame about a message, as far as it could be read."""
     frame = ErrorFrame(
-        code=error.reason,
-        message=str(error),
+        code=code,
+        message=text,
         message_id=message.message_id if isinstance(message, Send) else "",
         conversation=message.conversation if message else "",
     )

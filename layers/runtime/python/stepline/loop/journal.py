@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from stepline.errors import BusyError, SteplineError, UnknownOutcome
 from stepline.loop.port import Ports
 from stepline.loop.spill import hydrate, spill
+from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
@@ -91,6 +92,7 @@ class Journal:
                     return batch
                 if isinstance(put, Duplicate) and on_duplicate is not None:
                     return on_duplicate(put.n)
+                self._ports.meter.count(LOG_CONFLICTS)
                 if attempt:
                     self._ports.clock.pause(_backoff_s(attempt))
             elif fresh:

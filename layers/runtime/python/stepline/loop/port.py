@@ -10,6 +10,7 @@ from stepline.ports.clock import Clock
 from stepline.ports.delta import Deltas
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
+from stepline.ports.meter import Meter
 from stepline.ports.relay import Relay
 
 
@@ -39,4 +40,5 @@ class Ports:
     relay: Relay
     machine: Machine
     clock: Clock
+    meter: Meter
     policy: Policy = Policy()

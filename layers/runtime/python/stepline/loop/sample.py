@@ -10,6 +10,7 @@ from typing import Protocol
 from stepline.loop.agent import Agent
 from stepline.loop.port import Ports
 from stepline.loop.screen import Screen
+from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
@@ -100,8 +101,7 @@ def _listen(
             for piece in running:
                 if first:
                     first = False
-                    took_ms = round((ports.clock.monotonic_s() - asked_s) * 1000)
-                    logger.info("first delta", extra={"first_delta_ms": took_ms})
+                    ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
                 screen.show(parser.feed(piece))
             completion = running.completion()
         screen.show(parser.close())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from stepline.errors import DependencyError, LimitError
+from stepline.errors import DependencyError, LimitError, NotFoundError
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Spill, encode_batch
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane
@@ -54,18 +54,26 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
 
 
 def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
-    """Return the batch with every string in its place. Raises NotFoundError, DependencyError."""
+    """Return the batch with every string in its place. Raises DependencyError."""
     if not batch.spilled:
         return batch
     tree = _tree(batch)
     for piece in batch.spilled:
-        body = artifacts.get(piece.key)
+        body = _fetch(artifacts, piece.key)
         if hashlib.sha256(body).hexdigest() != piece.sha256:
             raise DependencyError(
                 "a stored body is not what the log names", code="body_mismatch", key=piece.key
             )
         _set(tree, piece.at, body.decode())
     return _rebuilt(batch, tree, [])
+
+
+def _fetch(artifacts: Artifacts, key: str) -> bytes:
+    try:
+        return artifacts.get(key)
+    except NotFoundError as error:
+        # Not the caller's `not_found`: to a client that would say that the conversation does not exist.
+        raise DependencyError("a stored body is missing", code="body_missing", key=key) from error
 
 
 def body_key(lane: Lane, batch: Batch, digest: str) -> str:

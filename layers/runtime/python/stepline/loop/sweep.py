@@ -19,6 +19,7 @@ from stepline.loop.effect import publish, redo, standing_step
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import taken_over
+from stepline.metrics import TURNS_TAKEN_OVER
 from stepline.model.batch import Batch
 from stepline.model.entry import TakenOver
 from stepline.model.ids import Lane, execution_name, utc
@@ -106,4 +107,5 @@ def _take_over(ports: Ports, lane: Lane, seen: Batch) -> Swept:
     logger.warning("turn taken over", extra={"turn_id": batch.state.turn, "takeovers": batch.state.takeovers})
     redo(ports, lane, batch)
     publish(ports, lane, batch)
+    ports.meter.count(TURNS_TAKEN_OVER)
     return "taken_over"

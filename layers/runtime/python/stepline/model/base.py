@@ -16,3 +16,12 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     release after wrote. The garbage collector does not look at values: they are frozen and built from their
     parts, so they cannot be part of a cycle, and a long log has ten thousands of them. Measured against pydantic in docs/adr/0003-dependencies.md.
     """
+
+
+class Row(Value, frozen=True, array_like=True):
+    """A value that JSON holds as an array of its fields, in their order: numbers that stand in every batch.
+
+    Fields are only ever appended, each with a default, and never renamed into another meaning: a shorter array
+    of the release before then gets the defaults, and what a longer one of the release after has beyond ours is
+    ignored.
+    """

@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-from stepline.model.base import Value
+from stepline.model.base import Row, Value
 from stepline.model.entry import Entry
 
 STATE_MAX_BYTES = 1024
 BATCH_MAX_BYTES = 32 * 1024
 
 
-class Cursor(Value):
+class Cursor(Row):
     """Where the turn stands: which round, which of its phases, which of its actions."""
 
     iteration: int = 0
@@ -21,7 +21,7 @@ class Cursor(Value):
     action: int = 0
 
 
-class State(Value):
+class State(Row):
     """The small state after a batch: numbers and names only, never lists.
 
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
@@ -69,7 +69,8 @@ class Batch(Value):
     """Entries appended together, and the state after them.
 
     `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
-    the invocation that wrote it, `step` the name of the step (`<turn>/<epoch>/<iteration>/<phase>/<action>`).
+    the invocation that wrote it, `step` what it did (`admit`, `close`, …), with the epoch of its execution where
+    that must be the turn's own (`decide/<epoch>`, `act/<epoch>`).
     """
 
     n: int

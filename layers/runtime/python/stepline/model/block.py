@@ -38,3 +38,19 @@ class Block(Value):
     tool_id: str = ""
     iteration: int = 0
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Produced(Value):
+    """A block that a tool produced, as its result stores it: without what the result and its turn say already.
+
+    When it began, by which call, of which tool and in which round are the call's. Without a `path` it stands at
+    the call's own, `tc:<turn>.<call>.result`.
+    """
+
+    type: str = "react.tool.result"
+    author: str = "react"
+    path: str = ""
+    mime: str = "text/markdown"
+    text: str = ""
+    body: Body | None = None
+    meta: dict[str, Any] = msgspec.field(default_factory=dict)

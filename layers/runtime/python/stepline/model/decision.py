@@ -21,7 +21,6 @@ class ToolCall(Value):
 class Action(Value):
     """One thing for a round to run: recorded before it runs, named so that running it again is the same run."""
 
-    index: int
     call_id: str
     tool_id: str
     params: dict[str, Any]

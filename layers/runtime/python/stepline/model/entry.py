@@ -1,11 +1,15 @@
-"""Entries: what a batch of the log says. `kind` discriminates on the wire; readers skip none of them."""
+"""Entries: what a batch of the log says. `kind` discriminates on the wire; readers skip none of them.
+
+What the batch around them says, they do not say again: the time of a decision is the batch's, the turn of a
+decision or a result is the one of the state behind it.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.plan import Plan
 from stepline.model.usage import Usage
@@ -48,17 +52,16 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
 class Decided(Value, tag="decision", tag_field="kind"):
     """What the model decided in one round, recorded before any of its actions runs.
 
-    `rendered` is the newest batch the model saw. `accepted` is false for an answer that breaks the protocol:
+    `started_at` is when the model was asked. `rendered` is the newest batch the model saw. `accepted` is false for an answer that breaks the protocol:
     its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
+    `stop_reason` is the provider's word if it is not the ordinary `end_turn`.
     """
 
-    turn: str
     iteration: int
     claim: int
     rendered: int
     action: Literal["call_tool", "complete", "exit"]
     started_at: str
-    at: str
     accepted: bool = True
     thinking: tuple[str, ...] = ()
     notes: str = ""
@@ -82,7 +85,7 @@ class Started(Value, tag="started", tag_field="kind"):
 
 
 class Resulted(Value, tag="result", tag_field="kind"):
-    """What an action did. `unverified`: it may have happened; nobody may run it again."""
+    """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again."""
 
     call_id: str
     tool_id: str
@@ -90,7 +93,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     status: Literal["ok", "error", "unverified"]
     at: str
     duration_ms: int = 0
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[Produced, ...] = ()
     plans: tuple[Plan, ...] = ()
     error: dict[str, Any] | None = None
 

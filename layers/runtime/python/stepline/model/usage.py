@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from stepline.model.base import Value
+from stepline.model.base import Row
 
 BYTES_PER_TOKEN: Final = (
     3.2  # of UTF-8; errs on the high side for English, measured with no tokenizer at hand
 )
 
 
-class Usage(Value):
+class Usage(Row):
     """Tokens by cache class.
 
     `input_tokens` are the ones neither read from nor written to a cache. `estimated` marks a call that ended

@@ -1,0 +1,11 @@
+"""What is counted, under the names of `stepline.metrics`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Meter(Protocol):
+    def count(self, name: str, value: float = 1) -> None:
+        """Add `value` to a metric; a name that ends in `Ms` is a time in milliseconds."""
+        ...
