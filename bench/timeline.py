@@ -39,7 +39,7 @@ def make_log(blocks: int) -> list[Batch]:
         state = State(
             status="open", turn=turn, opened=1, epoch=1, claim=n, cursor=Cursor(iteration=i), rendered=n - 1
         )
-        action = Action(index=0, call_id=call, tool_id="web_tools.fetch", params={"q": "word " * 20})
+        action = Action(call_id=call, tool_id="web_tools.fetch", params={"q": "word " * 20})
         decision = Decided(
             turn=turn,
             iteration=i,

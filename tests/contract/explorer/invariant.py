@@ -70,10 +70,10 @@ def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901 - one bra
                     opened[turn] = batch.n
                     for n in prompts:
                         homes[n].add(turn)
-                case Decided(turn=decider, rendered=rendered):
+                case Decided():
                     for n, places in homes.items():
-                        if opened[decider] < n <= rendered and during[n] == decider:
-                            places.add(decider)
+                        if opened[turn] < n <= batch.state.rendered and during[n] == turn:
+                            places.add(turn)
                 case Dropped(n=n):
                     homes[n].add("dropped")
     return homes
@@ -86,13 +86,14 @@ def _turns(batches: list[Batch]) -> list[str]:
     rounds: Counter[tuple[str, int]] = Counter()
     epoch = 0
     for batch in batches:
-        stale = batch.step.count("/") >= 3 and int(batch.step.split("/")[1]) != epoch
+        claimed = batch.step.partition("/")[2]
+        stale = claimed != "" and int(claimed) != epoch
         for entry in batch.entries:
             match entry:
                 case Opened() | TakenOver():
                     epoch = batch.n
-                case Decided(turn=turn, iteration=iteration):
-                    rounds[turn, iteration] += 1
+                case Decided(iteration=iteration):
+                    rounds[batch.state.turn, iteration] += 1
                     if stale:
                         found.append("stale owner committed")
                 case Closed(turn=turn):

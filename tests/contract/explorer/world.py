@@ -145,19 +145,16 @@ class World:
             if self._is_steered(timeline) or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
                 tools = ()
             actions = tuple(
-                Action(index=i, call_id=call_id(step.turn, step.iteration, i), tool_id=tool, params={})
+                Action(call_id=call_id(step.turn, step.iteration, i), tool_id=tool, params={})
                 for i, tool in enumerate(tools)
             )
             at = utc(self.clock.now())
             return Sample(
                 decision=Decided(
-                    turn=step.turn,
                     iteration=step.iteration,
                     claim=claim,
-                    rendered=0,
                     action="call_tool" if actions else "complete",
                     started_at=at,
-                    at=at,
                     actions=actions,
                     answer="" if actions else name,
                 )

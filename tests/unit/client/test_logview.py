@@ -10,7 +10,7 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.local.logview import read_batches, render_batch, render_entry, render_summary
 from stepline.loop.spill import spill
 from stepline.model.batch import Batch, State
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
     Closed,
@@ -27,6 +27,7 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.ids import make_lane
+from stepline.model.usage import Usage
 
 LANE = make_lane("local", "default", "c1")
 AT = "2026-01-02T03:04:05.678Z"
@@ -36,14 +37,11 @@ ENTRIES = [
     (Opened(turn="turn_1", at=AT, prompts=(1,)), ["── turn_1 opened"]),
     (
         Decided(
-            turn="turn_1",
             iteration=0,
             claim=1,
-            rendered=1,
             action="call_tool",
             started_at=AT,
-            at=AT,
-            actions=(Action(index=0, call_id="tc_1", tool_id="react.read", params={}),),
+            actions=(Action(call_id="tc_1", tool_id="react.read", params={}),),
             notices=(Notice(code="odd", message="careful"),),
         ),
         ["round 0: call_tool", "  call tc_1 react.read", "  notice odd: careful"],
@@ -55,7 +53,7 @@ ENTRIES = [
             iteration=0,
             status="ok",
             at=AT,
-            blocks=(Block(type="t", author="a", ts=AT, path="fi:a.md"),),
+            blocks=(Produced(path="fi:a.md"),),
         ),
         ["ok: react.read tc_1 fi:a.md"],
     ),
@@ -98,7 +96,11 @@ def test_the_batches_come_whole_though_their_bodies_are_stored_apart():
     assert read_batches(log, artifacts, LANE, after=1) == []
 
 
-def test_a_batch_as_json_is_the_batch():
-    batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"),), state=State(owner="ann"))
-    assert msgspec.convert(render_batch(batch), Batch) == batch
-    assert render_batch(batch)["entries"] == ({"kind": "owner", "user": "ann"},)
+def test_a_batch_as_json_names_everything_that_the_log_holds_by_its_place():
+    usage = Usage(input_tokens=5, output_tokens=2)
+    decided = Decided(iteration=0, claim=1, action="exit", started_at=AT, usage=usage)
+    batch = Batch(n=7, by="x", at=AT, entries=(Owner(user="ann"), decided), state=State(owner="ann"))
+    found = msgspec.json.decode(msgspec.json.encode(render_batch(batch)))
+    assert (found["n"], found["state"]["owner"], found["state"]["cursor"]["phase"]) == (7, "ann", "decide")
+    assert found["entries"][0] == {"kind": "owner", "user": "ann"}
+    assert (found["entries"][1]["kind"], found["entries"][1]["usage"]["input_tokens"]) == ("decision", 5)

@@ -44,17 +44,14 @@ class Stage(Scene):
 
         def sampler(*ports: Any, step: Step, claim: int) -> Sample:
             actions = tuple(
-                Action(index=i, call_id=call_id(step.turn, step.iteration, i), tool_id=name, params={})
+                Action(call_id=call_id(step.turn, step.iteration, i), tool_id=name, params={})
                 for i, name in enumerate(tools)
             )
             entry = Decided(
-                turn=step.turn,
                 iteration=step.iteration,
                 claim=claim,
-                rendered=0,
                 action="call_tool",
                 started_at="",
-                at="",
                 actions=actions,
             )
             return Sample(decision=entry)

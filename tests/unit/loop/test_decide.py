@@ -54,7 +54,7 @@ def test_a_call_is_recorded_before_it_runs() -> None:
         ("Let me see.",),
     )
     assert entry.actions[0].params == {"paths": ["fi:turn_x.outputs/a.md"]}
-    assert (entry.claim, entry.rendered, entry.raw) == (1, 1, "")
+    assert (entry.claim, scene.state.rendered, entry.raw) == (1, 1, "")
 
 
 def test_an_answer_goes_to_the_close() -> None:
@@ -159,7 +159,7 @@ def test_a_followup_that_arrives_while_the_model_speaks_moves_the_decision_and_a
     log.rivals = [lambda: scene.send("wait", id="second")]
     following = scene.decide()
     assert len(scene.model.requests) == 1
-    assert (following.route, scene.tail.n, decided(scene).rendered) == ("close", 3, 1)
+    assert (following.route, scene.tail.n) == ("close", 3)
     assert scene.state.rendered == 1
 
 
@@ -179,7 +179,7 @@ def test_a_later_attempt_opens_the_round_anew_under_a_claim_of_its_own() -> None
     inbox = scene.listen()
     scene.decide(attempt=1)
     assert scene.entries(Reopened) == [Reopened(iteration=0, attempt=1)]
-    assert (decided(scene).claim, decided(scene).rendered) == (2, 2)
+    assert (decided(scene).claim, scene.state.rendered) == (2, 2)
     assert {frame.claim for frame in of(DeltaFrame, inbox)} == {2}
 
 

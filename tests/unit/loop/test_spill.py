@@ -11,7 +11,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import DependencyError, LimitError
 from stepline.loop.spill import SPILL_MIN_BYTES, hydrate, spill
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Cursor, State, encode_batch
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Entry, Inbound, Resulted
 from stepline.model.ids import call_id, turn_id
@@ -55,16 +55,13 @@ entries = st.one_of(
     st.builds(inbound, texts),
     st.builds(
         lambda params, answer, thinking, code: Decided(
-            turn="turn_1",
             iteration=0,
             claim=1,
-            rendered=1,
             action="call_tool",
             started_at=AT,
-            at=AT,
             answer=answer,
             thinking=tuple(thinking),
-            actions=(Action(index=0, call_id="tc_0", tool_id="t", params=params, code=code),),
+            actions=(Action(call_id="tc_0", tool_id="t", params=params, code=code),),
         ),
         st.dictionaries(st.sampled_from(["content", "a/b", "~0"]), values, max_size=3),
         texts,
@@ -78,7 +75,7 @@ entries = st.one_of(
             iteration=0,
             status="ok",
             at=AT,
-            blocks=(Block(type="b", author="a", ts=AT, text=text, meta=meta),),
+            blocks=(Produced(text=text, meta=meta),),
         ),
         texts,
         st.dictionaries(st.just("m"), values, max_size=1),
@@ -127,7 +124,7 @@ def test_a_body_is_named_by_its_content_below_its_lane_and_turn() -> None:
 
 
 def test_what_the_model_said_is_kept_apart_from_what_users_sent() -> None:
-    small = spill(MemoryArtifacts(), LANE, batch(inbound("x" * BATCH_MAX_BYTES), step="t/1/0/decide"))
+    small = spill(MemoryArtifacts(), LANE, batch(inbound("x" * BATCH_MAX_BYTES), step="decide/1"))
     assert small.spilled[0].key.startswith("out/acme/support/c-1/turn_1/")
 
 
@@ -197,7 +194,6 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         input_tokens=large,
         output_tokens=large,
         prev=large,
-        version=99,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

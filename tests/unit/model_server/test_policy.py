@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stepline.local.scripted.policy import answer_prompt, answer_view
 from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Inbound, Opened, Resulted
 from stepline.protocol.channel import read_channels
@@ -97,13 +97,13 @@ class Desk:
         call = decision["tool_call"]
         tool, params = call["tool_id"], call["params"]
         call_id = f"tc_{self.turns}{self.rounds:011d}"
-        action = Action(index=0, call_id=call_id, tool_id=tool, params=params)
+        action = Action(call_id=call_id, tool_id=tool, params=params)
         self.calls.append(call)
         self.notes.append(decision.get("notes", ""))
         decided = self._decided(
             actions=(action,), thinking=(decision["thinking"],), notes=decision.get("notes", "")
         )
-        self.text += render_decision(decided, call=call_id, attempt=0, unseen=())
+        self.text += render_decision(decided, self.turn, call=call_id, attempt=0, unseen=())
         resulted = Resulted(
             call_id=call_id,
             tool_id=tool,
@@ -113,30 +113,27 @@ class Desk:
             blocks=() if status == "error" else self._effect(tool, params, call_id),
             error={"code": "boom"} if status == "error" else None,
         )
-        self.text += render_result(resulted, last=True)
+        self.text += render_result(resulted, self.turn, last=True)
         self.rounds += 1
 
     def violate(self) -> None:
         """Record that the last output broke the protocol."""
         notice = Notice(code="protocol_violation.action_schema_error", message="no valid decision")
         self.text += render_decision(
-            self._decided(accepted=False, notices=(notice,)), call="tc_x", attempt=0, unseen=()
+            self._decided(accepted=False, notices=(notice,)), self.turn, call="tc_x", attempt=0, unseen=()
         )
         self.rounds += 1
 
     def _decided(self, **fields: Any) -> Decided:
         return Decided(
-            turn=self.turn,
             iteration=self.rounds,
             claim=1,
-            rendered=1,
             action="call_tool",
             started_at=AT,
-            at=AT,
             **fields,
         )
 
-    def _effect(self, tool: str, params: dict[str, Any], call_id: str) -> tuple[Block, ...]:
+    def _effect(self, tool: str, params: dict[str, Any], call_id: str) -> tuple[Produced, ...]:
         status = f"tc:{self.turn}.{call_id}.result"
         if tool == "react.write":
             path = f"fi:{self.turn}.outputs/{params['path']}"
@@ -154,8 +151,8 @@ class Desk:
             return (self._block(status, json.dumps({"paths": rows})), *views)
         return (self._block(status, "plan_id: plan:x"),)
 
-    def _block(self, path: str, text: str) -> Block:
-        return Block(type="react.tool.result", author="react", ts=AT, path=path, text=text)
+    def _block(self, path: str, text: str) -> Produced:
+        return Produced(path=path, text=text)
 
     def _inbound(self, kind: str, text: str) -> Inbound:
         return Inbound(message_id="m1", event=kind, text=text, user="u", at=AT)

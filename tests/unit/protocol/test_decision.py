@@ -94,7 +94,7 @@ def test_a_call_becomes_one_action_with_the_callers_id() -> None:
     verdict = judge(generation(call(notes="reading"), thinking=" I look. "))
     assert verdict.accepted
     assert verdict.actions == (
-        Action(index=0, call_id="tc_0", tool_id="react.read", params={"paths": ["ar:plan.latest"]}),
+        Action(call_id="tc_0", tool_id="react.read", params={"paths": ["ar:plan.latest"]}),
     )
     assert verdict.decision is not None
     assert verdict.decision.notes == "reading"

@@ -20,7 +20,7 @@ from stepline.loop.transition import (
     taken_over,
 )
 from stepline.model.batch import EMPTY, Batch, State
-from stepline.model.block import Block, Body
+from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
     Closed,
@@ -116,13 +116,10 @@ class Story:
     def decision(self, **fields: Any) -> Decided:
         return Decided(
             **{
-                "turn": self.turn,
                 "iteration": self.state.cursor.iteration,
                 "claim": self.state.claim,
-                "rendered": self.n - 1,
                 "action": "call_tool" if fields.get("actions") else "complete",
                 "started_at": self.at,
-                "at": self.at,
                 **fields,
             }
         )
@@ -130,40 +127,35 @@ class Story:
     def act(self, *calls: tuple[str, dict[str, Any]], rendered: int = 0, **fields: Any) -> Batch:
         """Decide on tool calls."""
         actions = tuple(
-            Action(index=i, call_id=self.call(i), tool_id=tool, params=params)
+            Action(call_id=self.call(i), tool_id=tool, params=params)
             for i, (tool, params) in enumerate(calls)
         )
-        return self._decide(self.decision(actions=actions, **self._rendered(rendered), **fields))
+        return self._decide(self.decision(actions=actions, **fields), rendered)
 
     def answer(self, text: str = "done", *, rendered: int = 0, **fields: Any) -> Batch:
         """Decide that the turn is complete."""
-        return self._decide(self.decision(answer=text, **self._rendered(rendered), **fields))
+        return self._decide(self.decision(answer=text, **fields), rendered)
 
     def reject(self, code: str = "action_schema_error", *, rendered: int = 0, **fields: Any) -> Batch:
         """Record a decision that breaks the protocol."""
         notice = Notice(code=code, message="Nothing ran. Write one decision.", extra={"raw": "<channel:"})
         return self._decide(
-            self.decision(
-                accepted=False, notices=(notice,), action="exit", **self._rendered(rendered), **fields
-            )
+            self.decision(accepted=False, notices=(notice,), action="exit", **fields), rendered
         )
 
-    def _rendered(self, rendered: int) -> dict[str, int]:
-        return {"rendered": rendered} if rendered else {}
-
-    def _decide(self, entry: Decided) -> Batch:
-        self.asks.append(entry.rendered)
+    def _decide(self, entry: Decided, rendered: int) -> Batch:
+        rendered = rendered or self.n - 1
+        self.asks.append(rendered)
         if entry.accepted:
-            state = decided(self.state, self.n, rendered=entry.rendered, actions=len(entry.actions))
+            state = decided(self.state, self.n, rendered=rendered, actions=len(entry.actions))
         else:
-            state = rejected(self.state, self.n, rendered=entry.rendered)
+            state = rejected(self.state, self.n, rendered=rendered)
         return self.put(state, entry)
 
     def result(
         self, text: str = "fine", *, tool: str = "react.read", status: str = "ok", **fields: Any
     ) -> Batch:
         call = self.call(self.state.cursor.action)
-        block = self.block(f"tc:{self.turn}.{call}.result", text, tool_id=tool, call_id=call)
         entry = Resulted(
             **{
                 "call_id": call,
@@ -171,23 +163,19 @@ class Story:
                 "iteration": self.state.cursor.iteration,
                 "status": status,
                 "at": self.at,
-                "blocks": (block,),
+                "blocks": (Produced(text=text),),
                 **fields,
             }
         )
         return self.put(resulted(self.state, self.n), entry)
 
-    def block(self, path: str, text: str = "", **fields: Any) -> Block:
-        return Block(
-            **{"type": "react.tool.result", "author": "react", "ts": self.at, "turn_id": self.turn, **fields},
-            path=path,
-            text=text,
-        )
+    def block(self, path: str, text: str = "", **fields: Any) -> Produced:
+        return Produced(path=path, text=text, **fields)
 
-    def file(self, name: str, *, visibility: str = "external", key: str = "out/secret-key") -> Block:
+    def file(self, name: str, *, visibility: str = "external", key: str = "out/secret-key") -> Produced:
         body = Body(key=key, sha256="0" * 64, size_bytes=42, mime="text/markdown")
         meta = {"visibility": visibility, "kind": "file"}
-        return self.block(f"fi:{self.turn}.outputs/{name}", body=body, meta=meta, tool_id="react.write")
+        return self.block(f"fi:{self.turn}.outputs/{name}", body=body, meta=meta)
 
     def plan(self, *steps: str, plan_id: str = "plan:turn_0001:0a", **fields: Any) -> Plan:
         made = {

@@ -66,7 +66,7 @@ class World:
 
     def call(self, tool_id: str, params: Mapping[str, Any]) -> ToolOutput:
         """Run one call in a round of its own."""
-        action = Action(index=0, call_id=call_id(TURN, self.rounds, 0), tool_id=tool_id, params=dict(params))
+        action = Action(call_id=call_id(TURN, self.rounds, 0), tool_id=tool_id, params=dict(params))
         output = run_tool(self.registry, action, self.context(action.call_id))
         self.rounds += 1
         self.groups.append(output.blocks)

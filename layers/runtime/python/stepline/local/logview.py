@@ -14,6 +14,7 @@ from stepline.adapters.aws.table import Table
 from stepline.local.stage import CREDENTIALS, LocalStage
 from stepline.local.terminal import one_line
 from stepline.loop.spill import hydrate
+from stepline.model.base import Row
 from stepline.model.batch import Batch
 from stepline.model.entry import (
     Closed,
@@ -49,9 +50,21 @@ def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) 
 
 
 def render_batch(batch: Batch) -> dict[str, Any]:
-    """Return a batch as the log holds it, each entry with its `kind`."""
-    built: dict[str, Any] = msgspec.to_builtins(batch)
-    return built
+    """Return a batch as the log holds it, each entry with its `kind`; what it holds as arrays is named."""
+    return _named(batch)
+
+
+def _named(value: Any) -> Any:
+    match value:
+        case Row():
+            return {name: _named(field) for name, field in msgspec.structs.asdict(value).items()}
+        case msgspec.Struct():
+            built = msgspec.to_builtins(value)
+            return {name: _named(getattr(value, name, field)) for name, field in built.items()}
+        case tuple():
+            return tuple(_named(item) for item in value)
+        case _:
+            return value
 
 
 def render_summary(batch: Batch) -> Iterator[str]:

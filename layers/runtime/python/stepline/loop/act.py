@@ -24,12 +24,13 @@ from stepline.loop.port import Ports
 from stepline.loop.transition import resulted, started
 from stepline.metrics import TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
+from stepline.timeline.result import lean_blocks
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Registry, run_tool
 from stepline.tools.spec import Effect
@@ -50,7 +51,7 @@ class _Round:
 
 def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run what is left of the round's actions; return the step that follows."""
-    journal = Journal(ports, step.lane(), f"{step.turn}/{step.epoch}/{step.iteration}/act")
+    journal = Journal(ports, step.lane(), f"act/{step.epoch}")
     work = _Round(ports=ports, agent=agent, history=history, journal=journal, step=step)
     timeline = history.load(journal)
     if standing(timeline.state, step, "act") != "mine":
@@ -154,7 +155,7 @@ def _run(work: _Round, timeline: Timeline, action: Action) -> Resulted:
         status=output.status,
         at=utc(at),
         duration_ms=duration_ms,
-        blocks=output.blocks,
+        blocks=lean_blocks(output.blocks, context.path("result")),
         plans=output.plans,
         error=output.error,
     )
@@ -163,17 +164,12 @@ def _run(work: _Round, timeline: Timeline, action: Action) -> Resulted:
 def _unverified(work: _Round, action: Action) -> Resulted:
     at = utc(work.ports.clock.now())
     message = "The call was interrupted: it may have happened, or not. Check its effect before you ask for it again."
-    block = Block(
+    block = Produced(
         type="react.notice",
         author="system",
-        ts=at,
-        turn_id=work.step.turn,
         path=f"tc:{work.step.turn}.{action.call_id}.notice",
         mime="application/json",
         text=msgspec.json.encode({"code": "unverified", "message": message}).decode(),
-        call_id=action.call_id,
-        tool_id=action.tool_id,
-        iteration=work.step.iteration,
     )
     return Resulted(
         call_id=action.call_id,

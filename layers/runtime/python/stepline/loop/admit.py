@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.loop.effect import publish, redo
 from stepline.loop.journal import Draft, Journal
+from stepline.loop.listing import project
 from stepline.loop.port import Ports
 from stepline.loop.sweep import revive
 from stepline.loop.transition import opened
@@ -70,6 +71,8 @@ def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "") -
         ports.subscriptions.subscribe(lane, connection)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
+    if batch.n == 1:
+        project(ports, lane, batch)
     event = next(entry.event for entry in batch.entries if isinstance(entry, Inbound))
     return Admitted(batch=batch, event=event, duplicate=batch.by != journal.by)
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from stepline.loop.effect import publish, redo
 from stepline.loop.guard import ended, onward, owns, standing
 from stepline.loop.journal import Draft, Journal
+from stepline.loop.listing import project
 from stepline.loop.port import Ports
 from stepline.loop.transition import closed, next_round, opened
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
@@ -19,7 +20,6 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.step import Step
-from stepline.ports.log import Listing
 
 ERRORS = {
     "ContextLimit": "context_limit",
@@ -77,6 +77,7 @@ def _close(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
     publish(ports, lane, batch)
     if any(isinstance(entry, Deferred) for entry in batch.entries):
         return onward(step, batch.state)
+    ports.meter.count(TURNS_FAILED if code else TURNS_CLOSED)
     _after(ports, lane, batch)
     return ended(step, "done")
 
@@ -166,20 +167,6 @@ def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
 
 def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     redo(ports, lane, batch)
-    closing = next(entry for entry in batch.entries if isinstance(entry, Closed))
-    ports.meter.count(TURNS_CLOSED if closing.outcome == "completed" else TURNS_FAILED)
-    ports.log.project(
-        Listing(
-            lane=lane,
-            owner=batch.state.owner,
-            title="",
-            last_at=batch.at,
-            applied_n=batch.n,
-            turn=closing.turn,
-            outcome=closing.outcome,
-            input_tokens=batch.state.input_tokens,
-            output_tokens=batch.state.output_tokens,
-        )
-    )
+    project(ports, lane, batch)
     if batch.state.status == "idle":
         ports.log.clear_open(lane, batch.n)

@@ -56,7 +56,7 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         ContextLimit, ModelRefused: the turn closes with an error.
     """
     lane = step.lane()
-    journal = Journal(ports, lane, f"{step.turn}/{step.epoch}/{step.iteration}/decide")
+    journal = Journal(ports, lane, f"decide/{step.epoch}")
     timeline = mind.history.load(journal)
     if standing(timeline.state, step, "decide") != "mine" or timeline.state.attempt != step.attempt:
         timeline = mind.history.load(journal, consistent=True)
@@ -105,8 +105,8 @@ def _record(
             return ended(step, "stop") if where == "stop" else onward(step, at.state)
         check_claim(at.state, claim)
         entry = settle(taken.decision, at.state, ports.policy)
-        entry = replace(entry, rendered=rendered, claim=claim)
-        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry))
+        entry = replace(entry, claim=claim)
+        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry, rendered=rendered))
 
     batch = journal.commit(plan, tail=timeline.batches[-1])
     if isinstance(batch, Batch):
@@ -136,7 +136,7 @@ def settle(decision: Decided, state: State, policy: Policy) -> Decided:
     return replace(decision, accepted=True, action="exit", actions=(), answer=decision.answer or GAVE_UP)
 
 
-def _after(state: State, n: int, decision: Decided) -> State:
+def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
     usage = decision.usage or Usage()
     counted = replace(
         state,
@@ -144,5 +144,5 @@ def _after(state: State, n: int, decision: Decided) -> State:
         output_tokens=state.output_tokens + usage.output_tokens,
     )
     if decision.accepted:
-        return decided(counted, n, rendered=decision.rendered, actions=len(decision.actions))
-    return rejected(counted, n, rendered=decision.rendered)
+        return decided(counted, n, rendered=rendered, actions=len(decision.actions))
+    return rejected(counted, n, rendered=rendered)

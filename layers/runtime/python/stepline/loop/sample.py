@@ -116,13 +116,10 @@ def _record(
     now = utc(ports.clock.now())
     decision = verdict.decision
     return Decided(
-        turn=step.turn,
         iteration=step.iteration,
         claim=0,
-        rendered=0,
         action=decision.action if decision else "exit",
         started_at=utc(began),
-        at=now,
         accepted=verdict.accepted,
         thinking=verdict.thinking,
         notes=decision.notes if decision else "",
@@ -133,7 +130,7 @@ def _record(
         raw="" if verdict.accepted else completion.text,
         notices=verdict.notices,
         plan=_acknowledged(timeline, step, verdict, now),
-        stop_reason=completion.stop_reason,
+        stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
         model=completion.model,
         usage=completion.usage,
     )

@@ -25,7 +25,7 @@ class State(Row):
     """The small state after a batch: numbers and names only, never lists.
 
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
-    the running attempt's stream. `prev` is the newest batch before this one that has client events.
+    the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events.
     Source: docs/concepts/log.md.
     """
 
@@ -49,7 +49,6 @@ class State(Row):
     input_tokens: int = 0
     output_tokens: int = 0
     prev: int = 0
-    version: int = 1
 
     def route(self) -> str:
         """Return where the state machine goes from here."""

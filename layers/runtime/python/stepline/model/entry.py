@@ -1,7 +1,7 @@
 """Entries: what a batch of the log says. `kind` discriminates on the wire; readers skip none of them.
 
-What the batch around them says, they do not say again: the time of a decision is the batch's, the turn of a
-decision or a result is the one of the state behind it.
+What the batch around them says, they do not say again: a decision was recorded at the batch's time, its turn and
+what the model had seen (`rendered`) are in the state behind it, and so is a result's turn.
 """
 
 from __future__ import annotations
@@ -52,14 +52,13 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
 class Decided(Value, tag="decision", tag_field="kind"):
     """What the model decided in one round, recorded before any of its actions runs.
 
-    `started_at` is when the model was asked. `rendered` is the newest batch the model saw. `accepted` is false for an answer that breaks the protocol:
+    `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol:
     its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
     `stop_reason` is the provider's word if it is not the ordinary `end_turn`.
     """
 
     iteration: int
     claim: int
-    rendered: int
     action: Literal["call_tool", "complete", "exit"]
     started_at: str
     accepted: bool = True

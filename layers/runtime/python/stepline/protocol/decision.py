@@ -84,7 +84,7 @@ def read_decision(
         notices = [_refusal(refused, stop_reason, salvaged=salvaged)]
     call = decision.tool_call if decision else None
     action = call and Action(
-        index=0, call_id=call_id(0), tool_id=call.tool_id, params=call.params, code=program
+        call_id=call_id(0), tool_id=call.tool_id, params=call.params, code=program
     )
     return Verdict(
         accepted=decision is not None,

@@ -1,7 +1,7 @@
 """Blocks: what one turn's entries say, piece by piece, each at its logical path.
 
-The log stores what happened once; blocks are derived from it whenever somebody asks for a path. Only the blocks
-that a tool produced stand in the log as they are.
+The log stores what happened once; blocks are derived from it whenever somebody asks for a path. Only what a tool
+produced stands in the log as it is.
 Source: docs/concepts/timeline.md#blocks.
 """
 
@@ -33,6 +33,7 @@ from stepline.model.ids import call_id
 from stepline.model.plan import Plan
 from stepline.timeline.plan import render_steps
 from stepline.timeline.preview import cap_params
+from stepline.timeline.result import result_path, whole_blocks
 from stepline.timeline.turn import Turn, event_path, prompt_path
 
 EVENT_TYPES = {"followup": "user.followup", "steer": "user.steer"}
@@ -90,7 +91,7 @@ class _Walk:
             case Inbound():
                 return [self.external(entry)]
             case Decided():
-                return self.decision(entry)
+                return self.decision(entry, batch.at)
             case Resulted():
                 return self.result(entry)
             case Deferred():
@@ -124,11 +125,11 @@ class _Walk:
             event, EVENT_TYPES.get(event.event, "event.external"), event_path(self.turn.id, event)
         )
 
-    def decision(self, entry: Decided) -> list[Block]:
+    def decision(self, entry: Decided, at: str) -> list[Block]:
         turn, round_ = self.turn.id, entry.iteration
         call = entry.actions[0].call_id if entry.actions else call_id(turn, round_, 0)
         common: dict[str, Any] = {"call_id": call, "iteration": round_}
-        start, at = entry.started_at, entry.at
+        start = entry.started_at
         blocks = [
             self.block(
                 "react.round.start", "react", start, path=f"ar:{turn}.react.round.start.{call}", **common
@@ -164,7 +165,7 @@ class _Walk:
                 )
             )
         if entry.accepted:
-            blocks += self.answer(entry)
+            blocks += self.answer(entry, at)
         return blocks
 
     def call(self, action: Action, at: str, round_: int) -> list[Block]:
@@ -194,7 +195,7 @@ class _Walk:
         )
         return blocks
 
-    def answer(self, entry: Decided) -> list[Block]:
+    def answer(self, entry: Decided, at: str) -> list[Block]:
         blocks: list[Block] = []
         turn = self.turn.id
         if entry.answer:
@@ -223,14 +224,14 @@ class _Walk:
             }
             blocks.append(
                 self.block(
-                    "conv.working.summary", "assistant", entry.at, path=path, text=entry.summary, meta=meta
+                    "conv.working.summary", "assistant", at, path=path, text=entry.summary, meta=meta
                 )
             )
         return blocks
 
     def result(self, entry: Resulted) -> list[Block]:
-        blocks = list(entry.blocks)
-        path = f"tc:{self.turn.id}.{entry.call_id}.result"
+        blocks = list(whole_blocks(entry, self.turn.id))
+        path = result_path(self.turn.id, entry.call_id)
         if not any(block.path == path for block in blocks):
             fact = {"status": entry.status, **({"error": entry.error} if entry.error else {})}
             status = self.block(

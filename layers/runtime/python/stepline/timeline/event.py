@@ -8,6 +8,7 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, assert_never
 
 from stepline.model.batch import Batch
@@ -31,6 +32,7 @@ from stepline.model.event import ClientEvent
 from stepline.model.plan import Plan
 from stepline.timeline.event_type import ROUTES
 from stepline.timeline.quote import BODIES
+from stepline.timeline.result import result_path, whole_blocks
 
 PREVIEW_CHARS: Final = 600
 PARAM_CHARS: Final = 120
@@ -55,7 +57,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: PLR0911 -
             data = {"turn_id": entry.turn, "prompts": list(entry.prompts)}
             return [_event("chat.start", entry.at, entry.turn, "started", data)]
         case Decided():
-            return _decision(entry)
+            return _decision(entry, batch.at, turn)
         case Reopened() | TakenOver():
             state = batch.state
             data = {"claim": state.claim, "iteration": state.cursor.iteration, "attempt": state.attempt}
@@ -84,8 +86,7 @@ def _event(
     )
 
 
-def _decision(entry: Decided) -> list[ClientEvent]:
-    at, turn = entry.at, entry.turn
+def _decision(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
     tools = [{"tool_id": action.tool_id, "call_id": action.call_id} for action in entry.actions]
     data: dict[str, Any] = {
         "claim": entry.claim,
@@ -105,7 +106,10 @@ def _decision(entry: Decided) -> list[ClientEvent]:
     if entry.plan is not None:
         events.append(_plan(entry.plan, at, turn))
     if entry.accepted:
-        events += [_call(action, entry) for action in entry.actions]
+        events += [
+            _event("react.tool.call", at, turn, "started", _call(action, entry.iteration))
+            for action in entry.actions
+        ]
     return events
 
 
@@ -113,14 +117,13 @@ def _notice(iteration: int, code: str) -> dict[str, Any]:
     return {"iteration": iteration, "code": code}
 
 
-def _call(action: Action, entry: Decided) -> ClientEvent:
-    data = {
+def _call(action: Action, iteration: int) -> dict[str, Any]:
+    return {
         "tool_id": action.tool_id,
         "call_id": action.call_id,
-        "iteration": entry.iteration,
+        "iteration": iteration,
         "params": summarise_params(action.params),
     }
-    return _event("react.tool.call", entry.at, entry.turn, "started", data)
 
 
 def summarise_params(params: dict[str, Any]) -> dict[str, Any]:
@@ -143,21 +146,22 @@ def _summarise(name: str, value: Any) -> Any:
 
 
 def _result(entry: Resulted, turn: str) -> list[ClientEvent]:
+    blocks = whole_blocks(entry, turn)
     data: dict[str, Any] = {
         "tool_id": entry.tool_id,
         "call_id": entry.call_id,
         "iteration": entry.iteration,
         "status": entry.status,
         "duration_ms": entry.duration_ms,
-        "paths": list(dict.fromkeys(block.path for block in entry.blocks if block.path)),
-        "preview": _preview(entry, turn),
+        "paths": list(dict.fromkeys(block.path for block in blocks)),
+        "preview": _preview(blocks, result_path(turn, entry.call_id), ok=entry.status == "ok"),
     }
     if entry.error and isinstance(entry.error.get("code"), str):
         data["code"] = entry.error["code"]
     status = "completed" if entry.status == "ok" else "error"
     events = [_event("react.tool.result", entry.at, turn, status, data)]
     events += [_plan(plan, entry.at, turn) for plan in entry.plans]
-    files = [_file(block) for block in entry.blocks if _is_external_file(block)]
+    files = [_file(block) for block in blocks if _is_external_file(block)]
     if files:
         events.append(
             _event("chat.files", entry.at, turn, "completed", {"count": len(files), "items": files})
@@ -165,14 +169,11 @@ def _result(entry: Resulted, turn: str) -> list[ClientEvent]:
     return events
 
 
-def _preview(entry: Resulted, turn: str) -> str:
+def _preview(blocks: Sequence[Block], status: str, *, ok: bool) -> str:
     """Return the beginning of what the user may see: a successful call's status, and blocks that say they are external."""
-    status = f"tc:{turn}.{entry.call_id}.result"
-    for block in entry.blocks:
+    for block in blocks:
         seen = block.meta.get("visibility")
-        if block.text and (
-            seen == "external" or (entry.status == "ok" and block.path == status and seen is None)
-        ):
+        if block.text and (seen == "external" or (ok and block.path == status and seen is None)):
             return block.text[:PREVIEW_CHARS]
     return ""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from stepline.model.batch import Batch
 from stepline.model.entry import (
@@ -84,10 +84,11 @@ class Intake:
     def take(self, batches: Sequence[Batch]) -> dict[str, Any]:
         """Take batches in, in order; return the fields that the timeline now has."""
         for batch in batches:
+            n = batch.n
             for entry in batch.entries:
-                text = self.take_entry(batch.n, entry)
+                text = self.take_entry(batch, entry)
                 if text:
-                    self.loose.append((batch.n, text))
+                    self.loose.append((n, text))
         made = {name: getattr(self, name) for name in self.__slots__ if name not in ("old", "turn", "usages")}
         return {
             **made,
@@ -100,22 +101,22 @@ class Intake:
             "loose": tuple(self.loose),
         }
 
-    def take_entry(self, n: int, entry: Entry) -> str:  # noqa: C901, PLR0911 - one branch a kind of entry
+    def take_entry(self, batch: Batch, entry: Entry) -> str:  # noqa: C901, PLR0911 - one branch a kind of entry
         """Take one entry in; return its text, empty if it has none."""
         match entry:
             case Resulted():
                 self.waiting_results -= 1
                 if entry.plans:
                     self.keep_plans(entry.plans)
-                return render_result(entry, last=self.waiting_results == 0)
+                return render_result(entry, self.turn, last=self.waiting_results == 0)
             case Decided():
-                return self.take_decision(n, entry)
+                return self.take_decision(batch, entry)
             case Inbound():
-                return self.take_event(n, entry)
+                return self.take_event(batch.n, entry)
             case Opened():
-                return self.take_opening(n, entry)
+                return self.take_opening(batch.n, entry)
             case Closed():
-                return self.take_closing(n, entry)
+                return self.take_closing(batch.n, entry)
             case Deferred():
                 return render_deferral(entry, attempt=self.attempts, unseen=self.unseen(self.seen))
             case TakenOver():
@@ -155,9 +156,10 @@ class Intake:
             text += render_event(event.inbound, path)
         return text
 
-    def take_decision(self, n: int, entry: Decided) -> str:
-        self.seal(entry.rendered)
-        self.seen_part, self.seen, self.decided_at = len(self.sealed), entry.rendered, entry.at
+    def take_decision(self, batch: Batch, entry: Decided) -> str:
+        rendered = batch.state.rendered
+        self.seal(rendered)
+        self.seen_part, self.seen, self.decided_at = len(self.sealed), rendered, batch.at
         if entry.usage is not None:
             self.usages.append(entry.usage)
         if entry.plan is not None:
@@ -167,9 +169,10 @@ class Intake:
             self.attempts, self.answer = self.attempts + 1, entry.answer
         return render_decision(
             entry,
-            call=call_id(entry.turn, entry.iteration, 0) if entry.notices else "",
+            self.turn,
+            call=call_id(self.turn, entry.iteration, 0) if entry.notices else "",
             attempt=self.attempts,
-            unseen=self.unseen(entry.rendered),
+            unseen=self.unseen(rendered),
         )
 
     def take_closing(self, n: int, entry: Closed) -> str:
@@ -181,14 +184,19 @@ class Intake:
 
     def seal(self, upto: int) -> None:
         """End a part of the request with the text of batch `upto`."""
-        settled = [text for n, text in self.loose if n <= upto]
-        if settled:
-            self.sealed.append(Part(text="".join(settled)))
-            self.loose = self.loose[len(settled) :]
+        loose = self.loose
+        if not loose or loose[0][0] > upto:
+            return
+        settled, self.loose = loose, []
+        if loose[-1][0] > upto:
+            settled, self.loose = [at for at in loose if at[0] <= upto], [at for at in loose if at[0] > upto]
+        self.sealed.append(Part(text="".join([text for _, text in settled])))
 
-    def unseen(self, rendered: int) -> list[str]:
+    def unseen(self, rendered: int) -> Sequence[str]:
         """Return the paths of the events after what was rendered."""
-        return [event.path for event in self.arrived.values() if event.n > rendered] if self.arrived else []
+        if not self.arrived or next(reversed(self.arrived)) <= rendered:  # the newest event stands last
+            return ()
+        return [event.path for event in self.arrived.values() if event.n > rendered]
 
     def keep_plans(self, plans: Iterable[Plan]) -> None:
         for plan in plans:
@@ -197,25 +205,11 @@ class Intake:
 
 
 def _total(usages: list[Usage]) -> Usage:
-    counts = [
-        (
-            u.input_tokens,
-            u.cache_read_tokens,
-            u.cache_write_5m_tokens,
-            u.cache_write_1h_tokens,
-            u.output_tokens,
-        )
-        for u in usages
-    ]
-    plain, read, write_5m, write_1h, output = (sum(column) for column in zip(*counts, strict=True))
-    return Usage(
-        input_tokens=plain,
-        cache_read_tokens=read,
-        cache_write_5m_tokens=write_5m,
-        cache_write_1h_tokens=write_1h,
-        output_tokens=output,
-        estimated=any(u.estimated for u in usages),
-    )
+    columns = zip(*map(astuple, usages), strict=True)  # a long log has thousands: its columns are added up at once
+    totals: dict[str, Any] = {
+        name: sum(column) for name, column in zip(Usage.__struct_fields__, columns, strict=True)
+    }
+    return Usage(**{**totals, "estimated": totals["estimated"] > 0})
 
 
 def _clip(text: str) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stepline.model.block import Block
+from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Inbound, Opened, Resulted
 from stepline.timeline.quote import INDENT, inline, inline_json, quote, render_params
+from stepline.timeline.result import result_path
 
 RULE: Final = "━" * 38
 ROUND_TOP: Final = ("┌──────── ROUND ", " ────────┐")
@@ -54,13 +55,13 @@ def render_event(event: Inbound, path: str) -> str:
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{quote(event.text)}\n"
 
 
-def render_decision(entry: Decided, *, call: str, attempt: int, unseen: Sequence[str]) -> str:
-    """Render a decision: an open round if it has actions, else a closed one and perhaps an answer.
+def render_decision(entry: Decided, turn: str, *, call: str, attempt: int, unseen: Sequence[str]) -> str:
+    """Render a decision of a turn: an open round if it has actions, else a closed one and perhaps an answer.
 
     `call` names the round's notices, `attempt` numbers its answer, `unseen` are the paths of events that stand
     above but were not there when the model was asked.
     """
-    turn, thinking, notes = entry.turn, entry.thinking, entry.notes
+    thinking, notes = entry.thinking, entry.notes
     late = f"[decided before it could read: {', '.join(unseen)}]\n" if unseen else ""
     thought = f"[thinking]\n{quote(_LINE.join(thinking))}\n" if thinking else ""
     said = f"[AI Agent say]: {quote(notes)[len(INDENT) :]}\n" if notes else ""
@@ -101,33 +102,39 @@ def render_notice(notice: Notice, *, path: str, accepted: bool) -> str:
     )
 
 
-def render_result(entry: Resulted, *, last: bool) -> str:
-    """Render what an action did; the round's last result ends its frame."""
+def render_result(entry: Resulted, turn: str, *, last: bool) -> str:
+    """Render what an action of a turn did; the round's last result ends its frame."""
     error = f"error: {inline_json(entry.error)}\n" if entry.error else ""
-    blocks = "".join([render_block(block) for block in entry.blocks if block.type not in SILENT_TYPES])
+    path = result_path(turn, entry.call_id)
+    blocks = "".join(
+        [
+            render_block(block, block.path or path, entry.tool_id)
+            for block in entry.blocks
+            if block.type not in SILENT_TYPES
+        ]
+    )
     end = f"{ROUND_BOTTOM}\n" if last else ""
     return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}{blocks}{end}"
 
 
-def render_block(block: Block) -> str:
+def render_block(block: Produced, path: str, tool_id: str) -> str:
     """Render one block of a result: its path and its text, or what there is to read at the path."""
     if block.type == "react.notice":
-        return f"[REACT NOTICE]\n[path: {block.path}]\n{quote(block.text)}\n"
+        return f"[REACT NOTICE]\n[path: {path}]\n{quote(block.text)}\n"
     body = block.body
     if body is not None:
         return (
-            f"logical_path: {block.path}\nmime: {body.mime}\nsize_bytes: {body.size_bytes}\n"
+            f"logical_path: {path}\nmime: {body.mime}\nsize_bytes: {body.size_bytes}\n"
             "content: stored, not shown here; react.read shows it\n"
         )
-    if len(block.text) > RESULT_PREVIEW_CHARS and block.tool_id not in UNPREVIEWED:
-        return _preview(block)
-    return f"logical_path: {block.path}\n{quote(block.text)}\n"
+    if len(block.text) > RESULT_PREVIEW_CHARS and tool_id not in UNPREVIEWED:
+        return _preview(block.text, path)
+    return f"logical_path: {path}\n{quote(block.text)}\n"
 
 
-def _preview(block: Block) -> str:
-    text = block.text
+def _preview(text: str, path: str) -> str:
     return (
-        f"logical_path: {block.path}\n[TOOL RESULT PREVIEW TRUNCATED]\nfull_text_chars: {len(text)}\n"
+        f"logical_path: {path}\n[TOOL RESULT PREVIEW TRUNCATED]\nfull_text_chars: {len(text)}\n"
         f"visible_preview_chars: {RESULT_PREVIEW_CHARS}\n{quote(text[:RESULT_PREVIEW_CHARS])}\n"
         "...[truncated]: react.read shows the rest by its logical_path\n"
     )

@@ -22,6 +22,7 @@ CONTENT_CHARS: Final = 100
 BODIES: Final = frozenset({"content", "code", "patch"})
 """Parameters that are bodies: they are read at the path they were written to, not in the call."""
 
+_NEXT_LINE: Final = "\n" + INDENT
 _ENCODE = msgspec.json.Encoder().encode
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _RUN = "[A-Za-z0-9+/_-]"
@@ -32,7 +33,7 @@ _PROBE = re.compile(f"{_RUN}{{{_PROBE_CHARS}}}")
 
 def quote(text: str) -> str:
     """Return foreign text as indented lines, without NULs, encoded blobs and exotic line breaks."""
-    return INDENT + clean(text).replace("\n", "\n" + INDENT)
+    return INDENT + clean(text).replace("\n", _NEXT_LINE)
 
 
 def inline(text: str) -> str:
@@ -42,7 +43,7 @@ def inline(text: str) -> str:
 
 def inline_json(value: Any) -> str:
     """Return a value as JSON on one line; strings in it break no line, as JSON escapes their breaks."""
-    text = str(_ENCODE(value), "utf-8")
+    text = _ENCODE(value).decode()
     return text if text.isascii() else _BREAKS.sub(" ", text)
 
 
@@ -74,16 +75,12 @@ def has_blob(text: str) -> bool:
 
 def render_params(params: dict[str, Any], source: str) -> str:
     """Return a call's parameters as JSON on one line, with long strings cut and `source` named for the rest."""
-    text = inline_json(params)
-    if len(text) <= CONTENT_CHARS:
-        return text
     return inline_json({name: _cut(name, value, source) for name, value in params.items()})
 
 
 def is_whole(params: dict[str, Any]) -> bool:
     """Tell whether `render_params` shows every parameter in full."""
-    text = inline_json(params)
-    return len(text) <= CONTENT_CHARS or all(_cut(name, value, "") == value for name, value in params.items())
+    return all(_cut(name, value, "") == value for name, value in params.items())
 
 
 def _cut(name: str, value: Any, source: str) -> Any:

@@ -20,6 +20,7 @@ from stepline.model.plan import Plan
 from stepline.timeline.block import Group, derive_groups
 from stepline.timeline.layout import RESULT_PREVIEW_CHARS, SILENT_TYPES, UNPREVIEWED
 from stepline.timeline.quote import BLOB_CHARS, has_blob, is_whole
+from stepline.timeline.result import whole_blocks
 from stepline.timeline.turn import Turn
 
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
@@ -74,11 +75,10 @@ class View:
         own = next((block for block in reversed(self.resolve(path)) if is_shown(block)), None)
         for batch in reversed(self._batches):
             for entry in reversed(batch.entries):
-                if not isinstance(entry, Resulted):
-                    continue
-                for block in reversed(entry.blocks):
-                    if block is own or (_is_whole_view(block, path) and is_shown(block)):
-                        return block
+                if isinstance(entry, Resulted):
+                    for block in reversed(whole_blocks(entry, batch.state.turn)):
+                        if block == own or (_is_whole_view(block, path) and is_shown(block)):
+                            return block
         return own
 
     def _newest(self, path: str) -> tuple[Block, ...]:

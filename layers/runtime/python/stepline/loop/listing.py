@@ -1,0 +1,38 @@
+"""The listing row of a conversation: a projection of the log that carries its n, so that a late writer loses."""
+
+from __future__ import annotations
+
+from stepline.loop.port import Ports
+from stepline.loop.spill import hydrate
+from stepline.model.batch import EMPTY, Batch
+from stepline.model.entry import Closed, Inbound
+from stepline.model.ids import Lane
+from stepline.ports.log import Listing
+
+TITLE_CHARS = 80
+
+
+def project(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Bring the conversation's listing row up to this batch."""
+    closing = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
+    ports.log.project(
+        Listing(
+            lane=lane,
+            owner=batch.state.owner,
+            title=_title(ports, lane, batch),
+            last_at=batch.at,
+            applied_n=batch.n,
+            turn=closing.turn if closing else batch.state.turn,
+            outcome=closing.outcome if closing else "",
+            input_tokens=batch.state.input_tokens,
+            output_tokens=batch.state.output_tokens,
+        )
+    )
+
+
+def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
+    """Return the beginning of the conversation's first message, on one line."""
+    first = batch if batch.n == 1 else hydrate(ports.artifacts, ports.log.get(lane, 1) or EMPTY)
+    said = next((entry.text for entry in first.entries if isinstance(entry, Inbound)), "")
+    line = " ".join(said.split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"

@@ -1,0 +1,57 @@
+"""A result's blocks, as the log stores them and as everybody reads them: the two directions of one rule.
+
+What a tool produced is stored without what its call says; whoever reads a block gets it whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from stepline.model.block import Block, Produced
+from stepline.model.entry import Resulted
+
+_PLAIN: Final = Produced()
+
+
+def result_path(turn: str, call: str) -> str:
+    """Return where the status of a call stands."""
+    return f"tc:{turn}.{call}.result"
+
+
+def lean_blocks(blocks: Iterable[Block], path: str) -> tuple[Produced, ...]:
+    """Return the blocks of a call as its result stores them; `path` is the call's own."""
+    return tuple(_lean(block, path) for block in blocks)
+
+
+def whole_blocks(entry: Resulted, turn: str) -> tuple[Block, ...]:
+    """Return the blocks that a result of this turn stores, with what the call says about them."""
+    return tuple(
+        Block(
+            type=block.type,
+            author=block.author,
+            ts=entry.at,
+            turn_id=turn,
+            path=block.path or result_path(turn, entry.call_id),
+            mime=block.mime,
+            text=block.text,
+            body=block.body,
+            call_id=entry.call_id,
+            tool_id=entry.tool_id,
+            iteration=entry.iteration,
+            meta=block.meta,
+        )
+        for block in entry.blocks
+    )
+
+
+def _lean(block: Block, path: str) -> Produced:
+    # The encoder leaves a field out if it is the default itself; an equal string of another module is not.
+    said: dict[str, Any] = {
+        name: value
+        for name in Produced.__struct_fields__
+        if (value := getattr(block, name)) != getattr(_PLAIN, name)
+    }
+    if block.path == path:
+        said.pop("path")
+    return Produced(**said)
