@@ -15,9 +15,10 @@ LONG = "Make a plan with three steps, write it to a file with the word {word} in
 def check_log(stage, conversation):
     """Assert that each round has one accepted decision, each call one result, each turn one end."""
     decisions = [
-        (d["turn"], d["iteration"])
-        for d in stage.entries(conversation, "decision")
-        if d.get("accepted", True)
+        (batch["state"]["turn"], entry["iteration"])
+        for batch in stage.log(conversation)
+        for entry in batch["entries"]
+        if entry["kind"] == "decision" and entry.get("accepted", True)
     ]
     assert len(decisions) == len(set(decisions))
     calls = [result["call_id"] for result in stage.entries(conversation, "result")]

@@ -51,7 +51,8 @@ def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) 
 
 def render_batch(batch: Batch) -> dict[str, Any]:
     """Return a batch as the log holds it, each entry with its `kind`; what it holds as arrays is named."""
-    return _named(batch)
+    named: dict[str, Any] = _named(batch)
+    return named
 
 
 def _named(value: Any) -> Any:

@@ -83,9 +83,7 @@ def read_decision(
         # What was tolerated does not matter any more, and "the rest counts" would not be true.
         notices = [_refusal(refused, stop_reason, salvaged=salvaged)]
     call = decision.tool_call if decision else None
-    action = call and Action(
-        call_id=call_id(0), tool_id=call.tool_id, params=call.params, code=program
-    )
+    action = call and Action(call_id=call_id(0), tool_id=call.tool_id, params=call.params, code=program)
     return Verdict(
         accepted=decision is not None,
         decision=decision,

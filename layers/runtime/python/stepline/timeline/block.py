@@ -223,9 +223,7 @@ class _Walk:
                 "covered_turn_ids": [turn],
             }
             blocks.append(
-                self.block(
-                    "conv.working.summary", "assistant", at, path=path, text=entry.summary, meta=meta
-                )
+                self.block("conv.working.summary", "assistant", at, path=path, text=entry.summary, meta=meta)
             )
         return blocks
 
