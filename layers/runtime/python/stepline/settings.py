@@ -35,9 +35,7 @@ TABLE: Final = (
     Setting(
         "oidc_issuer", "STEPLINE_OIDC_ISSUER", "", "Issuer of the tokens we accept; none, none accepted."
     ),
-    Setting(
-        "oidc_audience", "STEPLINE_OIDC_AUDIENCE", "stepline", "`aud` that a token must carry."
-    ),
+    Setting("oidc_audience", "STEPLINE_OIDC_AUDIENCE", "stepline", "`aud` that a token must carry."),
     Setting(
         "oidc_jwks_url", "STEPLINE_OIDC_JWKS_URL", "", "Key set of the issuer; empty: discovered from it."
     ),
