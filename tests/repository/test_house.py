@@ -48,7 +48,9 @@ def test_a_module_is_named_for_what_it_holds_and_finished(path):
 
 
 def test_make_lists_every_target():
-    listed = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     named = {line.split()[0] for line in listed.splitlines()}
     assert {"chat", "test", "check", "e2e", "bench", "synth", "up", "down", "clean"} <= named
     targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -57,6 +57,15 @@ def test_a_call_is_recorded_before_it_runs() -> None:
     assert (entry.claim, scene.state.rendered, entry.raw) == (1, 1, "")
 
 
+def test_how_the_answer_ended_is_recorded_unless_it_just_ended() -> None:
+    scene = opened(READ, Say(text="", stop_reason="refusal"))
+    scene.decide()
+    assert decided(scene).stop_reason == ""
+    scene.act()
+    scene.decide()
+    assert decided(scene).stop_reason == "refusal"
+
+
 def test_an_answer_goes_to_the_close() -> None:
     scene = opened(answered("All quiet.", suggested_followups=["And tomorrow?"]))
     assert scene.decide().route == "close"

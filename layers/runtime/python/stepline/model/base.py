@@ -18,7 +18,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """
 
 
-class Row(Value, frozen=True, array_like=True):
+class Row(Value, array_like=True):
     """A value that JSON holds as an array of its fields, in their order: numbers that stand in every batch.
 
     Fields are only ever appended, each with a default, and never renamed into another meaning: a shorter array
