@@ -254,6 +254,7 @@ def test_it_listens_on_loopback_only(server: ScriptedServer) -> None:
 
 
 def test_it_runs_as_a_program() -> None:
+    pytest.importorskip("click")
     command = [sys.executable, "-m", "stepline.local.scripted", "--token-delay-ms", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None

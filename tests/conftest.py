@@ -1,0 +1,56 @@
+"""What may be missing on a machine, and what is skipped for it: plain `pip install -e . && pytest` says so and works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXTRAS = {
+    "aws_cdk": "local",
+    "awslambdaric": "local",
+    "click": "local",
+    "constructs": "local",
+    "greenlet": "test",
+    "hypothesis": "test",
+    "moto": "test",
+    "rich": "local",
+    "websockets": "local",
+}
+"""Packages that come with an extra of ours."""
+
+NEEDS = {"contract": "moto", "e2e": "websockets", "stacks": "aws_cdk"}
+"""Suites whose fixtures need one of them: the whole folder is skipped."""
+
+MISSING = {package: extra for package, extra in EXTRAS.items() if find_spec(package) is None}
+_NO_MODULE = re.compile(r"No module named '(\w+)")
+_skipped: dict[str, set[str]] = {}
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    package = NEEDS.get(collection_path.name) if collection_path.parent == Path(__file__).parent else None
+    if package not in MISSING:
+        return None
+    _skipped.setdefault(package, set()).add(f"tests/{collection_path.name}")
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
+    report = yield
+    found = _NO_MODULE.search(str(report.longrepr)) if report.failed else None
+    if found and found[1] in MISSING:
+        _skipped.setdefault(found[1], set()).add(collector.nodeid)
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: needs {found[1]}")
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for package, what in sorted(_skipped.items()):
+        install = f"pip install -e '.[{MISSING[package]}]'"
+        terminalreporter.write_line(f"skipped for want of {package} ({install}): {', '.join(sorted(what))}")
