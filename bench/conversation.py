@@ -149,10 +149,10 @@ class Driver:
         assert tail is not None
         return standing_step(self.lane, tail)
 
-    def round(self, history: Callable[[], History]) -> Step:
+    def round(self, history: Callable[[], History], step: Step | None = None) -> Step:
         """Run one Decide and, if it asked for a call, its Act; each works with a history of `history`."""
         mind = Mind(agent=self.agent, model=self.model, history=history())
-        after = decide(self.ports, mind, self.step())
+        after = decide(self.ports, mind, step or self.step())
         return act(self.ports, self.agent, history(), after) if after.route == "act" else after
 
 

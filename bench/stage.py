@@ -67,7 +67,7 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
     decides = [at for at, (name, _) in enumerate(entered) if name == "Decide"]
     batches = _stepline("log", conversation, "--json")
     models_ms = [
-        _ms(entry["started_at"], entry["at"])
+        _ms(entry["started_at"], batch["at"])
         for batch in batches
         for entry in batch["entries"]
         if entry["kind"] == "decision"

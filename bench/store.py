@@ -21,6 +21,7 @@ from stepline.bootstrap import in_memory
 from stepline.loop.history import History
 from stepline.loop.port import Ports
 from stepline.model.batch import decode_batch
+from stepline.model.step import Step
 from stepline.settings import Settings
 
 GOAL_CALLS_WARM = 2.0
@@ -41,12 +42,12 @@ def rows() -> list[Row]:
         for body in cut(write_log(BLOCKS), decode_batch, BLOCKS):
             driver.ports.log.put(driver.lane, decode_batch(body))
         warm = [History(), History()]
-        _round(driver, warm)
+        due = _round(driver, warm, driver.step())
         store.meter.clear()
-        _round(driver, warm)
+        due = _round(driver, warm, due)
         calls_warm, units = Counter(store.meter.calls), Counter(store.meter.write_units)
         store.meter.clear()
-        _round(driver, [History(), History()])
+        _round(driver, [History(), History()], due)
         calls_cold = Counter(store.meter.calls)
     return [
         _calls("calls_per_round_warm", calls_warm, GOAL_CALLS_WARM),
@@ -71,11 +72,12 @@ def _ports(store: Store) -> Ports:
     )
 
 
-def _round(driver: Driver, histories: list[History]) -> None:
+def _round(driver: Driver, histories: list[History], step: Step) -> Step:
     left = list(histories)
-    after = driver.round(lambda: left.pop(0))
+    after = driver.round(lambda: left.pop(0), step)
     if after.route != "decide" or left:
         raise MeasureError(f"not one tool round: {after.route}")
+    return after
 
 
 def _calls(metric: str, calls: Counter[str], goal: float) -> Row:
