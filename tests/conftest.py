@@ -26,6 +26,13 @@ EXTRAS = {
 NEEDS = {"contract": "moto", "e2e": "websockets", "stacks": "aws_cdk"}
 """Suites whose fixtures need one of them: the whole folder is skipped."""
 
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # How long an example takes says more about the machine than about the code.
+    settings.register_profile("stepline", settings(), deadline=None)
+    settings.load_profile("stepline")
+
 MISSING = {package: extra for package, extra in EXTRAS.items() if find_spec(package) is None}
 _NO_MODULE = re.compile(r"No module named '(\w+)")
 _skipped: dict[str, set[str]] = {}

@@ -187,4 +187,4 @@ class Replay(RuleBasedStateMachine):
 
 
 TestReplay = Replay.TestCase
-TestReplay.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestReplay.settings = settings(max_examples=300, stateful_step_count=60)

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.event import (
@@ -40,7 +40,6 @@ events = st.lists(
 ).map(tuple)
 
 
-@settings(deadline=None)
 @given(events)
 def test_events_arrive_as_they_were_however_many_frames_they_take(found: tuple[ClientEvent, ...]) -> None:
     framed = [
@@ -54,7 +53,6 @@ def test_events_arrive_as_they_were_however_many_frames_they_take(found: tuple[C
     assert [(frame.part, frame.parts) for frame in whole] == [(i + 1, len(whole)) for i in range(len(whole))]
 
 
-@settings(deadline=None)
 @given(events)
 def test_no_frame_outgrows_what_a_socket_carries(found: tuple[ClientEvent, ...]) -> None:
     for frame in frame_events("c" * 64, n=10**12, prev=10**12, claim=10**12, events=found):

@@ -43,7 +43,7 @@ from stepline.timeline.fold import Timeline
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-patient = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+patient = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """A story takes long to make up on a busy machine, and no test asserts time."""
 
 FORGERIES = (
