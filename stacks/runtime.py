@@ -108,6 +108,8 @@ class RuntimeStack(cdk.Stack):
             oidc_jwks_url=stage.oidc_jwks_url,
             allowed_origins=stage.allowed_origins,
             max_iterations=stage.max_iterations,
+            bundle_props=stage.bundle_props,
+            assembly=stage.assembly,
             model_provider=stage.model_provider,
             model_roles=stage.model_roles,
             model_secret_arn=stage.model_secret_arn,

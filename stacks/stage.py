@@ -32,6 +32,8 @@ class Stage:
     model_roles: Mapping[str, str] = field(default_factory=dict)
     model_secret_arn: str = ""
     max_iterations: int = 15
+    bundle_props: Mapping[str, Any] = field(default_factory=dict)
+    assembly: Mapping[str, Any] = field(default_factory=dict)
     snap_start: bool = False
     requests_per_s: int = 50
     burst: int = 100
@@ -81,6 +83,8 @@ class Stage:
             model_roles=json.loads(text("model_roles", "{}")),
             model_secret_arn=text("model_secret_arn"),
             max_iterations=int(text("max_iterations", "15")),
+            bundle_props=json.loads(text("bundle_props", "{}")),
+            assembly=json.loads(text("assembly", "{}")),
             snap_start=text("snap_start", "true" if name == "prod" else "false") == "true",
             requests_per_s=int(text("requests_per_s", "50")),
             burst=int(text("burst", "100")),

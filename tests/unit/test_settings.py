@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from stepline.bootstrap import policy
 from stepline.errors import InputError
 from stepline.settings import TABLE, Settings, env, render_reference
 
@@ -9,6 +10,8 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {
     "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
     "max_iterations": ("7", 7),
+    "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
+    "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
     "model_roles": ('{"decide": "some-model"}', {"decide": "some-model"}),
     "read_visible_context_fraction": ("0.5", 0.5),
@@ -34,7 +37,20 @@ def test_the_table_and_the_fields_are_the_same():
 
 @pytest.mark.parametrize("rounds", ["0", "-3"])
 def test_a_turn_always_has_rounds(rounds):
-    assert Settings.from_env({"AI_REACT_MAX_ITERATIONS": rounds}).max_iterations == 15
+    assert policy(Settings.from_env({"AI_REACT_MAX_ITERATIONS": rounds})).max_iterations == 15
+
+
+def test_the_bundle_decides_before_the_assembly_and_both_before_the_variable():
+    said = {
+        "STEPLINE_BUNDLE_PROPS": '{"react": {"max_iterations": 4}}',
+        "STEPLINE_ASSEMBLY": '{"ai": {"react": {"max_iterations": 5}}}',
+        "AI_REACT_MAX_ITERATIONS": "6",
+    }
+    seen = []
+    for variable in list(said):
+        seen.append(policy(Settings.from_env(said)).max_iterations)
+        del said[variable]
+    assert [*seen, policy(Settings.from_env({})).max_iterations] == [4, 5, 6, 15]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +61,8 @@ def test_a_turn_always_has_rounds(rounds):
         ("STEPLINE_MODEL_PROVIDER", "parrot"),
         ("STEPLINE_MODEL_ROLES", "{"),
         ("STEPLINE_MODEL_ROLES", "[]"),
+        ("STEPLINE_BUNDLE_PROPS", "[]"),
+        ("STEPLINE_ASSEMBLY", "no"),
         ("STEPLINE_MODEL_ROLES", '{"decide": 1}'),
     ],
 )
@@ -56,7 +74,12 @@ def test_a_bad_value_is_refused_by_name(variable, text):
 
 
 def test_what_a_stack_writes_a_function_reads():
-    fields = {"table": "t", "allowed_origins": ("https://a", "https://b"), "model_roles": {"decide": "m"}}
+    fields = {
+        "table": "t",
+        "allowed_origins": ("https://a", "https://b"),
+        "model_roles": {"decide": "m"},
+        "assembly": {"ai": {}},
+    }
     read = Settings.from_env(env(**fields, max_iterations=3))
     assert {name: getattr(read, name) for name in fields} == fields
     assert read.max_iterations == 3

@@ -134,14 +134,14 @@ def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = Tr
         world.late_duplicate(name, steer=steer, at=at)
     world.spawn("viewer", viewer.run, safe=True)
     for at in scenario.sweeps:
-        world.sweeper(at=at, suspect=True)
+        world.suspicious_sweeper(at=at)
     _turbulence(world, scenario, chooser)
     world.settling = True
     for calm in range(SETTLE_ROUNDS):
         _calm(world, chooser)
         if calm >= 2:
             world.clock.pause(timedelta(minutes=2).total_seconds())
-            world.sweeper(safe=True)
+            world.sweeper()
     world.quiet = True
     _calm(world, chooser)
     for process in world.processes:

@@ -234,14 +234,24 @@ class World:
         admitted = admit_step.admit(self.ports(me), LANE, arrival)
         self.acked.setdefault(message_id, admitted.batch.n)
 
-    def sweeper(self, *, at: int = 0, suspect: bool = False, safe: bool = False) -> None:
+    def sweeper(self) -> None:
         def body(me: Process) -> None:
-            if at:
-                me.wait(lambda: self.tail().n >= at or self.settling)
             if self.log.open_lanes(before="9999"):
-                sweep_step.sweep_lane(self.ports(me), LANE, suspect=suspect)
+                sweep_step.sweep_lane(self.ports(me), LANE)
 
-        self.spawn("sweeper", body, safe=safe)
+        self.spawn("sweeper", body, safe=True)
+
+    def suspicious_sweeper(self, *, at: int) -> None:
+        """Take the turn from whoever has it, dead or alive."""
+
+        def body(me: Process) -> None:
+            me.wait(lambda: self.tail().n >= at or self.settling)
+            ports = self.ports(me)
+            tail = ports.log.tail(LANE, consistent=True)
+            if tail is not None and tail.state.status == "open":
+                sweep_step.replace_owner(ports, LANE, tail)
+
+        self.spawn("suspicious sweeper", body)
 
     def resume(self, me: Process, connection: str, after: int, claim: int, have: dict[str, int]) -> None:
         resume_step.resume(

@@ -57,7 +57,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "The loop": (
         done("one agent, one loop, no planner and no gate", "loop/decide.py", "def decide", _PROTOCOL),
         done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "settings.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
-        planned("`react.max_iterations` in bundle properties, before the variable", "comes with bundle descriptors"),
+        done("`react.max_iterations` in bundle properties, then `ai.react.max_iterations`, then the variable", "bundle/round_cap.py", "IN_PROPS", "unit/bundle/test_round_cap.py"),
         done("last round reserved for an answer", "protocol/decision.py", "last_round_requires_answer", _DECISION),
         done("single-action rounds", "protocol/shape.py", "action_schema_error", _DECISION),
         planned("`AI_REACT_AGENT_MULTI_ACTION=safe_fanout`"),

@@ -6,7 +6,7 @@ import pytest
 from stepline.errors import DependencyError, ToolError
 from stepline.loop.decide import Mind, decide
 from stepline.loop.sample import Sample
-from stepline.loop.sweep import sweep_lane
+from stepline.loop.sweep import replace_owner
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.ids import call_id
@@ -235,7 +235,7 @@ def test_of_two_attempts_at_once_one_runs_the_action() -> None:
 def test_a_turn_taken_over_in_mid_action_marks_it_and_its_old_owner_records_nothing() -> None:
     stage = Stage()
     stage.use(
-        tool("test.slow", "once", lambda _: sweep_lane(stage.ports, LANE, suspect=True) and ToolOutput())
+        tool("test.slow", "once", lambda _: replace_owner(stage.ports, LANE, stage.tail) and ToolOutput())
     )
     assert stage.act(stage.round_of("test.slow")).route == "stop"
     assert stage.results() == []
@@ -267,7 +267,7 @@ def test_a_retry_goes_on_with_the_action_that_has_no_result() -> None:
 def test_an_execution_of_before_runs_nothing() -> None:
     stage = Stage()
     step = stage.round_of("test.pure")
-    sweep_lane(stage.ports, LANE, suspect=True)
+    replace_owner(stage.ports, LANE, stage.tail)
     assert stage.act(step).route == "stop"
     assert stage.effects == {}
 

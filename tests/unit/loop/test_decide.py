@@ -14,7 +14,7 @@ from stepline.errors import (
     SteplineError,
 )
 from stepline.loop.decide import GAVE_UP
-from stepline.loop.sweep import sweep_lane
+from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Decided, Reopened
 from stepline.model.event import DeltaFrame
 from stepline.model.usage import Usage
@@ -241,7 +241,7 @@ def test_a_retry_of_a_decision_that_was_recorded_goes_on_from_there() -> None:
 def test_an_epoch_of_before_decides_nothing() -> None:
     scene = opened(answered("late"))
     step = scene.now()
-    sweep_lane(scene.ports, LANE, suspect=True)
+    replace_owner(scene.ports, LANE, scene.tail)
     assert scene.decide(step).route == "stop"
     assert scene.entries(Decided) == []
 

@@ -187,7 +187,6 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         decided=large,
         actions=999,
         takeovers=99,
-        handled_steer=large,
         round_retries=99,
         turn_retries=99,
         credits=9999,

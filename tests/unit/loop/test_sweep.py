@@ -2,7 +2,7 @@ from dataclasses import replace
 from typing import Any
 
 from stepline.errors import DependencyError
-from stepline.loop.sweep import sweep, sweep_lane
+from stepline.loop.sweep import replace_owner, sweep, sweep_lane
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver
 from stepline.model.ids import Lane, execution_name
 from tests.unit.loop.scene import LANE, Scene, answered, called, event_types
@@ -175,7 +175,7 @@ def test_one_lane_that_cannot_be_swept_does_not_keep_the_others_from_it() -> Non
 def test_a_wrong_suspicion_costs_work_and_never_truth() -> None:
     scene = opened(answered("done"), answered("done"))
     _, first = scene.take()
-    sweep_lane(scene.ports, LANE, suspect=True)
+    replace_owner(scene.ports, LANE, scene.tail)
     scene.drive(first)
     scene.run()
     assert [entry.answer for entry in scene.entries(Closed)] == ["done"]

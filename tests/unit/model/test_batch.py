@@ -27,7 +27,7 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
         "entries": [
             {"kind": "in", "message_id": "m", "event": "prompt", "text": "hi", "user": "ada", "at": "now"}
         ],
-        "state": ["idle", "ada", "", 0, 0, 0, 0, [0, "decide", 0], "", *[0] * 11],
+        "state": ["idle", "ada", "", 0, 0, 0, 0, [0, "decide", 0], "", *[0] * 10],
     }
 
 
@@ -51,9 +51,9 @@ def test_a_longer_row_of_the_next_release_is_read_without_what_it_has_beyond_our
 
 def test_the_fields_of_a_row_keep_their_places() -> None:
     """A stored row has no names: a field that moves would be read as another. Only append to these."""
-    assert State.__struct_fields__[:20] == (
+    assert State.__struct_fields__[:19] == (
         *("status", "owner", "turn", "opened", "epoch", "claim", "attempt", "cursor", "running", "rendered"),
-        *("decided", "actions", "takeovers", "handled_steer", "round_retries", "turn_retries", "credits"),
+        *("decided", "actions", "takeovers", "round_retries", "turn_retries", "credits"),
         *("input_tokens", "output_tokens", "prev"),
     )
     assert Cursor.__struct_fields__[:3] == ("iteration", "phase", "action")

@@ -26,6 +26,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.model_call import plan_roles
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
+from stepline.bundle.round_cap import resolve_round_cap
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
@@ -165,7 +166,10 @@ def in_memory(
 
 def policy(settings: Settings) -> Policy:
     """Return the loop's limits as the deployment sets them."""
-    return Policy(max_iterations=settings.max_iterations, turn_deadline_s=settings.turn_deadline_s)
+    rounds = resolve_round_cap(
+        props=settings.bundle_props, assembly=settings.assembly, variable=settings.max_iterations
+    )
+    return Policy(max_iterations=rounds, turn_deadline_s=settings.turn_deadline_s)
 
 
 def read_caps(settings: Settings) -> ReadCaps:

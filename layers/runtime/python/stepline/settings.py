@@ -48,7 +48,24 @@ TABLE: Final = (
         "Origins a browser may connect from, separated by commas. A client without an Origin header is no "
         "browser and passes; one with a foreign Origin never does.",
     ),
-    Setting("max_iterations", "AI_REACT_MAX_ITERATIONS", "15", "Rounds a turn may take; not positive: 15."),
+    Setting(
+        "max_iterations",
+        "AI_REACT_MAX_ITERATIONS",
+        "15",
+        "Rounds a turn may take, where neither the bundle's properties nor the assembly say; not positive: 15.",
+    ),
+    Setting(
+        "bundle_props",
+        "STEPLINE_BUNDLE_PROPS",
+        "{}",
+        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn.",
+    ),
+    Setting(
+        "assembly",
+        "STEPLINE_ASSEMBLY",
+        "{}",
+        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, after the properties.",
+    ),
     Setting(
         "turn_deadline_s",
         "STEPLINE_TURN_DEADLINE_S",
@@ -90,7 +107,6 @@ TABLE: Final = (
     ),
 )
 
-DEFAULT_MAX_ITERATIONS: Final = 15
 _COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens")
 
 
@@ -109,6 +125,8 @@ class Settings(Value):
     project_claim: str
     allowed_origins: tuple[str, ...]
     max_iterations: int
+    bundle_props: Mapping[str, Any]
+    assembly: Mapping[str, Any]
     turn_deadline_s: int
     model_provider: ModelProvider
     model_roles: Mapping[str, str]
@@ -155,7 +173,7 @@ def render_reference() -> str:
     )
 
 
-def _parse(row: Setting, text: str) -> Any:
+def _parse(row: Setting, text: str) -> Any:  # noqa: PLR0911 - one branch a kind of value
     match row.field:
         case "allowed_origins":
             return tuple(origin.strip() for origin in text.split(",") if origin.strip())
@@ -166,7 +184,9 @@ def _parse(row: Setting, text: str) -> Any:
         case "read_visible_context_fraction":
             return _number(row, text, float)
         case "max_iterations":
-            return _number(row, text, int) if _number(row, text, int) > 0 else DEFAULT_MAX_ITERATIONS
+            return _number(row, text, int)
+        case "bundle_props" | "assembly":
+            return _object(row, text)
         case field:
             return _number(row, text, int) if field.endswith(_COUNTS) else text
 
@@ -184,12 +204,19 @@ def _provider(row: Setting, text: str) -> str:
     return text
 
 
-def _roles(row: Setting, text: str) -> dict[str, str]:
+def _object(row: Setting, text: str) -> dict[str, Any]:
     try:
-        roles = json.loads(text)
+        read = json.loads(text)
     except ValueError as error:
         raise InputError(f"{row.variable} is not JSON", code="bad_setting") from error
-    if not isinstance(roles, dict) or not all(isinstance(model, str) for model in roles.values()):
+    if not isinstance(read, dict):
+        raise InputError(f"{row.variable} is not a JSON object", code="bad_setting")
+    return read
+
+
+def _roles(row: Setting, text: str) -> dict[str, str]:
+    roles = _object(row, text)
+    if not all(isinstance(model, str) for model in roles.values()):
         raise InputError(f"{row.variable} is not a map from role to model", code="bad_setting")
     return roles
 

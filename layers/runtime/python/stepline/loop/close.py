@@ -43,20 +43,14 @@ MESSAGES = {
 
 def close(ports: Ports, step: Step) -> Step:
     """End the turn, or defer its end; return the step that follows."""
-    if step.error is not None:
-        code = ERRORS.get(str(step.error.get("Error")), "step_failed")
-        return close_with_error(ports, step.lane(), step, code=code)
-    return _close(ports, step.lane(), step, code="")
+    code = ERRORS.get(str(step.error.get("Error")), "step_failed") if step.error is not None else ""
+    return close_turn(ports, step, code=code)
 
 
-def close_with_error(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
-    """End the turn with an error event; only its turn and epoch need to be this step's own."""
-    return _close(ports, lane, step, code=code)
-
-
-def _close(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
+def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
+    """The same with the error `code`, if there is one: then only turn and epoch need to be this step's own."""
+    lane = step.lane()
     journal = Journal(ports, lane, "close")
-    suffix: list[Batch] = []
 
     def plan(tail: Batch) -> Draft | Step:
         state = tail.state
@@ -64,7 +58,7 @@ def _close(ports: Ports, lane: Lane, step: Step, *, code: str) -> Step:
             return ended(step, "stop")
         if not code and standing(state, step, "close") == "beyond":
             return onward(step, state)
-        suffix[:] = journal.since(state.rendered, upto=tail.n, consistent=True)
+        suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         waiting, steers = pending(suffix, state)
         if waiting and not code and _round_left(ports, state):
             return _defer(journal, tail, state)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from stepline.errors import SteplineError
-from stepline.loop.close import close_with_error
+from stepline.loop.close import close_turn
 from stepline.loop.effect import publish, redo, standing_step
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
@@ -46,13 +46,13 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
         return "failed"
 
 
-def sweep_lane(ports: Ports, lane: Lane, *, suspect: bool = False) -> Swept:
-    """Bring one lane on: clear a stale mark, start, take over or close. `suspect` skips the look at the execution."""
+def sweep_lane(ports: Ports, lane: Lane) -> Swept:
+    """Bring one lane on: clear a stale mark, start, take over or close."""
     tail = Journal(ports, lane, "sweep").tail(consistent=True)
     if tail.state.status == "idle":
         ports.log.clear_open(lane, tail.n)
         return "idle"
-    verdict = "dead" if suspect else judge(ports, lane, tail)
+    verdict = judge(ports, lane, tail)
     if verdict == "alive":
         return "alive"
     if verdict == "absent":
@@ -60,10 +60,15 @@ def sweep_lane(ports: Ports, lane: Lane, *, suspect: bool = False) -> Swept:
         if epoch is not None:
             redo(ports, lane, epoch)
         return "started"
-    if tail.state.takeovers >= ports.policy.takeovers:
-        close_with_error(ports, lane, standing_step(lane, tail), code="execution_lost")
+    return replace_owner(ports, lane, tail)
+
+
+def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
+    """Give the open turn of `seen` to a new execution, or end it if that was done too often."""
+    if seen.state.takeovers >= ports.policy.takeovers:
+        close_turn(ports, standing_step(lane, seen), code="execution_lost")
         return "closed"
-    return _take_over(ports, lane, tail)
+    return _take_over(ports, lane, seen)
 
 
 def revive(ports: Ports, lane: Lane, batch: Batch) -> None:

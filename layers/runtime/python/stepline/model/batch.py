@@ -42,7 +42,6 @@ class State(Row):
     decided: int = 0
     actions: int = 0
     takeovers: int = 0
-    handled_steer: int = 0
     round_retries: int = 0
     turn_retries: int = 0
     credits: int = 0
