@@ -10,7 +10,7 @@ help:  ## list these targets
 chat: up  ## start what is needed and talk to the agent
 	@stepline chat
 
-test: $(READY)  ## unit, contract, handlers, stacks, and one turn end to end
+test: exec-env  ## unit, contract, handlers, stacks, and one turn end to end
 	pytest -q -m "not emulator" tests
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
@@ -32,6 +32,12 @@ bench: up  ## measure, and write bench/results.json
 synth: $(READY) node_modules/.package-lock.json  ## write the CloudFormation of stage dev to cdk.out
 	cdk synth --all --quiet
 
+exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
+	@python -m stepline.local.execution
+
+image: $(READY)  ## build the image of the agent's programs
+	@python -m stepline.local.execution image
+
 up: $(READY)  ## start the emulator and deploy the app on it
 	@stepline up </dev/null
 
@@ -40,12 +46,14 @@ down: $(READY)  ## stop the emulator; conversations are kept
 
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
+	@test ! -x $(BIN)/stepline || python -m stepline.local.execution clean
 	rm -rf .stepline cdk.out node_modules layers/deps/python bench/results.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
 lock: $(READY)  ## resolve the dependencies anew
 	pip install -q uv
 	uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url --no-header -o requirements.lock
+	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.13 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
 
 $(READY): requirements.lock pyproject.toml
@@ -59,5 +67,5 @@ $(READY): requirements.lock pyproject.toml
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e bench synth up down clean lock
+.PHONY: help chat test check e2e bench synth exec-env image up down clean lock
 .DEFAULT_GOAL := help

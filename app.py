@@ -6,7 +6,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
-from stacks.code import Code
+from stacks.code import Code, read_packages
 from stacks.runtime import RuntimeStack
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -19,7 +19,8 @@ def main() -> None:
     stage = Stage.from_context(app.node)
     code = Code.for_emulator(ROOT, ROOT / ".stepline/code") if stage.is_local else Code.for_aws(ROOT)
     state = StateStack(app, stage)
-    RuntimeStack(app, stage, state=state, code=code)
+    packages = read_packages(ROOT / "exec_task/requirements.txt")
+    RuntimeStack(app, stage, state=state, code=code, packages=packages)
     app.synth()
 
 

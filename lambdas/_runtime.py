@@ -15,11 +15,13 @@ from stepline.bootstrap import App, on_aws
 from stepline.errors import SteplineError
 from stepline.metrics import EDGE_ERRORS, NAMESPACE
 from stepline.model.step import Step
-from stepline.settings import Settings
+from stepline.settings import Settings, handed_on
 
 # It bears the library's name, so the library's own loggers are its children and write the same JSON.
 logger = Logger(service="stepline")
 metrics = Metrics(namespace=NAMESPACE, service="stepline")
+
+UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 
 Event: TypeAlias = dict[str, Any]
 
@@ -27,14 +29,15 @@ Event: TypeAlias = dict[str, Any]
 @cache
 def app() -> App:
     """Return the app, wired on first use from the environment."""
-    return on_aws(Settings.from_env(os.environ), PowertoolsMeter())  # noqa: TID251 - the composition root's one look at the environment
+    environ = os.environ  # noqa: TID251 - the composition root's one look at the environment
+    return on_aws(Settings.from_env(environ), PowertoolsMeter(), handed=handed_on(environ))
 
 
 class PowertoolsMeter:
     """Counts into the invocation's embedded metrics."""
 
     def count(self, name: str, value: float = 1) -> None:
-        unit = MetricUnit.Milliseconds if name.endswith("Ms") else MetricUnit.Count
+        unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), MetricUnit.Count)
         metrics.add_metric(name=name, unit=unit, value=value)
 
 

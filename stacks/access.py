@@ -17,15 +17,20 @@ from aws_cdk import aws_s3 as s3
 from stacks.function import Function
 from stacks.state import LANE_INDEX
 
+SEE_ACTIONS: Final = ("GetItem", "Query")
 ROW_ACTIONS: Final = ("GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
 LOG_ROWS: Final = ("LOG#*", "CONV#*", "DELTA#*", "SOCKET#*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """One function's rights; `reads` and `writes` are prefixes of S3 keys, `machine` names calls on executions."""
+    """One function's rights; `reads` and `writes` are prefixes of S3 keys, `machine` names calls on executions.
+
+    `rows` may be read and written, `seen_rows` read only.
+    """
 
     rows: tuple[str, ...] = ()
+    seen_rows: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     machine: tuple[str, ...] = ()
@@ -44,7 +49,9 @@ ACCESS: Final = {
         posts=True,
     ),
     "decide": Access(rows=LOG_ROWS, reads=("att", "out"), writes=("out",), posts=True, model=True),
-    "act": Access(rows=LOG_ROWS, reads=("att", "out"), writes=("out",), posts=True),
+    "act": Access(rows=LOG_ROWS, reads=("att", "out", "exec"), writes=("out", "exec"), posts=True),
+    # The programs' side: it learns from the log and says what came of a run, and nothing else.
+    "execute": Access(seen_rows=("LOG#*",), reads=("att", "out", "exec"), writes=("out", "exec")),
     "close": Access(
         rows=LOG_ROWS,
         reads=("att", "out"),
@@ -79,12 +86,8 @@ class Resources:
 def grant(function: Function, resources: Resources) -> None:
     """Write the function's row of the table into its role."""
     access = ACCESS[function.name]
-    if access.rows:
-        function.allow(
-            [f"dynamodb:{action}" for action in ROW_ACTIONS],
-            [resources.table.table_arn],
-            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(access.rows)}},
-        )
+    _grant_rows(function, resources, access.rows, ROW_ACTIONS)
+    _grant_rows(function, resources, access.seen_rows, SEE_ACTIONS)
     if access.lanes:
         function.allow(["dynamodb:Query"], [f"{resources.table.table_arn}/index/{LANE_INDEX}"])
     if access.reads:
@@ -103,6 +106,22 @@ def grant(function: Function, resources: Resources) -> None:
         function.allow(
             ["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"], list(resources.model_arns)
         )
+
+
+def _grant_rows(
+    function: Function, resources: Resources, rows: tuple[str, ...], actions: Iterable[str]
+) -> None:
+    if rows:
+        function.allow(
+            [f"dynamodb:{action}" for action in actions],
+            [resources.table.table_arn],
+            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}},
+        )
+
+
+def function_names(*, executes: bool) -> list[str]:
+    """Return the functions of a deployment; only one that runs programs has `execute`."""
+    return [name for name in ACCESS if executes or name != "execute"]
 
 
 def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:

@@ -84,6 +84,12 @@ def render_bootstrap(python: str, digest: str) -> str:
     return f'#!/bin/sh\n# library {digest}\nPYTHONUNBUFFERED=1 exec "{python}" -m awslambdaric "$_HANDLER"\n'
 
 
+def read_packages(requirements: Path) -> tuple[str, ...]:
+    """Return the names of the packages that a file of pinned requirements lists, in its order."""
+    lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
+    return tuple(line.partition("==")[0] for line in lines if line)
+
+
 def digest_of(folder: Path) -> str:
     """Return a digest of the files that functions may import from below a folder, by name and content."""
     digest = hashlib.sha256()

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.access import ACCESS, Resources, bedrock_arns, grant
+from stacks.access import Resources, bedrock_arns, function_names, grant
 from stacks.code import Code
 from stacks.function import Function
 from stacks.ingress import Ingress
@@ -27,6 +27,7 @@ MEMORY_MIB: Final = {
     "socket": 512,
     "decide": 1024,
     "act": 1024,
+    "execute": 2048,
     "close": 512,
     "sweeper": 512,
 }
@@ -38,9 +39,12 @@ ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 class RuntimeStack(cdk.Stack):
     """The way of one message: gateway → socket → machine → decide, act, close."""
 
-    def __init__(self, scope: Construct, stage: Stage, *, state: StateStack, code: Code) -> None:
-        """Compose the parts and give each function its rights."""
+    def __init__(
+        self, scope: Construct, stage: Stage, *, state: StateStack, code: Code, packages: tuple[str, ...] = ()
+    ) -> None:
+        """Compose the parts and give each function its rights. `packages` are what programs may import."""
         super().__init__(scope, f"stepline-{stage.name}-runtime", description="Stepline: loop and ingress.")
+        self.packages = packages
         self.machine_arn = self._arn("stateMachine", stage.machine_name)
         self.ingress = Ingress(self, stage)
         self.functions = self._make_functions(stage, state, code)
@@ -90,7 +94,7 @@ class RuntimeStack(cdk.Stack):
                 memory_mib=MEMORY_MIB[name],
                 snap_start=name in WAITED_FOR,
             )
-            for name in ACCESS
+            for name in function_names(executes=stage.executes)
         }
         for function in functions.values():
             grant(function, resources)
@@ -113,11 +117,18 @@ class RuntimeStack(cdk.Stack):
             model_provider=stage.model_provider,
             model_roles=stage.model_roles,
             model_secret_arn=stage.model_secret_arn,
+            exec_mode=stage.exec_mode,
+            exec_image=stage.exec_image,
+            exec_python=stage.exec_python,
+            exec_home=stage.exec_home,
+            exec_packages=self.packages,
+            descriptors_dir=stage.descriptors_dir,
         )
 
     def _make_machine(self, stage: Stage) -> sfn.StateMachine:
         """Generate the machine from the table. Its role calls the aliases and nothing else."""
-        aliases = {task.function: self.functions[task.function].live.function_arn for task in TASKS}
+        called = {task.function for task in TASKS} & self.functions.keys()
+        aliases = {name: self.functions[name].live.function_arn for name in sorted(called)}
         role = iam.Role(self, "LoopRole", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
         role.add_to_policy(
             iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=list(aliases.values()))

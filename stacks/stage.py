@@ -12,6 +12,8 @@ import aws_cdk as cdk
 from constructs import Node
 
 LOCAL = "local"
+HOST_MODES = ("process", "docker")
+"""Where programs run beside the functions, which is possible on a developer's machine only."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 
 
@@ -34,6 +36,11 @@ class Stage:
     max_iterations: int = 15
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
+    exec_mode: str = "none"
+    exec_image: str = ""
+    exec_python: str = ""
+    exec_home: str = ""
+    descriptors_dir: str = ""
     snap_start: bool = False
     requests_per_s: int = 50
     burst: int = 100
@@ -44,10 +51,17 @@ class Stage:
             raise ValueError(f"stage {self.name!r} is not {_NAME.pattern}")
         if self.is_local != bool(self.endpoint):
             raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
+        if self.exec_mode not in ("none", *(HOST_MODES if self.is_local else ())):
+            raise ValueError(f"stage {self.name} cannot run programs in mode {self.exec_mode!r}")
 
     @property
     def is_local(self) -> bool:
         return self.name == LOCAL
+
+    @property
+    def executes(self) -> bool:
+        """Whether this deployment has a function that runs programs."""
+        return self.exec_mode != "none"
 
     @property
     def keeps_data(self) -> bool:
@@ -85,6 +99,11 @@ class Stage:
             max_iterations=int(text("max_iterations", "15")),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),
+            exec_mode=text("exec_mode", "none"),
+            exec_image=text("exec_image"),
+            exec_python=text("exec_python"),
+            exec_home=text("exec_home"),
+            descriptors_dir=text("descriptors_dir"),
             snap_start=text("snap_start", "true" if name == "prod" else "false") == "true",
             requests_per_s=int(text("requests_per_s", "50")),
             burst=int(text("burst", "100")),

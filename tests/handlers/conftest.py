@@ -48,7 +48,7 @@ class Stage:
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
 
-        def wired(settings: Settings, meter: Meter) -> App:
+        def wired(settings: Settings, meter: Meter, **_: Any) -> App:
             self.app = in_memory(settings, log=log, model=self.model, meter=meter)
             return self.app
 

@@ -7,6 +7,7 @@ import pytest
 cdk = pytest.importorskip("aws_cdk", reason="needs aws-cdk-lib: pip install -e '.[local,test]'")
 from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is installed
 
+from stacks.access import function_names  # noqa: E402 - as above
 from stacks.code import Code  # noqa: E402 - as above
 from stacks.runtime import RuntimeStack  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
@@ -27,8 +28,9 @@ class Synthesis:
             else Code.for_aws(ROOT, deps=folder / "deps")
         )
         state = StateStack(app, stage)
-        runtime = RuntimeStack(app, stage, state=state, code=code)
+        runtime = RuntimeStack(app, stage, state=state, code=code, packages=("numpy", "pandas"))
         self.stage = stage
+        self.functions = function_names(executes=stage.executes)
         self.state = Template.from_stack(state)
         self.runtime = Template.from_stack(runtime)
         self.folder = Path(app.synth().directory)
@@ -65,7 +67,11 @@ def prod(tmp_path_factory):
 @pytest.fixture(scope="session")
 def local(tmp_path_factory):
     return synthesise(
-        tmp_path_factory, name="local", endpoint="http://127.0.0.1:4566", oidc_issuer="http://127.0.0.1:4567"
+        tmp_path_factory,
+        name="local",
+        endpoint="http://127.0.0.1:4566",
+        oidc_issuer="http://127.0.0.1:4567",
+        exec_mode="process",
     )
 
 

@@ -46,6 +46,18 @@ def test_only_the_local_stage_has_an_endpoint():
         Stage(name="prod", endpoint="http://127.0.0.1:4566")
 
 
+def test_programs_run_beside_the_functions_on_the_local_stage_only():
+    assert Stage(name="local", endpoint="http://127.0.0.1:4566", exec_mode="docker").executes
+    assert not Stage(name="prod").executes
+    for name, endpoint, mode in (
+        ("prod", "", "process"),
+        ("dev", "", "docker"),
+        ("local", "http://127.0.0.1:4566", "vm"),
+    ):
+        with pytest.raises(ValueError, match="cannot run programs"):
+            Stage(name=name, endpoint=endpoint, exec_mode=mode)
+
+
 def test_every_choice_of_a_stage_is_documented():
     page = (Path(__file__).parents[2] / "docs/how-to/deploy.md").read_text()
     for field in fields(Stage):

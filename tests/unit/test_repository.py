@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from stepline.loop.graph import ROUTES, TASKS
+from stepline.loop.graph import LAUNCHES, ROUTES, TASKS
 from tests.unit.docs.markdown import anchors, links
 from tests.unit.docs.source import DOCS, LIBRARY, ROOT, files, name, nodes, pages, python_files, tree
 
@@ -113,7 +113,7 @@ def test_every_state_of_the_loop_has_a_handler():
     for task in TASKS:
         module = ROOT / "lambdas" / f"{task.function}.py"
         assert "handler" in {node.name for _, node in nodes([module]) if isinstance(node, ast.FunctionDef)}
-    assert {task.name for task in TASKS} <= set(ROUTES.values())
+    assert {task.name for task in TASKS} <= {*ROUTES.values(), *LAUNCHES.values()}
 
 
 def test_every_make_target_that_a_page_names_exists():

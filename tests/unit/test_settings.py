@@ -15,6 +15,10 @@ OTHER_VALUES = {
     "model_provider": ("bedrock", "bedrock"),
     "model_roles": ('{"decide": "some-model"}', {"decide": "some-model"}),
     "read_visible_context_fraction": ("0.5", 0.5),
+    "exec_mode": ("local", "process"),
+    "exec_strategy": ("combined", "combined"),
+    "exec_packages": ("numpy, pandas", ("numpy", "pandas")),
+    "descriptor_payload_scope": ("all", "all"),
 }
 
 
@@ -64,6 +68,10 @@ def test_the_bundle_decides_before_the_assembly_and_both_before_the_variable():
         ("STEPLINE_BUNDLE_PROPS", "[]"),
         ("STEPLINE_ASSEMBLY", "no"),
         ("STEPLINE_MODEL_ROLES", '{"decide": 1}'),
+        ("EXEC_RUNTIME_MODE", "cloud"),
+        ("PY_CODE_EXEC_TIMEOUT", "long"),
+        ("PY_CODE_EXEC_CONTAINER_STRATEGY", "one"),
+        ("EXEC_DESCRIPTOR_PAYLOAD_SCOPE", "some"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(variable, text):

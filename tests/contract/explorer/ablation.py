@@ -11,7 +11,19 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.loop import admit, close, decide, effect, guard, journal, resume, sweep, transition
+from stepline.loop import (
+    admit,
+    close,
+    decide,
+    effect,
+    execute,
+    guard,
+    journal,
+    program,
+    resume,
+    sweep,
+    transition,
+)
 from stepline.loop.journal import Draft, Journal
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
@@ -105,6 +117,20 @@ def _owns_any_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module in (guard, close):
         monkeypatch.setattr(module, "owns", owns)
+
+
+def _runs_unclaimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def claim_run(*_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(execute, "claim_run", claim_run)
+
+
+def _denies_unclaimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def claim_run(*_: Any) -> bool:
+        return True
+
+    monkeypatch.setattr(program, "claim_run", claim_run)
 
 
 def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,6 +301,18 @@ ABLATIONS = (
         rule="R10 a `once` action is started on record",
         breaks=frozenset({"effect twice, unmarked"}),
         world=lambda: World(once="pure"),
+    ),
+    Ablation(
+        rule="R11 whoever runs a program takes its marker first",
+        breaks=frozenset({"effect twice, unmarked", "effect twice, marked"}),
+        patch=_runs_unclaimed,
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R11 who denies a run takes the right to it",
+        breaks=frozenset({"a run denied that took place"}),
+        patch=_denies_unclaimed,
+        faults=ROUGH,
     ),
     Ablation(
         rule="R12 the gate compares with what was rendered",

@@ -11,7 +11,7 @@ from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Resu
 from stepline.timeline.event import derive
 
 from .viewer import Viewer
-from .world import LANE, World
+from .world import LANE, PROGRAM, World
 
 
 def violations(world: World, viewer: Viewer) -> list[str]:
@@ -119,7 +119,12 @@ def _effects(world: World, batches: list[Batch]) -> list[str]:
     found += [
         "done without an effect"
         for call, (tool, status) in results.items()
-        if tool == "test.once" and status == "ok" and not world.effects[call]
+        if tool in ("test.once", PROGRAM) and status == "ok" and not world.effects[call]
+    ]
+    found += [
+        "a run denied that took place"
+        for call, (tool, status) in results.items()
+        if tool == PROGRAM and status == "error" and world.effects[call]
     ]
     return found
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.model.block import Block, Body
+from stepline.model.execution import CollectedFile, Run
+from stepline.ports.executor import Job
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.execute import exec_tool
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
 
@@ -35,7 +40,25 @@ def registry(effects: Counter[str], *, once: str, mutable: bool) -> Registry:
         )
         return ToolOutput(blocks=(block,))
 
-    return Registry([_tool("test.once", once, strike), _tool("test.write", "keyed", write)])
+    return Registry([_tool("test.once", once, strike), _tool("test.write", "keyed", write), exec_tool()])
+
+
+def program(process: Any, effects: Counter[str]) -> MemoryExecutor:
+    """Return a place where a program runs: its one effect, between two points where the process may die."""
+
+    def run(job: Job) -> Run:
+        call = job.request.exec_id
+        process.artifacts.put(f"effect/{call}/before", b"", mime="x")
+        effects[call] += 1
+        process.artifacts.put(f"effect/{call}/after", b"", mime="x")
+        (job.spool / "bytes").write_bytes(call.encode())
+        sha256 = hashlib.sha256(call.encode()).hexdigest()
+        (job.spool / "bytes").rename(job.spool / sha256)
+        (promised,) = job.request.contract
+        file = CollectedFile(path=promised.filename, sha256=sha256, size_bytes=len(call))
+        return Run(returncode=0, files=(file,))
+
+    return MemoryExecutor(run)
 
 
 def _tool(tool_id: str, effect: Any, run: Any) -> Tool:

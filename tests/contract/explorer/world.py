@@ -20,10 +20,11 @@ from stepline.loop import act as act_step
 from stepline.loop import admit as admit_step
 from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
+from stepline.loop import execute as execute_step
 from stepline.loop import resume as resume_step
 from stepline.loop import sweep as sweep_step
 from stepline.loop.admit import Arrival
-from stepline.loop.agent import Agent
+from stepline.loop.agent import Agent, Execution
 from stepline.loop.decide import Mind
 from stepline.loop.history import History
 from stepline.loop.port import Policy, Ports
@@ -31,15 +32,17 @@ from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Deferred, Inbound
+from stepline.model.execution import Limits, RuntimeProfile
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
 
 from .process import Process, Proxy
-from .tool import registry
+from .tool import program, registry
 
 LANE = Lane(tenant="t", project="p", conversation="c")
 USER = "u"
+PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
 ATTEMPTS = 3
 SECOND_ROUND = 2
@@ -72,7 +75,10 @@ class World:
         self.publisher = MemoryPublisher()
         self.deltas = MemoryDeltas(self.clock)
         self.agent = Agent(
-            system="", registry=registry(self.effects, once=self.once, mutable=self.mutable), caps=ReadCaps()
+            system="",
+            registry=registry(self.effects, once=self.once, mutable=self.mutable),
+            caps=ReadCaps(),
+            execution=Execution(profile=RuntimeProfile(mode="process"), limits=Limits(), tools=()),
         )
 
     def batches(self) -> list[Batch]:
@@ -120,8 +126,11 @@ class World:
             if state == "decide":
                 mind = Mind(agent=self.agent, model=None, history=History(), sampler=self.sampler())
                 return decide_step.decide(ports, mind, step)
-            if state == "act":
+            if state in ("act", "prepare"):
                 return act_step.act(ports, self.agent, History(), step)
+            if state == "execute":
+                backend = program(ports, self.effects)
+                return execute_step.execute(ports, lambda _: backend, History(), step)
             return close_step.close(ports, step)
         except (IndexError, KeyError, AttributeError, StopIteration) as error:
             self.broke.append(f"{me.name}: {error!r}")
@@ -139,14 +148,13 @@ class World:
             for part in range(2):
                 stream.push("answer", f"[{name}.{part}]")
             stream.close()
-            tools = {0: ("test.once", "test.write"), 1: ("test.write",)}.get(step.iteration, ())
+            tools = {0: ("test.once", "test.write"), 1: (PROGRAM,)}.get(step.iteration, ())
             if self._was_deferred(claim):
                 tools = ("test.write",)
             if self._is_steered(timeline) or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
                 tools = ()
             actions = tuple(
-                Action(call_id=call_id(step.turn, step.iteration, i), tool_id=tool, params={})
-                for i, tool in enumerate(tools)
+                _action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
             )
             at = utc(self.clock.now())
             return Sample(
@@ -181,23 +189,23 @@ class World:
     def _execution(self, me: Process, name: str, step: Step) -> None:
         state = "decide"
         for _ in range(60):
-            done = self._task(me, name, state, step)
+            done = self._task(me, name, state, step, attempts=1 if state == "execute" else ATTEMPTS)
             if self.machine.status(name) != "running":
                 return
             if done is None:
                 if state == "close":
                     break
                 step = Step(**{**_fields(step), "error": {"Error": "Runtime.ExitError"}})
-                state = "close"
+                state = "act" if state == "execute" else "close"
                 continue
             step = done
             if step.route in ("stop", "done"):
                 break
-            state = "decide" if state == "act" else step.route
+            state = _next(state, step.route)
         self.machine.end(name)
 
-    def _task(self, me: Process, name: str, state: str, step: Step) -> Step | None:
-        for attempt in range(ATTEMPTS):
+    def _task(self, me: Process, name: str, state: str, step: Step, *, attempts: int) -> Step | None:
+        for attempt in range(attempts):
             task = self.invoke(state, Step(**{**_fields(step), "attempt": attempt}))
             me.wait(lambda task=task: task.done or task.given_up)
             if self.machine.status(name) != "running":
@@ -261,3 +269,23 @@ class World:
 
 def _fields(step: Step) -> dict[str, Any]:
     return {name: getattr(step, name) for name in step.__struct_fields__}
+
+
+def _next(state: str, route: str) -> str:
+    """Return the state that follows, by the edges of the graph."""
+    match state:
+        case "act":
+            return "decide"
+        case "prepare":
+            return "execute" if route == "execute" else "decide"
+        case "execute":
+            return "act"
+        case _:
+            return route
+
+
+def _action(call: str, tool: str) -> Action:
+    if tool != PROGRAM:
+        return Action(call_id=call, tool_id=tool, params={})
+    params = {"contract": [{"filename": f"{call}.txt", "description": "what it wrote"}]}
+    return Action(call_id=call, tool_id=tool, params=params, code="print('hello')")

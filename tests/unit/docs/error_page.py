@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import Final
 
 from stepline import errors
 from stepline.loop.close import ERRORS, MESSAGES
 from stepline.model.ids import check_segment
 from stepline.protocol.notice import NOTICES
+from tests.unit.docs import execution_page, protocol_page
 from tests.unit.docs.source import DOCS, LIBRARY, called, name, nodes, python_files
 
 PAGE = DOCS / "reference/errors.md"
@@ -79,13 +81,33 @@ TOOLS = {
     "protocol_violation.write_extension_mismatch": "a warning: the file was written, but the canvas cannot draw its type",
     "plan_closed": "a notice: the plan is closed, as asked",
     "read_paths_missing": "a notice: some of the paths could not be read; each row of the status says why",
+    "not_a_fi_ref": "only files can be pulled",
+    "unresolvable_fi_ref": "the path names no file of a workspace",
+    "output_pulls_require_exact_file_ref": "outputs are pulled one by one",
+    "attachment_pulls_require_exact_file_ref": "attachments are pulled one by one",
+    "invalid_path_empty": "`fetch_ctx`: an empty path",
+    "invalid_path_literal": "`fetch_ctx`: a text without a family",
+    "invalid_path_file": "`fetch_ctx`: files are not fetched; they lie below `OUTPUT_DIR`",
+    "invalid_path_skill": "`fetch_ctx`: skills are for the agent, not for its programs",
+    "invalid_path_kind": "`fetch_ctx`: a family that is not fetched",
+    "invalid_path_tc": "`fetch_ctx`: no path of a call",
+    "invalid_path_so": "`fetch_ctx`: no path into the source pool",
+    "content_not_text": "what stands there is no text; a program finds files below `OUTPUT_DIR`",
+    "pull_paths_missing": "a notice: some of the paths could not be pulled; the result says why",
     "unverified": "the call was interrupted: it may have happened, or not, and is not run again",
+}
+PROGRAM = {
+    "no_supervisor": "the socket is not there: tools can be called by the program of a run only",
+    "connection_lost": "the supervisor hung up; the call may have been made",
+    "reply_timeout": "no reply in time; the call may have been made",
 }
 LOCAL = {
     "bad_setting": "a variable's value cannot be read",
     "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",
     "no_answer": "the server did not answer in time",
     "gateway": "the gateway answered in words of its own: a function behind it failed",
+    "local_exec": "programs cannot run here in the mode that was asked for; the message says what stands in the way",
+    "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start; its last lines follow",
 }
@@ -103,8 +125,15 @@ def path_codes() -> set[str]:
 
 def listed_codes() -> set[str]:
     """Return every code that the page lists or refers to."""
-    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, LOCAL, NEVER_TOLD, NOTICES)
-    return {code for group in groups for code in group} | path_codes()
+    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, PROGRAM, LOCAL, NEVER_TOLD, NOTICES)
+    elsewhere = path_codes() | execution_page.CODES | protocol_page.REFUSED.keys()
+    return {code for group in groups for code in group} | elsewhere
+
+
+def constants() -> set[str]:
+    """Return every text that stands alone in the library's source."""
+    found = nodes(python_files(name(LIBRARY), "exec_task"))
+    return {node.value for _, node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
 def source_codes() -> dict[str, str]:
@@ -118,23 +147,31 @@ def source_codes() -> dict[str, str]:
     return found
 
 
-def _codes(node: ast.AST) -> list[str]:  # noqa: PLR0911 - one branch a way to say a code
+FIRST: Final = {"refuse", "Refusal", "Unfit", "_broken"}
+SECOND: Final = {"notice", "_failed", "_left", "_refuse"}
+"""What takes a code as its first argument, or as its second."""
+
+
+def _codes(node: ast.AST) -> list[str]:
     match node:
-        case ast.Call(args=[ast.Constant(value=str(code)), *_]) if called(node) == "refuse":
-            return [code]
         case ast.Call(args=[_, ast.Constant(value=str(what))]) if called(node) == check_segment.__name__:
             return [f"bad_{what}"]
-        case ast.Call(args=[_, ast.Constant(value=str(code)), *_]) if called(node) == "notice":
-            return [code]
         case ast.Call():
-            values = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
-            return [v.value for v in values if isinstance(v, ast.Constant) and v.value]
+            said = (
+                node.args[:1] if called(node) in FIRST else node.args[1:2] if called(node) in SECOND else []
+            )
+            said += [keyword.value for keyword in node.keywords if keyword.arg in ("code", "error")]
+            return [v.value for v in said if isinstance(v, ast.Constant) and _is_code(v.value)]
         case ast.Tuple(elts=[_, ast.Name(id=kind), ast.Constant(value=str(code))]) if kind in CLASSES:
             return [code]
         case ast.Dict():
             return _paired(node)
         case _:
             return []
+
+
+def _is_code(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[a-z][a-z0-9_.]+", value) is not None
 
 
 def _paired(node: ast.Dict) -> list[str]:
@@ -197,8 +234,13 @@ def render() -> str:
             *_group(
                 "What the model reads",
                 "As the result of a call, which it can mend. Refused paths have the codes of [paths](paths.md#what-is-refused), "
-                "refused decisions those of [channels](channels.md#notices).",
+                "refused decisions those of [channels](channels.md#notices), runs those of [execution](execution.md#errors).",
                 TOOLS,
+            ),
+            *_group(
+                "What a program reads",
+                "As a `ToolCallError` of its call; the rest is in [the executor's protocol](executor-protocol.md#order-of-checks).",
+                PROGRAM,
             ),
             *_group("What the command line says", "On a developer's machine.", LOCAL),
             *_group("What nobody is told", "", NEVER_TOLD),

@@ -52,6 +52,7 @@ _PLAN: Final = "unit/tools/test_plan.py"
 _WRITE: Final = "unit/tools/test_write.py"
 _PROTOCOL: Final = "contract/test_log_protocol.py"
 _SETTINGS: Final = "unit/test_settings.py"
+_EXECUTOR: Final = "contract/test_executor.py"
 
 AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "The loop": (
@@ -100,7 +101,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`react.plan` with `new`, `replace`, `activate`, `close`", "tools/plan.py", "react.plan", _PLAN),
         planned("`react.patch`"),
         planned("`react.rg`"),
-        planned("`react.pull`"),
+        done("`react.pull`", "tools/pull.py", "react.pull", "unit/tools/test_pull.py"),
         planned("`react.checkout`"),
         planned("`react.hide`"),
         planned("`react.memsearch`"),
@@ -134,12 +135,14 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         planned("`react.plan.history` after compaction"),
     ),
     "Execution of generated code": (
-        planned("supervisor and executor"),
-        planned("backends `docker` (split, combined), `fargate`, `process`"),
-        planned("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`"),
-        planned("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`"),
-        planned("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`"),
-        planned("`fetch_ctx`"),
+        done("supervisor and executor", "adapters/sandbox/server.py", "SupervisorServer", _EXECUTOR),
+        partial("backends `docker` (split, combined), `fargate`, `process`", "adapters/docker/plan.py", "_plan_combined", _EXECUTOR, "no `fargate`, and so none in AWS"),
+        planned("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "a supervisor gets its launch over standard input"),
+        done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/docker/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
+        done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "execution/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
+        done("`execution.runtime`: profiles, selection, precedence", "bundle/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
+        done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor.py", "get_secret", "unit/bundle/test_descriptor.py"),
+        done("`fetch_ctx`", "tools/fetch.py", "fetch_ctx", _EXECUTOR),
     ),
     "Files": (
         done("`fi:<turn>.files/…` and `fi:<turn>.outputs/…`", "model/path.py", "files", _PATH),
@@ -163,7 +166,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         planned("feedback `ok`, `not_ok`, `neutral`, of users and machines"),
     ),
     "Bundles": (
-        partial("an agent bundle", "bundle/default.py", "build_agent", "unit/bundle/test_prompt.py", "one built-in agent; no descriptors, properties or hooks"),
+        partial("an agent bundle", "bundle/default.py", "build_agent", "unit/bundle/test_prompt.py", "one built-in agent, with properties and descriptors; no hooks"),
         planned("`BaseWorkflow`, `build_react`, `react.run`"),
         planned("`stream_with_channels` for bundles"),
         planned("`tools_descriptor`, `skills_descriptor`"),

@@ -7,23 +7,29 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap import App, in_memory
+from stepline.bundle.default import build_agent
 from stepline.errors import SteplineError
 from stepline.loop.act import act
 from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
+from stepline.loop.execute import execute
+from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, ROUTER, TASKS
 from stepline.loop.history import History
 from stepline.loop.port import Ports
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.event import EventFrame, Frame, decode_frame, join_pieces
+from stepline.model.execution import Limits, Run, RuntimeProfile
 from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.ports.channel import Principal
+from stepline.ports.executor import Job
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
@@ -31,6 +37,7 @@ from stepline.tools.spec import ToolSpec
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 USER = "ada"
+PROGRAM = "exec_tools.execute_code_python"
 FAR = 4_000_000_000
 
 
@@ -46,6 +53,14 @@ def said(decision: dict[str, Any] | str, *, thinking: str = "Let me see.") -> st
 def answered(text: str, **fields: Any) -> str:
     """Return a generation that answers."""
     return said({"action": "complete", "final_answer": text, **fields})
+
+
+def coded(code: str, *filenames: str, notes: str = "", **params: Any) -> str:
+    """Return a generation that runs a program for these files."""
+    contract = [{"filename": name, "description": f"what {name} holds"} for name in filenames]
+    call = {"tool_id": PROGRAM, "params": {"contract": contract, **params}}
+    decision = said({"action": "call_tool", "notes": notes, "tool_call": call})
+    return f"{decision}\n<channel:code>{code}</channel:code>"
 
 
 def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "") -> str:
@@ -69,6 +84,7 @@ class Scene:
         self.log: Any = self.ports.log
         self.machine: Any = self.ports.machine
         self.clock: Any = self.ports.clock
+        self.backends: dict[str, MemoryExecutor] = {}
 
     # --- what stands in the log
 
@@ -124,6 +140,9 @@ class Scene:
     def act(self, step: Step | None = None) -> Step:
         return act(self.ports, self.agent, self.history, step or self.now())
 
+    def execute(self, step: Step) -> Step:
+        return execute(self.ports, self.backends.get, self.history, step)
+
     def close(self, step: Step | None = None, **fields: Any) -> Step:
         return close(self.ports, step or self.now(**fields))
 
@@ -139,7 +158,7 @@ class Scene:
         state = "decide"
         while True:
             try:
-                step = {"decide": self.decide, "act": self.act, "close": self.close}[state](step)
+                step = self.states[state](step)
             except SteplineError as error:
                 if state == "close":
                     raise
@@ -153,7 +172,18 @@ class Scene:
                 continue
             if step.route in ("stop", "done"):
                 return
-            state = "decide" if state == "act" else step.route
+            state = follow(state, step.route)
+
+    @property
+    def states(self) -> dict[str, Callable[[Step], Step]]:
+        """What the states of the machine run."""
+        return {
+            "decide": self.decide,
+            "act": self.act,
+            "prepare": self.act,
+            "execute": self.execute,
+            "close": self.close,
+        }
 
     # --- who listens
 
@@ -175,11 +205,26 @@ class Scene:
         own = [self.agent.registry.find(spec.tool_id) for spec in self.agent.registry.specs]
         self.agent = Agent(system="", registry=Registry([*own, *tools]), caps=ReadCaps())
 
+    def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
+        """Let the agent run programs; what a run comes to is what `run` says."""
+        runtime = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+        self.agent = build_agent(ReadCaps(), runtime=runtime)
+        self.backends["process"] = MemoryExecutor(run)
+        return self.backends["process"]
+
     def forget(self, *tools: str) -> None:
         """Take these tools away, as a deployment in mid-turn does."""
         registry = self.agent.registry
         kept = [registry.find(spec.tool_id) for spec in registry.specs if spec.tool_id not in tools]
         self.agent = Agent(system="", registry=Registry(kept), caps=ReadCaps())
+
+
+def follow(state: str, route: str) -> str:
+    """Return the state after this one, by the edges of the graph."""
+    task = next(task for task in TASKS if task.name.lower() == state)
+    if task.next == LAUNCHER:
+        return LAUNCHES.get(route, DEFAULT_LAUNCH).lower()
+    return route if task.next == ROUTER else task.next.lower()
 
 
 def tool(tool_id: str, effect: Any, run: Callable[[ToolContext], ToolOutput]) -> Tool:

@@ -193,6 +193,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         input_tokens=large,
         output_tokens=large,
         prev=large,
+        executes=999,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

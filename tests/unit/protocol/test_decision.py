@@ -21,6 +21,7 @@ class Spec:
     key_order: tuple[str, ...] = ()
     known: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
+    runs_code: bool = False
 
     def validate(self, params: Any) -> list[str]:
         unknown = [f"{key} is unknown" for key in params if key not in self.known]
@@ -42,11 +43,12 @@ TOOLS = {
     "react.write": Spec(WRITE_KEYS, frozenset({*WRITE_KEYS, "scratchpad"}), frozenset({"path", "content"})),
     "react.patch": Spec(("path", "channel", "patch"), frozenset({"path", "channel", "patch"})),
     "ctx_tools.fetch_ctx": Spec(),
-    EXEC: Spec(known=frozenset({"contract"})),
+    EXEC: Spec(known=frozenset({"contract", "prog_name"}), runs_code=True),
 }
 ALLOWED = set(TOOLS) - {"ctx_tools.fetch_ctx"}
 READ = {"tool_id": "react.read", "params": {"paths": ["ar:plan.latest"]}}
-RUN = {"tool_id": EXEC, "params": {}}
+CONTRACT = [{"filename": "outputs/a.csv", "description": "the table"}]
+RUN = {"tool_id": EXEC, "params": {"contract": CONTRACT}}
 
 
 def judge(text: str, **options: Any) -> Verdict:
@@ -82,6 +84,10 @@ def write(**params: Any) -> dict[str, Any]:
     return call({"tool_id": "react.write", "params": params})
 
 
+def run(**params: Any) -> dict[str, Any]:
+    return call({"tool_id": EXEC, "params": params})
+
+
 def complete(answer: str | None = "Done.", **fields: Any) -> dict[str, Any]:
     return {"action": "complete", "final_answer": answer, **fields}
 
@@ -114,6 +120,11 @@ def test_an_answer_carries_its_followups_and_summary(action: str) -> None:
 def test_a_call_that_runs_code_takes_the_program_as_it_was_written() -> None:
     verdict = judge(generation(call(RUN), code="\nprint('</channel:thinking>')\n"))
     assert verdict.actions[0].code == verdict.code == "\nprint('</channel:thinking>')\n"
+
+
+@pytest.mark.parametrize("contract", [CONTRACT, json.dumps(CONTRACT), [None, *CONTRACT]])
+def test_a_contract_is_a_list_or_its_json_text(contract: Any) -> None:
+    assert judge(generation(run(contract=contract), code="print(1)")).accepted
 
 
 REFUSED = {
@@ -153,6 +164,14 @@ REFUSED = {
     ),
     generation(call(), code="print(1)"): "code_channel_without_single_exec",
     generation(call(RUN)): "code_channel_missing",
+    generation(run(), code="a"): "missing_contract",
+    generation(run(contract=[]), code="a"): "missing_contract",
+    generation(run(contract=" \n"), code="a"): "missing_contract",
+    generation(run(contract="outputs/a.csv"), code="a"): "invalid_contract",
+    generation(run(contract='{"filename": "a"}'), code="a"): "invalid_contract",
+    generation(run(contract=["outputs/a.csv"]), code="a"): "invalid_contract",
+    generation(run(contract={"a": "outputs/a.csv"}), code="a"): "invalid_contract",
+    generation(run(contract=CONTRACT, language="R"), code="a"): "bad_params",
     generation(call(RUN), code="a") + "<channel:code>b</channel:code>": "code_channel_without_single_exec",
 }
 

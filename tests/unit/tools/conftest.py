@@ -43,6 +43,9 @@ class World:
                 return found
         return ()
 
+    def turn_blocks(self, turn: str) -> tuple[Block, ...]:
+        return tuple(block for group in self.groups for block in group if block.turn_id == turn)
+
     def visible(self, path: str) -> Block | None:
         for block in self._newest_first():
             if block.meta.get("source_path") == path or (block.path == path and block.body is None):

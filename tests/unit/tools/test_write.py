@@ -131,3 +131,15 @@ def test_any_text_cites_a_bounded_list_of_positive_numbers(text):
 
 def test_a_huge_range_is_not_walked():
     assert len(cited_sids("[[S:1-999999]]")) == 500
+
+
+@pytest.mark.parametrize("other", ["Report.md", "report.md/part.md"])
+def test_two_files_that_cannot_lie_in_one_folder_are_refused(world, other):
+    write(world, path="report.md", content="a")
+    output = write(world, path=other, content="b")
+    assert output.error["code"] == "path_clash"
+
+
+def test_a_file_may_be_written_again_under_its_own_name(world):
+    write(world, path="report.md", content="a")
+    assert write(world, path="report.md", content="b").status == "ok"

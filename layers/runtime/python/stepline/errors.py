@@ -8,6 +8,7 @@
     ├── BusyError         the lane is contended beyond our patience          → the client sends again
     ├── PathError         a logical path that the grammar refuses            → the model, as a notice
     ├── ToolError         a tool refused its parameters or failed            → the model, as a result
+    ├── SandboxError      a program could not run, or not be collected       → the model, as a run's error
     ├── DecisionError     the model's output breaks the protocol             → the model, as a notice
     ├── Fenced            another attempt owns this step now                 → Step Functions retries
     ├── UnknownOutcome    a write whose answer was lost or contended         → read again, same intention
@@ -32,7 +33,9 @@ class SteplineError(Exception):
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, code: str | None = None, **context: str | float | None) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, **context: str | float | list[str] | None
+    ) -> None:
         """Raise with a more precise `code` than the class's own where one is documented."""
         super().__init__(message)
         self.reason = code or type(self).code
@@ -65,6 +68,10 @@ class PathError(SteplineError):
 
 class ToolError(SteplineError):
     code = "tool_error"
+
+
+class SandboxError(SteplineError):
+    code = "sandbox_execution_failed"
 
 
 class DecisionError(SteplineError):

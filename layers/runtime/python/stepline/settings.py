@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from stepline.errors import InputError
 from stepline.model.base import Value
+from stepline.model.execution import MODES, Mode, Scope, Strategy
 
 ModelProvider = Literal["anthropic", "bedrock"]
 N = TypeVar("N", int, float)
@@ -105,9 +106,44 @@ TABLE: Final = (
         "0.15",
         "Share of the model's window one `react.read` may fill.",
     ),
+    Setting(
+        "exec_mode",
+        "EXEC_RUNTIME_MODE",
+        "none",
+        "Where programs run, if `execution.runtime` does not say: `none`, `process`, `docker` or `fargate`.",
+    ),
+    Setting("exec_image", "PY_CODE_EXEC_IMAGE", "py-code-exec:latest", "Image of mode `docker`."),
+    Setting("exec_timeout_s", "PY_CODE_EXEC_TIMEOUT", "600", "Seconds a program may run at most."),
+    Setting(
+        "exec_network_mode", "PY_CODE_EXEC_NETWORK_MODE", "host", "Docker network of the supervisor alone."
+    ),
+    Setting("exec_strategy", "PY_CODE_EXEC_CONTAINER_STRATEGY", "split", "`split` or `combined`."),
+    Setting("exec_python", "STEPLINE_EXEC_PYTHON", "", "Interpreter of programs in mode `process`."),
+    Setting("exec_home", "STEPLINE_EXEC_HOME", "", "Folder that holds the package `executor`."),
+    Setting("exec_packages", "STEPLINE_EXEC_PACKAGES", "", "Packages that programs may import, by commas."),
+    Setting(
+        "exec_text_preview_max_chars",
+        "AI_REACT_EXEC_TEXT_PREVIEW_MAX_SYMBOLS",
+        "8000",
+        "Characters of a text file that a program wrote which the model sees.",
+    ),
+    Setting("descriptors_dir", "PLATFORM_DESCRIPTORS_DIR", "", "Folder with the five descriptors."),
+    Setting(
+        "descriptor_payload_scope",
+        "EXEC_DESCRIPTOR_PAYLOAD_SCOPE",
+        "active_bundle",
+        "Bundles whose descriptors go to a supervisor elsewhere: `active_bundle` or `all`.",
+    ),
 )
 
-_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens")
+_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations")
+_CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
+    "model_provider": {name: name for name in get_args(ModelProvider)},
+    "exec_mode": MODES,
+    "exec_strategy": {name: name for name in get_args(Strategy)},
+    "descriptor_payload_scope": {name: name for name in get_args(Scope)},
+}
+"""Fields with few values: each word that is understood, and the value it stands for."""
 
 
 class Settings(Value):
@@ -137,12 +173,35 @@ class Settings(Value):
     read_visible_max_tokens: int
     read_visible_max_bytes: int
     read_visible_context_fraction: float
+    exec_mode: Mode
+    exec_image: str
+    exec_timeout_s: int
+    exec_network_mode: str
+    exec_strategy: Strategy
+    exec_python: str
+    exec_home: str
+    exec_packages: tuple[str, ...]
+    exec_text_preview_max_chars: int
+    descriptors_dir: str
+    descriptor_payload_scope: Scope
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Read every setting from a process environment. Raises InputError that names the bad variable."""
         values = {row.field: _parse(row, environ.get(row.variable) or row.default) for row in TABLE}
         return cls(**values)
+
+
+AWS_VARIABLES: Final = (
+    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
+)
+
+
+def handed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a supervisor in another process needs of an environment: our settings, and a way to AWS. Secret."""
+    wanted = {*(row.variable for row in TABLE), *AWS_VARIABLES}
+    return {name: environ[name] for name in sorted(wanted & environ.keys())}
 
 
 def env(**fields: Any) -> dict[str, str]:
@@ -173,18 +232,16 @@ def render_reference() -> str:
     )
 
 
-def _parse(row: Setting, text: str) -> Any:  # noqa: PLR0911 - one branch a kind of value
+def _parse(row: Setting, text: str) -> Any:
+    if choices := _CHOICES.get(row.field):
+        return _chosen(row, text, choices)
     match row.field:
-        case "allowed_origins":
-            return tuple(origin.strip() for origin in text.split(",") if origin.strip())
-        case "model_provider":
-            return _provider(row, text)
+        case "allowed_origins" | "exec_packages":
+            return tuple(item.strip() for item in text.split(",") if item.strip())
         case "model_roles":
             return _roles(row, text)
         case "read_visible_context_fraction":
             return _number(row, text, float)
-        case "max_iterations":
-            return _number(row, text, int)
         case "bundle_props" | "assembly":
             return _object(row, text)
         case field:
@@ -198,10 +255,10 @@ def _number(row: Setting, text: str, kind: type[N]) -> N:
         raise InputError(f"{row.variable} is not a number", code="bad_setting") from error
 
 
-def _provider(row: Setting, text: str) -> str:
-    if text not in get_args(ModelProvider):
-        raise InputError(f"{row.variable} is none of {get_args(ModelProvider)}", code="bad_setting")
-    return text
+def _chosen(row: Setting, text: str, choices: Mapping[str, str]) -> str:
+    if text not in choices:
+        raise InputError(f"{row.variable} is none of {', '.join(choices)}", code="bad_setting")
+    return choices[text]
 
 
 def _object(row: Setting, text: str) -> dict[str, Any]:

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from stepline.bundle.prompt import system_prompt
-from stepline.loop.agent import Agent
+from stepline.loop.agent import Agent, Execution
+from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import render_catalogue
 
 
-def build_agent(caps: ReadCaps) -> Agent:
-    """Return the default agent; `caps` bound what one read shows."""
-    registry = default_registry()
+def build_agent(
+    caps: ReadCaps,
+    *,
+    runtime: tuple[RuntimeProfile, Limits] | None = None,
+    packages: tuple[str, ...] = (),
+    preview_chars: int = PREVIEW_CHARS,
+) -> Agent:
+    """Return the default agent.
+
+    `caps` bound what one read shows. `runtime` is where its programs run and within which limits, `packages` what
+    they may import, and `preview_chars` is how much of a text they write is shown; without a runtime it has no tool
+    that runs programs.
+    """
+    registry = default_registry(executes=runtime is not None)
+    execution = None
+    if runtime is not None:
+        tools = tuple(spec.tool_id for spec in registry.specs if spec.in_exec)
+        execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
     return Agent(
-        system=system_prompt(catalogue=render_catalogue(registry.specs), caps=caps),
+        system=system_prompt(
+            catalogue=render_catalogue(registry.specs),
+            caps=caps,
+            packages=packages if execution else None,
+        ),
         registry=registry,
         caps=caps,
+        execution=execution,
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stepline.errors import InputError
+from stepline.bundle.property import look_up, read_whole
 
 DEFAULT_ROUNDS: Final = 15
 IN_PROPS: Final = ("config.react.max_iterations", "react.max_iterations")
@@ -23,25 +23,9 @@ def resolve_round_cap(*, props: Mapping[str, Any], assembly: Mapping[str, Any], 
     """Return the cap. Raises InputError `bad_setting` for a value that is no whole number."""
     for mapping, paths in ((props, IN_PROPS), (assembly, IN_ASSEMBLY)):
         for path in paths:
-            if (found := _look_up(mapping, path)) is not None:
-                return _positive(_whole(found, path))
+            if (found := look_up(mapping, path)) is not None:
+                return _positive(read_whole(found, path))
     return _positive(variable)
-
-
-def _look_up(mapping: Mapping[str, Any], path: str) -> Any:
-    found: Any = mapping
-    for name in path.split("."):
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
-
-
-def _whole(value: Any, path: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise InputError(f"{path} is not a whole number", code="bad_setting")
-    try:
-        return int(value)
-    except ValueError as error:
-        raise InputError(f"{path} is not a whole number", code="bad_setting") from error
 
 
 def _positive(rounds: int) -> int:

@@ -28,7 +28,16 @@ from stepline.local.stage import (
 )
 
 # Everything synthesis reads. The library counts too: a changed one must replace warm workers.
-INPUTS: Final = ("app.py", "cdk.json", "package-lock.json", "stacks", "lambdas", "bundles", "layers/runtime")
+INPUTS: Final = (
+    "app.py",
+    "cdk.json",
+    "package-lock.json",
+    "stacks",
+    "lambdas",
+    "bundles",
+    "exec_task",
+    "layers/runtime",
+)
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
 # `python` and `python3` are one interpreter; it has one name here, or each command would deploy anew.
 PYTHON: Final = str(Path(sys.prefix) / "bin/python")
@@ -40,15 +49,20 @@ def deploy(
     endpoint: str,
     issuer_url: str,
     model_url: str,
+    programs: Mapping[str, str],
     known: LocalStage | None,
     progress: Progress,
 ) -> LocalStage:
-    """Bring the emulator to what the checkout says and return the stage; at once if it is there already."""
+    """Bring the emulator to what the checkout says and return the stage; at once if it is there already.
+
+    `programs` says where programs of the agent run, in words of the app's context.
+    """
     context = {
         "stage": NAME,
         "endpoint": endpoint,
         "oidc_issuer": issuer_url,
         "oidc_audience": AUDIENCE,
+        **programs,
     }
     fingerprint = digest(context)
     if (

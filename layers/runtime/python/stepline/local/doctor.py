@@ -14,6 +14,7 @@ from typing import Final
 
 from stepline.local import lifecycle
 from stepline.local.deploy import CDK
+from stepline.local.execution import backends
 from stepline.local.stage import HOME, REPOSITORY, client, load, read_json, tool_environment
 from stepline.model.base import Value
 
@@ -32,7 +33,7 @@ class Check(Value):
 
 def doctor(home: Path = HOME) -> list[Check]:
     """Return every check in the order in which to mend them. Starts and changes nothing."""
-    return [*_environment(), *_tools(), *_home(home), *_stage(home)]
+    return [*_environment(), *_tools(), *_execution(home), *_home(home), *_stage(home)]
 
 
 def _environment() -> Iterator[Check]:
@@ -77,6 +78,19 @@ def _tools() -> Iterator[Check]:
         detail=f"{found} at {CDK}",
         remedy="" if found == wanted else f"npm ci (pinned {wanted}; `stepline up` does it too)",
     )
+
+
+def _execution(home: Path) -> Iterator[Check]:
+    """Say where programs can run. One place is enough, so what another lacks is no failure."""
+    found = backends(home)
+    usable = [backend.mode for backend in found if not backend.obstacle]
+    for backend in found:
+        yield Check(
+            name=f"mode {backend.mode}",
+            ok=not backend.obstacle or bool(usable),
+            detail=f"not usable: {backend.obstacle}" if backend.obstacle else "programs can run there",
+            remedy=backend.remedy,
+        )
 
 
 def _home(home: Path) -> Iterator[Check]:

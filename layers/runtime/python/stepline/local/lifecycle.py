@@ -15,6 +15,7 @@ from stepline.errors import DependencyError
 from stepline.local import issuer
 from stepline.local.deploy import deploy
 from stepline.local.emulator import Emulator, Progress
+from stepline.local.execution import docker_variables, prepare
 from stepline.local.service import LOOPBACK, Service, claim_port, exclusive
 from stepline.local.stage import HOME, LocalStage, client, load, make_home, read_json, save, tool_environment
 from stepline.model.base import Value
@@ -43,14 +44,16 @@ def up(progress: Progress, home: Path = HOME) -> LocalStage:
     with exclusive(make_home(home)):
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
+        programs = prepare(home, progress)
         asleep = not Service("emulator", home).running
         known, asked_at = load(home), datetime.now(UTC)
-        endpoint = Emulator(home).start(model, progress)
+        endpoint = Emulator(home).start(model | docker_variables(), progress)
         stage = deploy(
             home,
             endpoint=endpoint,
             issuer_url=issuer_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
+            programs=programs,
             known=known,
             progress=progress,
         )

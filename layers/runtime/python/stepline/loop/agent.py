@@ -6,24 +6,41 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Where the agent's programs run, what one run may use, which tools it may call, and what is shown of its texts."""
+
+    profile: RuntimeProfile
+    limits: Limits
+    tools: tuple[str, ...]
+    preview_chars: int = PREVIEW_CHARS
 
 
 @dataclass(frozen=True)
 class Agent:
     """One agent: immutable, the same for every conversation it serves.
 
-    `temperature` is sent only if it is given: the newest models refuse one.
+    Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
     """
 
     system: str
     registry: Registry
     caps: ReadCaps
+    execution: Execution | None = None
     role: str = "solver.react.v2.decision.v2.regular"
     max_tokens: int = 20_000
     temperature: float | None = None
+
+    @cached_property
+    def callable_ids(self) -> frozenset[str]:
+        """The tools that the model itself may call; its programs may call others."""
+        return frozenset(spec.tool_id for spec in self.registry.specs if spec.in_react)
 
     @cached_property
     def tools(self) -> Mapping[str, ToolSpec]:

@@ -144,5 +144,7 @@ def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
         output_tokens=state.output_tokens + usage.output_tokens,
     )
     if decision.accepted:
-        return decided(counted, n, rendered=rendered, actions=len(decision.actions))
+        programs = [i for i, action in enumerate(decision.actions, 1) if action.code is not None]
+        executes = programs[0] if programs else 0
+        return decided(counted, n, rendered=rendered, actions=len(decision.actions), executes=executes)
     return rejected(counted, n, rendered=rendered)

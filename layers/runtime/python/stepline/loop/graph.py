@@ -15,12 +15,14 @@ from stepline.model.base import Value
 
 START: Final = "Decide"
 ROUTER: Final = "Route"
+LAUNCHER: Final = "Launch"
 END: Final = "Done"
 FAILED: Final = "CloseFailed"
 
 # Step Functions must never retry over a live function (docs/adr/0001-orchestrator.md).
 TASK_MARGIN_S: Final = 30
 EXECUTION_TIMEOUT_S: Final = 3600
+ACT_TIMEOUT_S: Final = 870
 
 # Lambda refused or lost the request before the handler ran: safe to ask again for longer.
 TRANSPORT_ERRORS: Final = (
@@ -60,7 +62,10 @@ class Retry(Value):
 
 
 class Task(Value):
-    """A state that runs a function: its time, its retries in order, and where success and failure lead."""
+    """A state that runs a function: its time, its retries in order, and where success and failure lead.
+
+    `executes` marks the states that a deployment has only if it can run programs.
+    """
 
     name: str
     function: str
@@ -68,6 +73,7 @@ class Task(Value):
     retries: tuple[Retry, ...]
     next: str
     catch: str
+    executes: bool = False
 
     @property
     def timeout_s(self) -> int:
@@ -97,10 +103,29 @@ TASKS: Final = (
     Task(
         name="Act",
         function="act",
-        function_timeout_s=870,
+        function_timeout_s=ACT_TIMEOUT_S,
         retries=_retries(transport=8, unknown=2),
         next="Decide",
         catch="Close",
+    ),
+    Task(
+        name="Prepare",
+        function="act",
+        function_timeout_s=ACT_TIMEOUT_S,
+        retries=_retries(transport=8, unknown=2),
+        next=LAUNCHER,
+        catch="Close",
+        executes=True,
+    ),
+    # Never tried again: whether the program ran is for the next state to find out, from what the run left behind.
+    Task(
+        name="Execute",
+        function="execute",
+        function_timeout_s=870,
+        retries=(),
+        next="Act",
+        catch="Act",
+        executes=True,
     ),
     Task(
         name="Close",
@@ -116,27 +141,33 @@ TASKS: Final = (
 ROUTES: Final[Mapping[str, str]] = {
     "decide": "Decide",
     "act": "Act",
+    "prepare": "Prepare",
     "close": "Close",
     "done": END,
     "stop": END,
 }
 DEFAULT_ROUTE: Final = "Close"
 
+# What Prepare answers if there is a program to run; anything else means that the round went on without one.
+LAUNCHES: Final[Mapping[str, str]] = {"execute": "Execute"}
+DEFAULT_LAUNCH: Final = "Decide"
+
 
 def render_definition(functions: Mapping[str, str], *, partition: str = "aws") -> dict[str, Any]:
     """Return the state machine in Amazon States Language; `functions` maps a function's name to its ARN.
 
     A task gets `{step, attempt}` and its answer becomes the whole state; an error is put beside the step, so
-    that Close still knows whose turn it closes.
+    that the state after it still knows whose turn it is. Without a function `execute` no state runs programs,
+    and Act answers a decision that asks for one.
     """
-    states: dict[str, Any] = {task.name: _render_task(task, functions, partition) for task in TASKS}
-    states[ROUTER] = {
-        "Type": "Choice",
-        "Choices": [
-            {"Variable": "$.route", "StringEquals": word, "Next": state} for word, state in ROUTES.items()
-        ],
-        "Default": DEFAULT_ROUTE,
-    }
+    executes = "execute" in functions
+    tasks = [task for task in TASKS if executes or not task.executes]
+    states: dict[str, Any] = {task.name: _render_task(task, functions, partition) for task in tasks}
+    absent = {task.name for task in TASKS} - set(states)
+    routes = {word: "Act" if state in absent else state for word, state in ROUTES.items()}
+    states[ROUTER] = _render_choice(routes, DEFAULT_ROUTE)
+    if executes:
+        states[LAUNCHER] = _render_choice(LAUNCHES, DEFAULT_LAUNCH)
     states[END] = {"Type": "Succeed"}
     states[FAILED] = {
         "Type": "Fail",
@@ -151,7 +182,13 @@ def render_definition(functions: Mapping[str, str], *, partition: str = "aws") -
     }
 
 
+def _render_choice(words: Mapping[str, str], default: str) -> dict[str, Any]:
+    choices = [{"Variable": "$.route", "StringEquals": word, "Next": state} for word, state in words.items()]
+    return {"Type": "Choice", "Choices": choices, "Default": default}
+
+
 def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> dict[str, Any]:
+    retry = {"Retry": [retry.render() for retry in task.retries]} if task.retries else {}
     return {
         "Type": "Task",
         "Resource": f"arn:{partition}:states:::lambda:invoke",
@@ -161,7 +198,7 @@ def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> di
         },
         "OutputPath": "$.Payload",
         "TimeoutSeconds": task.timeout_s,
-        "Retry": [retry.render() for retry in task.retries],
+        **retry,
         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": task.catch}],
         "Next": task.next,
     }
@@ -176,6 +213,9 @@ def render_mermaid() -> str:
     for word, state in ROUTES.items():
         lines.append(f"    {ROUTER} --> {state}: {word}")
     lines.append(f"    {ROUTER} --> {DEFAULT_ROUTE}: (any other)")
+    for word, state in LAUNCHES.items():
+        lines.append(f"    {LAUNCHER} --> {state}: {word}")
+    lines.append(f"    {LAUNCHER} --> {DEFAULT_LAUNCH}: (any other)")
     lines.append(f"    {END} --> [*]")
     lines.append(f"    {FAILED} --> [*]")
     return "\n".join(lines) + "\n"
@@ -185,7 +225,7 @@ def render_reference() -> str:
     """Return docs/reference/loop.md."""
     rows = [
         f"| {task.name} | {task.function_timeout_s} | {task.timeout_s} | "
-        f"{'<br>'.join(_render_retry_row(retry) for retry in task.retries)} | {task.catch} |"
+        f"{'<br>'.join(_render_retry_row(retry) for retry in task.retries) or 'never'} | {task.catch} |"
         for task in TASKS
     ]
     return "\n".join(
@@ -198,8 +238,9 @@ def render_reference() -> str:
             render_mermaid().rstrip(),
             "```",
             "",
-            "A round with tools takes three transitions (Decide, Route, Act), the last round of a turn five",
-            "(Decide, Route, Close, Route, Done). State holds ids and counters only:",
+            "A round with tools takes three transitions (Decide, Route, Act), one that runs a program six (Decide, Route,",
+            "Prepare, Launch, Execute, Act), the last round of a turn five (Decide, Route, Close, Route, Done). A",
+            "deployment that runs no programs has neither Prepare, Launch nor Execute. State holds ids and counters only:",
             "",
             "```json",
             json.dumps(EXAMPLE_STEP),

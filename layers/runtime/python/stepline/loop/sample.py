@@ -51,7 +51,7 @@ def sample(
     verdict = read_decision(
         transcript,
         tools=agent.tools,
-        allowed_tools=agent.tools.keys(),
+        allowed_tools=agent.callable_ids,
         call_id=lambda index: call_id(step.turn, step.iteration, index),
         last_round=last_round,
         stop_reason=completion.stop_reason,

@@ -26,11 +26,18 @@ def reopened(state: State, n: int, attempt: int) -> State:
     return replace(state, claim=n, attempt=attempt)
 
 
-def decided(state: State, n: int, *, rendered: int, actions: int) -> State:
+def decided(state: State, n: int, *, rendered: int, actions: int, executes: int = 0) -> State:
     """Record an accepted decision: its actions are next, or the close if it has none."""
     cursor = Cursor(iteration=state.cursor.iteration, phase="act" if actions else "close")
     return replace(
-        state, cursor=cursor, rendered=rendered, decided=n, actions=actions, running="", round_retries=0
+        state,
+        cursor=cursor,
+        rendered=rendered,
+        decided=n,
+        actions=actions,
+        executes=executes,
+        running="",
+        round_retries=0,
     )
 
 
@@ -41,6 +48,7 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
         rendered=rendered,
         decided=n,
         actions=0,
+        executes=0,
         round_retries=state.round_retries + 1,
         turn_retries=state.turn_retries + 1,
     )

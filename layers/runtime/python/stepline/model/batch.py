@@ -25,7 +25,8 @@ class State(Row):
     """The small state after a batch: numbers and names only, never lists.
 
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
-    the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events.
+    the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events. `executes` is the number, from 1, of the
+    decided action that runs a program; 0 if none does.
     Source: docs/concepts/log.md.
     """
 
@@ -48,10 +49,15 @@ class State(Row):
     input_tokens: int = 0
     output_tokens: int = 0
     prev: int = 0
+    executes: int = 0
 
     def route(self) -> str:
         """Return where the state machine goes from here."""
-        return self.cursor.phase if self.status == "open" else "stop"
+        if self.status != "open":
+            return "stop"
+        if self.cursor.phase == "act" and self.executes > self.cursor.action:
+            return "prepare"
+        return self.cursor.phase
 
 
 class Spill(Value):

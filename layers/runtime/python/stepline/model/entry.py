@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from stepline.model.base import Value
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
+from stepline.model.execution import ToolEvent
 from stepline.model.plan import Plan
 from stepline.model.usage import Usage
 
@@ -78,13 +79,17 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
 
 class Started(Value, tag="started", tag_field="kind"):
-    """An action that must run at most once is about to run."""
+    """An action that must run at most once is about to run. `deadline` is when its program ends at the latest."""
 
     call_id: str
+    deadline: str = ""
 
 
 class Resulted(Value, tag="result", tag_field="kind"):
-    """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again."""
+    """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again.
+
+    `program` is set for a run of generated code; `emitted` is what the tools told the user on the way.
+    """
 
     call_id: str
     tool_id: str
@@ -95,6 +100,8 @@ class Resulted(Value, tag="result", tag_field="kind"):
     blocks: tuple[Produced, ...] = ()
     plans: tuple[Plan, ...] = ()
     error: dict[str, Any] | None = None
+    program: bool = False
+    emitted: tuple[ToolEvent, ...] = ()
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):

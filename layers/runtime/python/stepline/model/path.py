@@ -53,6 +53,7 @@ __all__ = [
     "SourcesPath",
     "TurnPath",
     "artifact_path",
+    "exec_key",
     "from_physical",
     "out_key",
     "parse_path",
@@ -125,6 +126,11 @@ def parse_path(text: str) -> LogicalPath:
 def render_path(path: LogicalPath) -> str:
     """Return the canonical text of a path; `parse_path` reads it back as the same value."""
     return str(path)
+
+
+def exec_key(lane: Lane, turn: str, call: str, name: str) -> str:
+    """Return the object key of what belongs to one run: `request.json`, `started.json`, `result.json`."""
+    return f"exec/{lane.prefix()}/{turn}/{call}/{name}"
 
 
 def physical(path: LogicalPath) -> str | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ToolCall
 from stepline.protocol.notice import NOTHING_RAN, NOTICES, cap, make_notice
 from stepline.protocol.transcript import Instance
-
-EXEC_TOOLS = frozenset({"exec_tools.execute_code_python"})
-"""The tools that run what stands in the code channel."""
 
 
 class ToolSpecLike(Protocol):
@@ -20,6 +19,10 @@ class ToolSpecLike(Protocol):
     @property
     def key_order(self) -> tuple[str, ...]:
         """The parameters that must be written first, in their order."""
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether the tool runs what stands in the code channel. Such a call names the files it will write."""
 
     def validate(self, params: Mapping[str, Any], /) -> list[str]:
         """Return what is wrong with the parameters, one sentence each."""
@@ -45,6 +48,8 @@ def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Colle
             code="tool_not_allowed_in_react",
             tool_id=tool_id,
         )
+    if spec.runs_code:
+        _check_contract(call)
     if problems := spec.validate(call.params):
         raise DecisionError(
             f"The parameters of {tool_id} were refused: {cap('; '.join(problems), 500)}. {NOTHING_RAN} "
@@ -64,15 +69,52 @@ def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Colle
         )
 
 
+def _check_contract(call: ToolCall) -> None:
+    """Raise DecisionError unless the call names at least one file. What is wrong with one is for the run to say."""
+    contract = call.params.get("contract")
+    if contract is None or contract == [] or (isinstance(contract, str) and not contract.strip()):
+        raise DecisionError(
+            f"The call runs code, but it has no contract. {NOTHING_RAN} "
+            "Send a contract: a list with filename and description of every file that the program will write.",
+            code="missing_contract",
+            tool_id=call.tool_id,
+        )
+    if isinstance(contract, str):
+        try:
+            contract = msgspec.json.decode(contract)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _bad_contract(call, f"as a text it must be JSON: {cap(str(error), 200)}") from error
+    if not isinstance(contract, list):
+        raise _bad_contract(call, "it must be a list")
+    if not any(isinstance(item, dict) for item in contract):
+        raise _bad_contract(call, "it must hold at least one object")
+
+
+def _bad_contract(call: ToolCall, problem: str) -> DecisionError:
+    return DecisionError(
+        f"The contract of the call was refused: {problem}. {NOTHING_RAN} "
+        'Send a list like [{"filename": "outputs/table.csv", "description": "what it holds"}].',
+        code="invalid_contract",
+        tool_id=call.tool_id,
+        problem=problem,
+    )
+
+
 def check_code(
-    call: ToolCall | None, programs: Sequence[Instance], notices: list[Notice], *, cut: bool
+    call: ToolCall | None,
+    tools: Mapping[str, ToolSpecLike],
+    programs: Sequence[Instance],
+    notices: list[Notice],
+    *,
+    cut: bool,
 ) -> str | None:
     """Return the program a call runs, None if it runs none. Raises DecisionError.
 
-    `programs` are the code channels that are not blank, `cut` says that the generation's end is missing.
+    The call has passed `check_call`. `programs` are the code channels that are not blank, `cut` says that the
+    generation's end is missing.
     """
     code = "code_channel_without_single_exec"
-    if call is None or call.tool_id not in EXEC_TOOLS:
+    if call is None or not tools[call.tool_id].runs_code:
         if programs and call:
             raise DecisionError(
                 f"The code channel held a program, but {call.tool_id} runs none. {NOTHING_RAN} "

@@ -74,7 +74,7 @@ def read_decision(
         )
         if decision.tool_call:
             check_call(decision.tool_call, tools, allowed_tools)
-        program = check_code(decision.tool_call, _programs(transcript), notices, cut=cut)
+        program = check_code(decision.tool_call, tools, _programs(transcript), notices, cut=cut)
         if cut:
             notices.append(_cut_notice(stop_reason, refused=None))
     except DecisionError as refused:

@@ -30,7 +30,7 @@ from stepline.model.entry import (
 )
 from stepline.model.event import ClientEvent
 from stepline.model.plan import Plan
-from stepline.timeline.event_type import ROUTES
+from stepline.timeline.event_program import make_event, program_asked, program_ended, program_started
 from stepline.timeline.quote import BODIES
 from stepline.timeline.result import result_path, whole_blocks
 
@@ -46,44 +46,38 @@ def derive(batch: Batch) -> tuple[ClientEvent, ...]:
     return tuple(events)
 
 
-def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: PLR0911 - one branch a kind of entry
+def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911 - one branch a kind of entry
     turn = batch.state.turn
     match entry:
         case Inbound():
             data: dict[str, Any] = {"message_id": entry.message_id, "kind": entry.event, "text": entry.text}
             data["chars"] = len(entry.text)
-            return [_event("chat.conversation.accepted", entry.at, turn, "completed", data)]
+            return [make_event("chat.conversation.accepted", entry.at, turn, "completed", data)]
         case Opened():
             data = {"turn_id": entry.turn, "prompts": list(entry.prompts)}
-            return [_event("chat.start", entry.at, entry.turn, "started", data)]
+            return [make_event("chat.start", entry.at, entry.turn, "started", data)]
         case Decided():
             return _decision(entry, batch.at, turn)
         case Reopened() | TakenOver():
             state = batch.state
             data = {"claim": state.claim, "iteration": state.cursor.iteration, "attempt": state.attempt}
-            return [_event("round.restarted", batch.at, turn, "running", data)]
+            return [make_event("round.restarted", batch.at, turn, "running", data)]
         case Resulted():
             return _result(entry, turn)
         case Deferred():
             data = {"iteration": entry.iteration, "answer": entry.answer}
-            return [_event("chat.step", batch.at, entry.turn, "update", data, step="deferred")]
+            return [make_event("chat.step", batch.at, entry.turn, "update", data, step="deferred")]
         case Dropped():
             data = {"n": entry.n, "reason": entry.reason}
-            return [_event("chat.step", batch.at, "", "skipped", data, step="dropped")]
+            return [make_event("chat.step", batch.at, "", "skipped", data, step="dropped")]
         case Closed():
             return [_closing(entry)]
-        case Owner() | Started():
+        case Started():
+            return program_started(entry, batch.at, turn)
+        case Owner():
             return []
         case _:
             assert_never(entry)
-
-
-def _event(
-    kind: str, ts: str, turn: str, status: str, data: dict[str, Any], *, step: str = ""
-) -> ClientEvent:
-    return ClientEvent(
-        type=kind, route=ROUTES[kind], ts=ts, turn_id=turn, step=step, status=status, data=data
-    )
 
 
 def _decision(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
@@ -97,19 +91,19 @@ def _decision(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
         "tools": tools,
         "interrupted": entry.interrupted,
     }
-    events = [_event("solver.react.decision", at, turn, "completed" if entry.accepted else "error", data)]
+    events = [make_event("solver.react.decision", at, turn, "completed" if entry.accepted else "error", data)]
     kind = "react.notice" if entry.accepted else "react.tool.rejected"
     events += [
-        _event(kind, at, turn, "update" if entry.accepted else "error", _notice(entry.iteration, notice.code))
+        make_event(
+            kind, at, turn, "update" if entry.accepted else "error", _notice(entry.iteration, notice.code)
+        )
         for notice in entry.notices
     ]
     if entry.plan is not None:
         events.append(_plan(entry.plan, at, turn))
-    if entry.accepted:
-        events += [
-            _event("react.tool.call", at, turn, "started", _call(action, entry.iteration))
-            for action in entry.actions
-        ]
+    for action in entry.actions if entry.accepted else ():
+        events.append(make_event("react.tool.call", at, turn, "started", _call(action, entry.iteration)))
+        events += program_asked(action, entry.notes, at, turn)
     return events
 
 
@@ -159,12 +153,13 @@ def _result(entry: Resulted, turn: str) -> list[ClientEvent]:
     if entry.error and isinstance(entry.error.get("code"), str):
         data["code"] = entry.error["code"]
     status = "completed" if entry.status == "ok" else "error"
-    events = [_event("react.tool.result", entry.at, turn, status, data)]
+    events = [make_event("react.tool.result", entry.at, turn, status, data)]
+    events += program_ended(entry, turn)
     events += [_plan(plan, entry.at, turn) for plan in entry.plans]
     files = [_file(block) for block in blocks if _is_external_file(block)]
     if files:
         events.append(
-            _event("chat.files", entry.at, turn, "completed", {"count": len(files), "items": files})
+            make_event("chat.files", entry.at, turn, "completed", {"count": len(files), "items": files})
         )
     return events
 
@@ -204,13 +199,13 @@ def _plan(plan: Plan, at: str, turn: str) -> ClientEvent:
         "current": plan.current,
         "open": plan.is_open(),
     }
-    return _event("react.plan", at, turn, "update", data)
+    return make_event("react.plan", at, turn, "update", data)
 
 
 def _closing(entry: Closed) -> ClientEvent:
     if entry.outcome == "error":
         data: dict[str, Any] = {"code": entry.code, "error": entry.message}
-        return _event("chat.error", entry.at, entry.turn, "error", data)
+        return make_event("chat.error", entry.at, entry.turn, "error", data)
     followups = list(entry.followups)
     data = {
         "final_answer": entry.answer,
@@ -219,4 +214,4 @@ def _closing(entry: Closed) -> ClientEvent:
         "suggested_followups": followups,
         "reason": entry.reason,
     }
-    return _event("chat.complete", entry.at, entry.turn, "completed", data)
+    return make_event("chat.complete", entry.at, entry.turn, "completed", data)

@@ -57,6 +57,38 @@ TABLE: Final = (
         "(600 characters), `code` if it failed",
     ),
     EventType(
+        "react.tool.event",
+        "chat_service",
+        "a tool told the user something on its way",
+        "`tool_id`, `call_id`, `type` (the tool's own word), `data`",
+    ),
+    EventType(
+        "code_exec.objective",
+        "chat_step",
+        "a program is about to run",
+        "`execution_id`, `text`: what it is for",
+    ),
+    EventType("code_exec.program.name", "chat_step", "a program is about to run", "`execution_id`, `text`"),
+    EventType(
+        "code_exec.code",
+        "chat_step",
+        "a program is about to run",
+        "`execution_id`, `language`, `text`: its source",
+    ),
+    EventType(
+        "code_exec.contract",
+        "chat_step",
+        "a program is about to run",
+        "`execution_id`, `contract` (`filename`, `description`, `visibility`)",
+    ),
+    EventType(
+        "code_exec.status",
+        "chat_step",
+        "a program started, or its run ended",
+        "`execution_id`, `status` (`exec`, `done`, `error`), `deadline` at the start, `timings` (`exec` in ms) and "
+        "`error` (`code`) at the end",
+    ),
+    EventType(
         "react.plan",
         "chat_step",
         "a plan changed",

@@ -102,6 +102,10 @@ class Timeline:
         """Return every block of every turn, in the order of the log."""
         return self.view.blocks()
 
+    def turn_blocks(self, turn: str) -> tuple[Block, ...]:
+        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        return self.view.turn_blocks(turn)
+
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest blocks that stand at a logical path; none if nothing does."""
         return self.view.resolve(path)

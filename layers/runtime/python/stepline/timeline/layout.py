@@ -29,6 +29,9 @@ UNPREVIEWED: Final = frozenset({"react.read"})
 SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", "react.exit"})
 """Blocks that the model meets in ANNOUNCE or by reading a path, never in the timeline."""
 
+SILENT: Final = "silent"
+"""Meta of a single block of which the same is true."""
+
 _LINE: Final = "\n"
 _HEADERS: Final = {"followup": "[FOLLOWUP DURING TURN]", "steer": "[STEER DURING TURN]"}
 _STATUS: Final = {
@@ -110,7 +113,7 @@ def render_result(entry: Resulted, turn: str, *, last: bool) -> str:
         [
             render_block(block, block.path or path, entry.tool_id)
             for block in entry.blocks
-            if block.type not in SILENT_TYPES
+            if block.type not in SILENT_TYPES and not block.meta.get(SILENT)
         ]
     )
     end = f"{ROUND_BOTTOM}\n" if last else ""

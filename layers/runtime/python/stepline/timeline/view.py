@@ -18,7 +18,7 @@ from stepline.model.entry import Dropped, Inbound, Resulted
 from stepline.model.ids import TURN
 from stepline.model.plan import Plan
 from stepline.timeline.block import Group, derive_groups
-from stepline.timeline.layout import RESULT_PREVIEW_CHARS, SILENT_TYPES, UNPREVIEWED
+from stepline.timeline.layout import RESULT_PREVIEW_CHARS, SILENT, SILENT_TYPES, UNPREVIEWED
 from stepline.timeline.quote import BLOB_CHARS, has_blob, is_whole
 from stepline.timeline.result import whole_blocks
 from stepline.timeline.turn import Turn
@@ -49,6 +49,10 @@ class View:
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""
         return tuple(block for turn in self._history for group in self.groups(turn) for block in group)
+
+    def turn_blocks(self, turn: str) -> tuple[Block, ...]:
+        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        return tuple(block for group in self.groups(turn) for block in group) if turn in self._history else ()
 
     def groups(self, turn: str) -> tuple[Group, ...]:
         """Return the blocks of a turn, entry by entry."""
@@ -120,7 +124,7 @@ class View:
 
 def is_shown(block: Block) -> bool:
     """Tell whether the timeline shows a block's whole text to the model."""
-    if block.body is not None or block.type in _UNSEEN_TYPES:
+    if block.body is not None or block.type in _UNSEEN_TYPES or block.meta.get(SILENT):
         return False
     match block.type:
         case "react.tool.call":

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
+from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
+from stepline.model.execution import ToolEvent
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath
 from stepline.model.plan import Plan
 from stepline.ports.artifacts import Artifacts
+from stepline.ports.descriptor import SecretReader, SettingsReader
+from stepline.ports.model import ModelClient
 
 CHARS_PER_TOKEN_MAX: Final = 4
 READ_TOKENS_MIN: Final = 4_000
@@ -58,14 +62,35 @@ class Resolver(Protocol):
         """
         ...
 
+    def turn_blocks(self, turn: str) -> tuple[Block, ...]:
+        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        ...
+
     def visible(self, path: str) -> Block | None:
         """Return the newest block that shows `path` to the model now: the block itself, or a view of it."""
         ...
 
 
+class NoDescriptors:
+    """A place without descriptors: there is nothing to read, and asking for a secret is an error."""
+
+    def get_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    def get_plain(self, path: str, default: Any = None) -> Any:
+        return default
+
+    def get_secret(self, path: str) -> str:
+        raise ToolError(f"there is no secret {path[:80]!r} here", code="secret_missing")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """Whose call this is, and what the tool may use. `ts` is the time of the call, ISO-8601."""
+    """Whose call this is, and what the tool may use. `ts` is the time of the call, ISO-8601.
+
+    `events` collects what the tool emits. `model`, `settings`, `secrets` and `sources` are for the tools of a
+    bundle; a place that has none of them gives none. `sources` are the rows of the conversation's source pool.
+    """
 
     lane: Lane
     turn: str
@@ -75,6 +100,15 @@ class ToolContext:
     artifacts: Artifacts
     timeline: Resolver
     caps: ReadCaps
+    events: list[ToolEvent] = field(default_factory=list)
+    model: ModelClient | None = None
+    settings: SettingsReader = field(default_factory=NoDescriptors)
+    secrets: SecretReader = field(default_factory=NoDescriptors)
+    sources: tuple[Mapping[str, Any], ...] = ()
+
+    def emit(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Tell the user's clients something, in order, as soon as the call's result stands in the log."""
+        self.events.append(ToolEvent(type=kind, at=self.ts, data=dict(data)))
 
     def path(self, part: str) -> str:
         """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""
@@ -114,12 +148,16 @@ class ToolContext:
 
 
 class ToolOutput(Value):
-    """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans."""
+    """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans.
+
+    `ret` is the JSON value that a program gets back; None: what the blocks say.
+    """
 
     status: Literal["ok", "error"] = "ok"
     blocks: tuple[Block, ...] = ()
     plans: tuple[Plan, ...] = ()
     error: dict[str, Any] | None = None
+    ret: Any = None
 
 
 def render_json(content: Mapping[str, Any]) -> str:

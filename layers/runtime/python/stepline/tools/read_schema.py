@@ -74,6 +74,7 @@ READ: Final = ToolSpec(
     ),
     effect="pure",
     read_only=True,
+    in_exec=True,
     examples=(
         {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/report.md"]},
         {

@@ -18,7 +18,7 @@ schema makes the model's catalogue and checks every call. Unknown parameters are
 result that the model reads and can mend. How paths are written: [paths](paths.md).
 
 Effect: `pure` may run again, `keyed` repeats under the same name, `once` is recorded before it starts and never
-runs twice.
+runs twice. A deployment that runs no programs has none of the tools that are for programs.
 """
 
 
@@ -33,7 +33,7 @@ def _section(spec: ToolSpec) -> str:
         "",
         spec.purpose,
         "",
-        f"Effect `{spec.effect}`. Returns {spec.returns}.",
+        f"Effect `{spec.effect}`.{_callers(spec)} Returns {spec.returns}.",
         "",
     ]
     if spec.key_order:
@@ -50,6 +50,12 @@ def _section(spec: ToolSpec) -> str:
     for example in spec.examples:
         lines += ["```json", json.dumps(example, ensure_ascii=False, indent=2), "```", ""]
     return "\n".join(lines)
+
+
+def _callers(spec: ToolSpec) -> str:
+    if not spec.in_exec:
+        return ""
+    return " Programs may call it as well." if spec.in_react else " Only programs may call it."
 
 
 def _rows(schema: Mapping[str, Any], prefix: str) -> list[str]:
@@ -69,4 +75,4 @@ def _default(rule: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_reference(default_registry().specs))
+    sys.stdout.write(render_reference(default_registry(executes=True).specs))

@@ -67,7 +67,7 @@ def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOu
         check_call(tool.spec, action.params)
         return tool.run(action.params, context)
     except (ToolError, PathError) as refused:
-        return _refusal(refused, action.tool_id, context)
+        return refusal(refused, action.tool_id, context)
 
 
 def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
@@ -78,9 +78,12 @@ def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
         raise ToolError(f"write the parameters in this order: {', '.join(spec.key_order)}", code=codes[0])
 
 
-def _refusal(refused: ToolError | PathError, tool_id: str, context: ToolContext) -> ToolOutput:
+def refusal(
+    refused: ToolError | PathError, tool_id: str, context: ToolContext, *, notice: str = ""
+) -> ToolOutput:
+    """Return what the model reads of a refused call; `notice` is the notice's code where it is not the error's."""
     code, message = refused.reason, str(refused)
     facts = {key: value for key, value in refused.context.items() if value is not None}
-    notice = context.notice(tool_id, code, message, facts)
+    told = context.notice(tool_id, notice or code, message, facts)
     status = context.result(tool_id, {"status": "error", "error": {"code": code}})
-    return ToolOutput(status="error", blocks=(notice, status), error={"code": code, "message": message})
+    return ToolOutput(status="error", blocks=(told, status), error={"code": code, "message": message})

@@ -20,7 +20,8 @@ class ToolSpec:
 
     `schema` is a JSON schema (draft 7) of an object, closed against unknown parameters. The parameters of
     `key_order` must be written in that order and before all others, because a client shows the long one while
-    it is generated and needs the short ones for that.
+    it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
+    programs call one that is `in_exec`; a tool that `runs_code` runs what stands in the code channel.
     """
 
     tool_id: str
@@ -31,6 +32,9 @@ class ToolSpec:
     read_only: bool
     key_order: tuple[str, ...] = ()
     examples: tuple[Mapping[str, Any], ...] = ()
+    in_react: bool = True
+    in_exec: bool = False
+    runs_code: bool = False
 
     def validate(self, params: Mapping[str, Any]) -> list[str]:
         """Return what is wrong with the parameters, one sentence each; none for a valid call."""
@@ -76,10 +80,19 @@ def _sentence(message: str) -> str:
 
 
 def render_catalogue(specs: Sequence[ToolSpec]) -> str:
-    """Return the tools as the system prompt shows them: the roster, then a card for each, in the given order."""
-    roster = ", ".join(spec.tool_id for spec in specs)
-    head = f"[TOOLS] {len(specs)} available: {roster}\nNo other tool exists. Unknown parameters are refused."
-    return "\n\n".join([head, *(render_card(spec) for spec in specs)])
+    """Return the tools as the system prompt shows them: the roster, then a card for each, in the given order.
+
+    What only programs may call comes last, under a heading of its own.
+    """
+    own = [spec for spec in specs if spec.in_react]
+    roster = ", ".join(spec.tool_id for spec in own)
+    head = f"[TOOLS] {len(own)} available: {roster}\nNo other tool exists. Unknown parameters are refused."
+    parts = [head, *(render_card(spec) for spec in own)]
+    if any(spec.runs_code for spec in own):
+        callable_ids = ", ".join(spec.tool_id for spec in specs if spec.in_exec)
+        parts.append(f"[TOOLS OF PROGRAMS] a program, and nothing else, may call: {callable_ids}")
+        parts += [render_card(spec) for spec in specs if spec.in_exec and not spec.in_react]
+    return "\n\n".join(parts)
 
 
 def render_card(spec: ToolSpec) -> str:

@@ -18,7 +18,8 @@ import msgspec
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
-from stepline.model.path import FilePath, artifact_path, out_key, physical
+from stepline.model.name import Names
+from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -135,6 +136,7 @@ class Writing(Value):
 def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Write one file. Raises PathError, ToolError for what the model can mend."""
     writing = read_writing(params, context.turn)
+    _check_name(writing.path, context)
     try:
         data = writing.text.encode()
     except UnicodeEncodeError as error:
@@ -178,6 +180,24 @@ def cited_sids(text: str) -> list[int]:
             if len(sids) > SIDS_MAX:
                 return list(sids)[:SIDS_MAX]
     return list(sids)
+
+
+def _check_name(path: FilePath, context: ToolContext) -> None:
+    """Refuse a name that cannot stand beside the turn's other files, which a program finds all in one folder."""
+    where = physical(path)
+    assert where is not None
+    names, others = Names(), set()
+    for block in context.timeline.turn_blocks(context.turn):
+        if block.body is not None and block.path.startswith("fi:"):
+            others.add(physical(parse_path(block.path)))
+    for other in sorted(filter(None, others - {where})):
+        names.take(other)
+    if taken := names.take(where):
+        raise ToolError(
+            f"{where[:120]!r} cannot stand beside {taken[:120]!r}: use that name, or another one",
+            code="path_clash",
+            taken=taken[:200],
+        )
 
 
 def _pretty(content: Any) -> str:

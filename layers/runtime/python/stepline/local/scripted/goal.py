@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from stepline.local.scripted.table import sales_table
 from stepline.model.base import Value
 
 _NUMBERS: Final = {
@@ -17,6 +18,7 @@ _NUMBERS: Final = {
     "seven": 7,
     "eight": 8,
     "nine": 9,
+    "twelve": 12,
 }
 _FILE: Final = r"(?P<name>[\w.-]+\.(?:md|markdown|txt|json|html?|ya?ml|csv|xml|mmd|mermaid))\b"
 _STEPS: Final = re.compile(rf"\b(?P<n>\d{{1,2}}|{'|'.join(_NUMBERS)})[- ]steps?\b", re.IGNORECASE)
@@ -26,6 +28,23 @@ _WRITE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _NAME: Final = re.compile(_FILE, re.IGNORECASE)
+_COUNT: Final = rf"(?P<n>\d{{1,4}}|{'|'.join(_NUMBERS)})"
+_TABLE: Final = re.compile(
+    r"\b(?:write|create|make|generate|save|produce)\b.{0,60}?(?:\bcsv\b.{0,40}\bsales\b|\bsales\b.{0,40}\bcsv\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MONTHS: Final = re.compile(rf"\b{_COUNT}[- ]months?\b", re.IGNORECASE)
+_TOTALS: Final = re.compile(
+    r"\bmonthly\s+(?:totals?|sums?)\b|\b(?:totals?|sums?)\s+(?:per|by|(?:of|for)\s+each)\s+month\b",
+    re.IGNORECASE,
+)
+_DATA: Final = re.compile(r"fi:\S+\.csv\b|\b[\w.-]+\.csv\b", re.IGNORECASE)
+_FENCE: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<code>.*?)\n?[ \t]*```", re.DOTALL)
+_RUN: Final = re.compile(r"\b(?:run|execute|try)\b", re.IGNORECASE)
+_TIMEOUT: Final = re.compile(rf"\btime\s?-?out\b\D{{0,20}}?\b{_COUNT}\s*s(?:ec|\b)", re.IGNORECASE)
+_OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
+# A program that holds tags of the protocol would end the channel it stands in, or be refused as contaminated.
+_TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\bthe word\s+[<\"'`“«]?(?P<word>[^\s<>\"'`”»,;:!?]+)", re.IGNORECASE)
 _QUOTED: Final = re.compile(
     r"\b(?:with|containing|contains|saying|text)\b\s*(?:the\s+)?(?:text|content|words?)?\s*:?\s*"
@@ -52,11 +71,15 @@ _RECALL: Final = re.compile(
     re.IGNORECASE,
 )
 
-Step = Literal["plan", "write", "read", "recall", "chat"]
+Step = Literal["plan", "write", "read", "pull", "exec", "recall", "chat"]
 
 
 class Goal(Value):
-    """What one message asks for: the steps in order, and their particulars."""
+    """What one message asks for: the steps in order, and their particulars.
+
+    `totals` asks for the totals of the table `data`, a path or a name, empty for any; `code` is a program to run
+    as it stands, with the files that the message or the program names as its `outputs`.
+    """
 
     message: str
     steps: tuple[Step, ...]
@@ -65,40 +88,74 @@ class Goal(Value):
     text: str = ""
     word: str = ""
     read_path: str = ""
+    totals: bool = False
+    data: str = ""
+    code: str = ""
+    outputs: tuple[str, ...] = ()
+    timeout_s: int = 0
 
 
 def parse_goal(message: str) -> Goal:
     """Return what a message asks for; `chat` where none of the known wordings fits."""
-    plan, write = bool(_PLAN.search(message)), bool(_WRITE.search(message))
-    back = bool(write and _READ_BACK.search(message))
-    read = None if write else _READ.search(message)
+    code, said = _program(message), _FENCE.sub(" ", message)
+    totals, table = not code and bool(_TOTALS.search(said)), bool(_TABLE.search(said))
+    plan, write = bool(_PLAN.search(said)), table or bool(not code and _WRITE.search(said))
+    back = bool(write and _READ_BACK.search(said))
+    read = None if write or totals or code else _READ.search(said)
     steps: list[Step] = []
     if plan:
         steps.append("plan")
     if write:
         steps.append("write")
+    if code or totals:
+        steps += ["pull", "exec"]
     if back or read:
         steps.append("read")
     if not steps:
-        steps.append("recall" if _RECALL.search(message) else "chat")
-    word, name = _WORD.search(message), _NAME.search(message)
+        steps.append("recall" if _RECALL.search(said) else "chat")
+    word, name = None if table else _WORD.search(said), _NAME.search(said)
+    data, timeout = _DATA.search(said), _TIMEOUT.search(said)
     return Goal(
         message=message,
         steps=tuple(steps),
-        plan_steps=_count(message),
-        file_name=name["name"] if name else ("plan.md" if plan else "note.md"),
-        text=_wanted_text(message) if write and not word else "",
+        plan_steps=max(1, min(_count(_STEPS, said, 3), 12)),
+        file_name=name["name"] if name else _default_name(plan=plan, table=table),
+        text=_text(said, table=table) if write and not word else "",
         word=word["word"].rstrip(".") if word else "",
         read_path=read["path"].rstrip(".,;!?") if read else "",
+        totals=totals,
+        data=data[0] if data else "",
+        code=code,
+        outputs=tuple(dict.fromkeys(_OUTPUT.findall(said) or _OUTPUT.findall(code))),
+        timeout_s=_count(_TIMEOUT, said, 0) if timeout else 0,
     )
 
 
-def _count(message: str) -> int:
-    found = _STEPS.search(message)
+def _program(message: str) -> str:
+    found = _FENCE.search(message)
+    if found is None or not _RUN.search(_FENCE.sub(" ", message)) or _TAGS.search(found["code"]):
+        return ""
+    return found["code"].strip("\n")
+
+
+def _default_name(*, plan: bool, table: bool) -> str:
+    if table:
+        return "sales.csv"
+    return "plan.md" if plan else "note.md"
+
+
+def _count(pattern: re.Pattern[str], message: str, default: int) -> int:
+    found = pattern.search(message)
     if not found:
-        return 3
+        return default
     word = found["n"].lower()
-    return max(1, min(_NUMBERS.get(word) or int(word), 12))
+    return _NUMBERS.get(word) or int(word)
+
+
+def _text(message: str, *, table: bool) -> str:
+    if table:
+        return sales_table(seed=message, months=max(1, min(_count(_MONTHS, message, 6), 24)))
+    return _wanted_text(message)
 
 
 def _wanted_text(message: str) -> str:

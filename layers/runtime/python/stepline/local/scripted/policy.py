@@ -7,9 +7,18 @@ the file, never from the request, so that a quoted word proves that the loop ran
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any, Final
 
 from stepline.local.scripted.goal import Goal, Step, parse_goal
+from stepline.local.scripted.program import (
+    EXEC_TOOL,
+    files_needed,
+    find_source,
+    report_run,
+    run_params,
+    totals_program,
+)
 from stepline.local.scripted.prompt import Prompt
 from stepline.local.scripted.reading import Call, TurnView, View, parse_view
 from stepline.local.scripted.speech import WHAT_I_CAN, WHO_I_AM, quote, say_answer, say_call
@@ -17,17 +26,29 @@ from stepline.model.base import Value
 
 PROTOCOL_MARK: Final = "ReactDecisionOutV2"
 MAX_TRIES: Final = 2
-_TOOLS: Final[dict[Step, str]] = {"plan": "react.plan", "write": "react.write", "read": "react.read"}
+_TOOLS: Final[dict[Step, str]] = {
+    "plan": "react.plan",
+    "write": "react.write",
+    "read": "react.read",
+    "pull": "react.pull",
+    "exec": EXEC_TOOL,
+}
+_ROSTER: Final = re.compile(r"^\[TOOLS\] \d+ available: (?P<names>.+)$", re.MULTILINE)
 _PLANNED: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
 _WORD_LINE: Final = re.compile(r"^\W*Word:\s*(?P<word>\S+)\s*$", re.MULTILINE)
 
 
 class _Progress(Value):
-    """One step of a goal and the calls that served it."""
+    """One step of a goal and the calls that served it.
+
+    `files` is what a pull is for or a program works on; `blocked` says why the step cannot be done here.
+    """
 
     goal: Goal
     step: Step
     tries: tuple[Call, ...] = ()
+    files: tuple[str, ...] = ()
+    blocked: str = ""
 
     @property
     def call(self) -> Call | None:
@@ -37,28 +58,34 @@ class _Progress(Value):
     @property
     def open(self) -> bool:
         """Tell whether it is still worth trying."""
-        return self.step in _TOOLS and self.call is None and len(self.tries) < MAX_TRIES
+        # Whether a program did its work is for its reader to judge; it may have effects, so it runs once.
+        most = 1 if self.step == "exec" else MAX_TRIES
+        if self.step not in _TOOLS or self.blocked or (self.step == "pull" and not self.files):
+            return False
+        return self.call is None and len(self.tries) < most
 
 
 def answer_prompt(prompt: Prompt) -> str:
     """Return the whole answer to a request: a round of the protocol, or plain text to who does not speak it."""
     if PROTOCOL_MARK not in f"{prompt.system}\n{prompt.newest_message}":
         return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
-    return answer_view(parse_view(prompt.newest_message))
+    roster = _ROSTER.search(prompt.system)
+    tools = roster["names"].split(", ") if roster else _TOOLS.values()
+    return answer_view(parse_view(prompt.newest_message), tools)
 
 
-def answer_view(view: View) -> str:
-    """Return the next round of a turn."""
+def answer_view(view: View, tools: Collection[str] = tuple(_TOOLS.values())) -> str:
+    """Return the next round of a turn of an agent that has these tools."""
     turn = view.current
     asked = [message.text for message in turn.messages if message.kind != "steer"]
     goals = [parse_goal(text) for text in asked] or [parse_goal("")]
-    progress = _match(goals, turn)
+    progress = _match(goals, view, tools)
     steered = any(message.kind == "steer" for message in turn.messages)
     spent = view.last_round or (view.max_iterations and view.iteration >= view.max_iterations)
     todo = next((item for item in progress if item.open), None)
     if todo is not None and not steered and not spent and turn.violations < MAX_TRIES + 1:
         return _act(todo, progress, turn, view)
-    reports = [_report(item, view) for item in progress]
+    reports = list(dict.fromkeys(text for item in progress if (text := _report(item, view))))
     if steered:
         reports.insert(0, "I stopped, as you asked.")
     if spent and todo is not None:
@@ -78,11 +105,12 @@ def answer_view(view: View) -> str:
     )
 
 
-def _match(goals: list[Goal], turn: TurnView) -> list[_Progress]:
+def _match(goals: list[Goal], view: View, tools: Collection[str]) -> list[_Progress]:
     """Give each step the calls that served it: in order, each call once, a failed try and the next together."""
-    left = list(turn.calls)
-    progress = []
+    left = list(view.current.calls)
+    progress: list[_Progress] = []
     for goal in goals:
+        source = find_source(goal, view) if goal.totals else ""
         for step in goal.steps:
             tries: list[Call] = []
             while step in _TOOLS and not any(call.result and not call.failed for call in tries):
@@ -90,14 +118,32 @@ def _match(goals: list[Goal], turn: TurnView) -> list[_Progress]:
                 if n is None:
                     break
                 tries.append(left.pop(n))
-            progress.append(_Progress(goal=goal, step=step, tries=tuple(tries)))
+            files = files_needed(goal, source, view) if step == "pull" else [source] if source else []
+            pulled = next((item for item in progress if item.goal is goal and item.step == "pull"), None)
+            blocked = _obstacle(goal, step, source, tools)
+            if step == "exec" and pulled and pulled.tries and not pulled.call and not pulled.open:
+                blocked = "The program did not run, because its files could not be pulled."
+            progress.append(
+                _Progress(goal=goal, step=step, tries=tuple(tries), files=tuple(files), blocked=blocked)
+            )
     return progress
+
+
+def _obstacle(goal: Goal, step: Step, source: str, tools: Collection[str]) -> str:
+    """Return why a step cannot be done; a program that cannot run needs no files either."""
+    needed = [_TOOLS["exec"], _TOOLS[step]] if step == "pull" else [_TOOLS[step]] if step in _TOOLS else []
+    if missing := next((tool for tool in needed if tool not in tools), ""):
+        what = "Running programs" if missing == EXEC_TOOL else f"`{missing}`"
+        return f"{what} is not available here."
+    if step in ("pull", "exec") and goal.totals and not source:
+        return f"I see no file `{goal.data}`." if goal.data else "I see no CSV file to work on."
+    return ""
 
 
 def _act(todo: _Progress, progress: list[_Progress], turn: TurnView, view: View) -> str:
     goal, planned = todo.goal, any(p.step == "plan" and p.call for p in progress if p.goal is todo.goal)
     params: dict[str, Any]
-    notes = ""
+    notes = code = ""
     match todo.step:
         case "plan":
             thinking, params = "I lay out a plan first.", {"mode": "new", "steps": _plan_steps(goal)}
@@ -105,6 +151,12 @@ def _act(todo: _Progress, progress: list[_Progress], turn: TurnView, view: View)
             thinking = f"Now I write {goal.file_name}."
             params = {"path": goal.file_name, "channel": "canvas", "content": _content(goal), "kind": "file"}
             notes = f"✓ [1] {_plan_steps(goal)[0]}" if planned else f"Writing {goal.file_name}"
+        case "pull":
+            thinking, params = "The program needs files of an earlier turn.", {"paths": list(todo.files)}
+        case "exec":
+            thinking, params = "Now I run the program.", run_params(goal)
+            code = totals_program(todo.files[0], turn.turn_id) if goal.totals else goal.code
+            notes = "Computing the monthly totals" if goal.totals else "Running the program"
         case _:
             path = _read_path(todo, progress, turn, view)
             thinking, params = (
@@ -112,7 +164,9 @@ def _act(todo: _Progress, progress: list[_Progress], turn: TurnView, view: View)
                 {"paths": [path]},
             )
             notes = f"✓ [2] {goal.file_name} is written" if planned and goal.plan_steps > 1 else ""
-    return say_call(thinking=_mood(turn, thinking), tool=_TOOLS[todo.step], params=params, notes=notes)
+    return say_call(
+        thinking=_mood(turn, thinking), tool=_TOOLS[todo.step], params=params, notes=notes, code=code
+    )
 
 
 def _last_marks(progress: list[_Progress]) -> str:
@@ -158,11 +212,21 @@ def _read_path(todo: _Progress, progress: list[_Progress], turn: TurnView, view:
 
 
 def _report(item: _Progress, view: View) -> str:
+    match item.step:
+        case "chat":
+            return f"You wrote: “{quote(item.goal.message)}”\n\nThat is beyond my rules. {WHAT_I_CAN}"
+        case "recall":
+            return _recall(view)
+        case "exec" if item.tries:
+            return report_run(item.goal, item.tries[-1], item.files[0] if item.files else "")
+        case "pull" if item.call or not item.files:
+            return item.blocked
+        case _:
+            return item.blocked or _report_call(item, view)
+
+
+def _report_call(item: _Progress, view: View) -> str:
     goal, call = item.goal, item.call
-    if item.step == "chat":
-        return f"You wrote: “{quote(goal.message)}”\n\nThat is beyond my rules. {WHAT_I_CAN}"
-    if item.step == "recall":
-        return _recall(view)
     if call is None:
         why = quote(item.tries[-1].result, limit_chars=200) if item.tries else "it was not reached"
         return f"The {item.step} did not happen: {why}."

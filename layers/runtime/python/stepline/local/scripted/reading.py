@@ -17,9 +17,10 @@ _TURN: Final = re.compile(r"^TURN (?P<id>\S+) \(started at")
 _ANNOUNCE: Final = re.compile(r"ANNOUNCE\b.{0,8}Iteration (?P<at>\d+)\s*/\s*(?P<of>\d+)")
 _CALL: Final = re.compile(r"^\[TOOL CALL (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
 _RESULT: Final = re.compile(r"^\[TOOL RESULT (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
+_CODE: Final = re.compile(r"^\[AI Agent wrote code\] (?P<path>\S+)$")
 _PATH: Final = re.compile(r"^logical_path: (?P<path>\S+)$")
 _NAMED: Final = re.compile(r"\"(?:path|artifact_path|logical_path)\"\s*:\s*\"(?P<path>[a-z]{2}:[^\"]+)\"")
-_FAILED: Final = re.compile(r"^status: (error|failed)\b")
+_FAILED: Final = re.compile(r"^status: (error|failed|unverified)\b")
 _FACT: Final = re.compile(
     r"^(\[READ (PREVIEW|RANGE)\b.*|(path|lines|line_numbers|visible_lines|partial_line|mime)\s*:.*)$"
 )
@@ -51,7 +52,8 @@ class Call(Value):
     """A tool call of the current view, with what came back; `result` is empty while nothing did.
 
     `blocks` are the result's, each a path and its data; `paths` also has what the status names; `content` is the
-    newest block that is neither status nor notice, without the lines that describe it.
+    newest block that is neither status nor notice, without the lines that describe it. A call that is `unverified`,
+    because nobody knows whether it happened, counts as failed.
     """
 
     call_id: str
@@ -62,16 +64,18 @@ class Call(Value):
     blocks: tuple[tuple[str, str], ...] = ()
     paths: tuple[str, ...] = ()
     failed: bool = False
+    unverified: bool = False
 
 
 class TurnView(Value):
-    """One turn as rendered. `violations` counts corrections since the last tool result."""
+    """One turn as rendered. `violations` counts corrections since the last tool result, `codes` are programs by path."""
 
     turn_id: str = ""
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()
     violations: int = 0
     answer: str = ""
+    codes: tuple[tuple[str, str], ...] = ()
 
 
 class View(Value):
@@ -85,7 +89,8 @@ class View(Value):
     def text_at(self, path: str) -> str:
         """Return the newest data shown at a path, in any turn."""
         blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
-        return next((text for at, text in reversed(blocks) if at == path), "")
+        codes = [code for turn in self.turns for code in turn.codes]
+        return next((text for at, text in reversed(blocks + codes) if at == path), "")
 
     @property
     def current(self) -> TurnView:
@@ -160,10 +165,12 @@ def _is_header(line: str) -> bool:
 
 def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView:
     header = section.header
-    messages, violations, answer = turn.messages, turn.violations, turn.answer
+    messages, violations, answer, codes = turn.messages, turn.violations, turn.answer, turn.codes
     if header in _SAID:
         if section.text or _SAID[header] == "steer":
             messages = (*messages, Message(kind=_SAID[header], text=section.text))
+    elif code := _CODE.match(header):
+        codes = (*codes, (code["path"], section.text))
     elif call := _CALL.match(header):
         calls[call["id"]] = Call(call_id=call["id"], tool=call["tool"], params=_params(section))
     elif result := _RESULT.match(header):
@@ -179,6 +186,7 @@ def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView
         calls=tuple(calls.values()),
         violations=violations,
         answer=answer,
+        codes=codes,
     )
 
 
@@ -191,6 +199,7 @@ def _with_result(call: Call | None, found: re.Match[str], section: _Section) -> 
     blocks = _blocks(section.lines)
     shown = [text for path, text in blocks if text and not path.endswith((".result", ".notice"))]
     named = [match["path"] for line in section.lines for match in _NAMED.finditer(line)]
+    flaw = next((match for line in section.lines if (match := _FAILED.match(line))), None)
     return Call(
         call_id=old.call_id,
         tool=old.tool,
@@ -199,7 +208,8 @@ def _with_result(call: Call | None, found: re.Match[str], section: _Section) -> 
         content=_without_facts(shown[-1]) if shown else "",
         blocks=tuple(blocks),
         paths=tuple(dict.fromkeys([*(path for path, _ in blocks), *named])),
-        failed=any(_FAILED.match(line) for line in section.lines),
+        failed=bool(flaw),
+        unverified=bool(flaw and flaw[1] == "unverified"),
     )
 
 

@@ -11,18 +11,20 @@ WHO_I_AM: Final = (
 )
 WHAT_I_CAN: Final = (
     "What I do know: *make a plan with three steps, write it to a file with the word tulip in it and read it "
-    "back* · *write a file note.md with some text* · *read note.md* · *what did I say before?*"
+    "back* · *write a file note.md with some text* · *read note.md* · *write a CSV of sales over six months to "
+    "sales.csv* · *compute the monthly totals of sales.csv and draw a chart* · *run this program:* with a block of "
+    "Python · *what did I say before?*"
 )
 _CHANNEL: Final = "<channel:{name}>{body}</channel:{name}>"
 
 
-def say_call(*, thinking: str, tool: str, params: dict[str, Any], notes: str = "") -> str:
-    """Return a round that calls one tool."""
+def say_call(*, thinking: str, tool: str, params: dict[str, Any], notes: str = "", code: str = "") -> str:
+    """Return a round that calls one tool; `code` is the program that the tool runs."""
     decision: dict[str, Any] = {"action": "call_tool"}
     if notes:
         decision["notes"] = notes
     decision["tool_call"] = {"tool_id": tool, "params": params}
-    return _round(thinking, decision)
+    return _round(thinking, decision, code)
 
 
 def say_answer(
@@ -54,14 +56,14 @@ def quote(text: str, *, limit_chars: int = 300) -> str:
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1].rstrip()}…"
 
 
-def _round(thinking: str, decision: dict[str, Any]) -> str:
+def _round(thinking: str, decision: dict[str, Any], code: str = "") -> str:
     body = json.dumps(decision, ensure_ascii=False, indent=2)
     # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
     fenced = f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```"
     return (
         _CHANNEL.format(name="thinking", body=_plain(thinking))
         + _CHANNEL.format(name="ReactDecisionOutV2", body=fenced)
-        + _CHANNEL.format(name="code", body="")
+        + _CHANNEL.format(name="code", body=code)
     )
 
 

@@ -1,18 +1,18 @@
-"""The composition root: the one place that knows every adapter."""
+"""The app: every use case over every adapter, wired once a process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
 from stepline.adapters.aws.publisher import GatewayPublisher
-from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.memory.artifacts import MemoryArtifacts
@@ -23,49 +23,58 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.relay import MemoryRelay
-from stepline.adapters.model_call import plan_roles
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
-from stepline.bundle.round_cap import resolve_round_cap
-from stepline.loop.act import act
+from stepline.bootstrap.choice import execution_runtime, model_of, policy, read_caps
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.history import History
-from stepline.loop.port import Policy, Ports
+from stepline.loop.port import Ports
 from stepline.loop.sweep import sweep, sweep_lane
-from stepline.tools.context import ReadCaps, fit_read_caps
+from stepline.model.ids import utc
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
 
 if TYPE_CHECKING:
+    from stepline.bundle.descriptor import Descriptors
+    from stepline.execution.host import ToolHost
+    from stepline.model.execution import Mode
     from stepline.model.ids import Lane
     from stepline.model.step import Step
+    from stepline.ports.executor import Executor, Job
     from stepline.ports.identity import Identity
     from stepline.ports.meter import Meter
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 
 
-WINDOW_TOKENS = 200_000
-"""The context window of the models we map by default."""
-
-
 @dataclass(frozen=True)
 class App:
     """Everything a function may do, wired once a process. The agent and the model are made on first use.
 
-    `given` is the model to ask in place of the one that the settings name.
+    `given` is the model to ask in place of the one that the settings name. `handed` are the variables for a
+    supervisor that runs elsewhere. Secret.
     """
 
     settings: Settings
     ports: Ports
     history: History
     given: ModelClient | None = None
+    handed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def decide(self, step: Step) -> Step:
         return decide(self.ports, self.mind, step)
 
     def act(self, step: Step) -> Step:
+        from stepline.loop.act import act  # noqa: PLC0415 - one function acts, the others need nothing of it
+
         return act(self.ports, self.agent, self.history, step)
+
+    def execute(self, step: Step) -> Step:
+        from stepline.loop.execute import execute  # noqa: PLC0415 - one function runs programs, the others never do
+
+        return execute(self.ports, self.backend, self.history, step)
 
     def close(self, step: Step) -> Step:
         return close(self.ports, step)
@@ -91,7 +100,86 @@ class App:
         """The agent that answers out of the box."""
         from stepline.bundle.default import build_agent  # noqa: PLC0415 - only decide and act need the tools
 
-        return build_agent(read_caps(self.settings))
+        return build_agent(
+            read_caps(self.settings),
+            runtime=execution_runtime(self.settings),
+            packages=self.settings.exec_packages,
+            preview_chars=self.settings.exec_text_preview_max_chars,
+        )
+
+    def backend(self, mode: Mode) -> Executor | None:
+        """Return the place where programs of this mode run, kept warm; None if this process has none."""
+        match mode:
+            case "process":
+                return self._process
+            case "docker":
+                return self._docker
+            case _:
+                return None
+
+    @cached_property
+    def _process(self) -> Executor:
+        from stepline.adapters.process.executor import ProcessExecutor  # noqa: PLC0415 - as execute
+
+        python, home = Path(self.settings.exec_python), Path(self.settings.exec_home)
+        return ProcessExecutor(python=python, home=home, host=self.tool_host)
+
+    @cached_property
+    def _docker(self) -> Executor:
+        from stepline.adapters.docker.executor import DockerExecutor  # noqa: PLC0415 - as execute
+        from stepline.bundle.descriptor import scope_texts  # noqa: PLC0415 - as descriptors
+
+        scope = (
+            self.agent.execution.profile.descriptor_payload_scope if self.agent.execution else "active_bundle"
+        )
+        texts = scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
+        return DockerExecutor(descriptors=texts, environment=self.handed)
+
+    def tool_host(self, job: Job) -> ToolHost:
+        """Return the tools that a job's program may call, as its supervisor runs them."""
+        from stepline.execution.host import ToolHost  # noqa: PLC0415 - as execute
+
+        request = job.request
+        # Most programs call no tool; the log is folded for the first that does.
+        timeline = cache(lambda: Timeline.empty(request.lane).extended(job.batches))
+
+        def context(call_id: str) -> ToolContext:
+            return ToolContext(
+                lane=request.lane,
+                turn=request.turn,
+                call_id=call_id,
+                iteration=request.iteration,
+                ts=utc(self.ports.clock.now()),
+                artifacts=self.ports.artifacts,
+                timeline=timeline(),
+                caps=self.agent.caps,
+                model=self.given or model_of(self.settings),
+                settings=self.descriptors,
+                secrets=self.descriptors,
+            )
+
+        return ToolHost(
+            exec_id=request.exec_id,
+            registry=self.agent.registry,
+            allowed=request.tools,
+            context=context,
+            clock=self.ports.clock,
+        )
+
+    @cached_property
+    def descriptors(self) -> Descriptors:
+        """What the deployment's descriptors say to the tools that programs call."""
+        from stepline.bundle.descriptor import parse_descriptors  # noqa: PLC0415 - needs a YAML parser
+
+        return parse_descriptors(self.descriptor_texts)
+
+    @cached_property
+    def descriptor_texts(self) -> dict[str, str]:
+        """The descriptors as they were written. Secret."""
+        from stepline.adapters.descriptor_file import read_folder  # noqa: PLC0415 - as descriptors
+
+        folder = self.settings.descriptors_dir
+        return read_folder(Path(folder)) if folder else {}
 
     @cached_property
     def mind(self) -> Mind:
@@ -117,7 +205,7 @@ class App:
         )
 
 
-def on_aws(settings: Settings, meter: Meter) -> App:
+def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None = None) -> App:
     """Wire the app to AWS, or to an emulator of it; nothing is connected before its first use."""
     clock = SystemClock()
     table = Table(settings.table)
@@ -136,7 +224,7 @@ def on_aws(settings: Settings, meter: Meter) -> App:
         meter=meter,
         policy=policy(settings),
     )
-    return App(settings=settings, ports=ports, history=History())
+    return App(settings=settings, ports=ports, history=History(), handed=handed or {})
 
 
 def in_memory(
@@ -162,31 +250,3 @@ def in_memory(
         policy=policy(settings),
     )
     return App(settings=settings, ports=ports, history=History(), given=model)
-
-
-def policy(settings: Settings) -> Policy:
-    """Return the loop's limits as the deployment sets them."""
-    rounds = resolve_round_cap(
-        props=settings.bundle_props, assembly=settings.assembly, variable=settings.max_iterations
-    )
-    return Policy(max_iterations=rounds, turn_deadline_s=settings.turn_deadline_s)
-
-
-def read_caps(settings: Settings) -> ReadCaps:
-    """Return how much a read may show, as the deployment sets it."""
-    return fit_read_caps(
-        max_chars=settings.read_visible_max_chars,
-        max_tokens=settings.read_visible_max_tokens,
-        max_bytes=settings.read_visible_max_bytes,
-        context_fraction=settings.read_visible_context_fraction,
-        window_tokens=WINDOW_TOKENS,
-    )
-
-
-def model_of(settings: Settings) -> AnthropicModelClient:
-    """Return the model client; nothing of the provider's SDK is imported yet."""
-    return AnthropicModelClient(
-        roles=plan_roles(settings.model_provider, settings.model_roles),
-        api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
-        base_url=settings.anthropic_base_url if settings.model_provider == "anthropic" else "",
-    )

@@ -1,0 +1,1 @@
+"""What runs beside or around generated code: the containers' entry points and the executor."""

@@ -1,0 +1,73 @@
+"""How a program calls a tool of the agent: `await agent_io_tools.tool_call(tool_id="react.read", params={…})`.
+
+The supervisor, outside the sandbox, runs the tool and keeps a record of the call. `await` is optional: the call is
+made at once and what it returns is the tool's value, a dict, list or text that can be awaited and gives itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .proxy import ToolFunction, answer
+from .wire import Client, ToolCallError
+
+__all__ = ["ToolCallError", "tool_call"]
+
+_client: Client | None = None
+
+
+def bind(client: Client) -> None:
+    """Make the calls of this process through `client`."""
+    global _client  # noqa: PLW0603 - one process runs one program, whose modules all find the tools here
+    _client = client
+
+
+def tool_call(
+    fn: ToolFunction | str | None = None,
+    params: Mapping[str, Any] | str | None = None,
+    call_reason: str = "",
+    tool_id: str = "",
+    filename: str = "",  # noqa: ARG001 - see below
+    *,
+    params_json: Mapping[str, Any] | str | None = None,
+    reason: str = "",
+) -> Any:
+    """Call a tool and return its value.
+
+    Args:
+        fn: the tool, `react.read`, or its id; `tool_id` alone says the same.
+        params: the tool's parameters, as a mapping or as JSON; `params_json` is another name for them.
+        call_reason: why, for the record; `reason` is another name.
+        tool_id: the tool's id, `<alias>.<name>`.
+        filename: accepted for programs written for other runtimes; the record of a call has a path of its own.
+        params_json: see `params`.
+        reason: see `call_reason`.
+
+    Raises:
+        ToolCallError: with the code of the refusal or of the tool.
+        TypeError: no tool, or two different ones, or parameters that are no object.
+    """
+    named = fn.tool_id if isinstance(fn, ToolFunction) else fn or ""
+    if named and tool_id and named != tool_id:
+        raise TypeError(f"fn is {named} and tool_id is {tool_id}: which one?")
+    if not (named or tool_id):
+        raise TypeError("name the tool: tool_id='react.read'")
+    if params is not None and params_json is not None:
+        raise TypeError("give params or params_json, not both")
+    return send(named or tool_id, _mapping(params_json if params is None else params), call_reason or reason)
+
+
+def send(tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
+    """Make a call whose parameters are a mapping."""
+    if _client is None:
+        raise ToolCallError("no_supervisor", "tools can be called by the program of a run only")
+    return answer(_client.call(tool_id, params, reason))
+
+
+def _mapping(params: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    value = json.loads(params) if isinstance(params, str) else params or {}
+    if not isinstance(value, Mapping):
+        raise TypeError("params is an object: a mapping, or JSON of one")
+    return value

@@ -1,0 +1,196 @@
+"""The jail: one process gives up every authority it has, in an order in which each step is still allowed.
+
+It fails closed. Whatever cannot be given up raises JailError, and whoever sees that runs nothing.
+Source: docs/concepts/execution.md#the-jail.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import resource
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from . import kernel, landlock, seccomp
+
+_UMASK: Final = 0o022  # the collector may be another uid, and reads
+_STATUS: Final = "/proc/self/status"
+_STATUS_MAX_BYTES: Final = 8192
+_NO_CAPABILITY: Final = b"\t0000000000000000\n"
+_UNBOUNDED: Final = b"CapBnd:" + _NO_CAPABILITY
+_CLOSED: Final = (
+    b"\nThreads:\t1\n",
+    b"\nCapPrm:" + _NO_CAPABILITY,
+    b"\nCapEff:" + _NO_CAPABILITY,
+    b"\nCapAmb:" + _NO_CAPABILITY,
+    b"\nNoNewPrivs:\t1\n",
+    b"\nSeccomp:\t2\n",
+)
+_CPU_GRACE_S: Final = 5
+
+
+class JailError(Exception):
+    """Something stayed open; the program must not run."""
+
+
+def prebuild(payload: Mapping[str, Any]) -> None:
+    """Do before a fork what does not depend on the run: `payload` needs `own_pid_ns` and `protected_pids` only."""
+    try:
+        _filter(payload)
+    except (OSError, seccomp.UnsupportedMachineError) as error:
+        raise JailError(str(error)) from error
+
+
+def confine(payload: Mapping[str, Any], keep: Collection[int] = ()) -> dict[str, Any]:
+    """Close the jail around this process for good and return what of it was found closed, as Isolation's fields.
+
+    `keep` names the descriptors above 2 that stay open. The process must have one thread. Raises JailError.
+    """
+    try:
+        return _confine(payload, keep)
+    except (OSError, ValueError, KeyError, TypeError, seccomp.UnsupportedMachineError) as error:
+        raise JailError(f"{type(error).__name__}: {error}") from error
+
+
+def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any]:
+    uid, gid = int(payload["uid"]), int(payload["gid"])
+    if uid <= 0 or gid <= 0:
+        raise JailError("a program never runs as root")
+    ready = _filter(payload)
+    _set_limits(payload["limits"])
+    _close_descriptors(keep)
+    if os.getsid(0) != os.getpid():
+        os.setsid()
+    os.umask(_UMASK)
+    _go_first_when_memory_is_short()
+    status = _open_status()
+    if status is None or _UNBOUNDED not in os.pread(status, _STATUS_MAX_BYTES, 0):
+        kernel.drop_bounding_set()  # forty calls: who forks often has done it before
+    _become(uid, gid, payload.get("namespaces", ()))
+    kernel.drop_capabilities()
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.set_dumpable(False)
+    abi = landlock.restrict(payload.get("read"), payload.get("write"))
+    seccomp.install(ready.bind(os.getpid()))
+    _check(status, uid, gid)
+    return {
+        "backend": str(payload.get("backend", "")),
+        "seccomp": True,
+        "no_new_privs": True,
+        "landlock_abi": abi,
+        "uid": uid,
+        "namespaces": [str(name) for name in payload.get("namespaces", ())],
+        "kernel": os.uname().release,
+    }
+
+
+def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
+    """Return the filter for how far this run's signals may go; without a pid namespace Landlock must hold them."""
+    if payload.get("own_pid_ns"):
+        return _built("namespace", frozenset())
+    if landlock.kernel_abi() >= landlock.SIGNAL_SCOPE_ABI:
+        return _built("domain", frozenset(int(pid) for pid in payload.get("protected_pids", ())))
+    return _built("self", frozenset())
+
+
+@functools.lru_cache(maxsize=8)
+def _built(reach: seccomp.Reach, protected: frozenset[int]) -> seccomp.Filter:
+    return seccomp.build(kernel.MACHINE, reach, protected)
+
+
+def _set_limits(limits: Mapping[str, Any]) -> None:
+    """Lower soft and hard limits; one that is lower already stays."""
+    cores = os.cpu_count() or 1
+    wanted = {
+        resource.RLIMIT_FSIZE: int(limits["max_file_bytes"]),
+        resource.RLIMIT_NPROC: int(limits["processes"]),
+        resource.RLIMIT_NOFILE: int(limits["open_files"]),
+        resource.RLIMIT_AS: int(limits["memory_bytes"]),
+        # Behind the wall clock's deadline: every core for the whole time.
+        resource.RLIMIT_CPU: int(limits["timeout_s"]) * cores + _CPU_GRACE_S,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_MSGQUEUE: 0,
+        resource.RLIMIT_RTPRIO: 0,
+        resource.RLIMIT_NICE: 0,
+    }
+    for which, value in wanted.items():
+        hard = resource.getrlimit(which)[1]
+        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (limit, limit))
+
+
+def _close_descriptors(keep: Collection[int]) -> None:
+    first = 3
+    for kept in sorted(fd for fd in keep if fd > 2):
+        if kept > first:
+            kernel.close_range(first, kept - 1)
+        first = kept + 1
+    kernel.close_range(first)
+
+
+def _become(uid: int, gid: int, namespaces: Collection[str]) -> None:
+    """Take on the identity, the only one that is left afterwards; keep the signal that ties us to our parent."""
+    death_signal = ctypes.c_int()
+    kernel.prctl(kernel.PR_GET_PDEATHSIG, ctypes.addressof(death_signal))
+    _set_groups(gid, namespaces)
+    if os.getresgid() != (gid,) * 3:
+        os.setresgid(gid, gid, gid)
+    if os.getresuid() != (uid,) * 3:
+        os.setresuid(uid, uid, uid)
+    if death_signal.value:  # a change of identity clears it
+        kernel.set_pdeathsig(death_signal.value)
+
+
+def _set_groups(gid: int, namespaces: Collection[str]) -> None:
+    if set(os.getgroups()) <= {gid}:
+        return
+    try:
+        os.setgroups([gid])
+    except PermissionError:
+        # A user namespace made without privilege may not change its groups. They reach only what is mounted here.
+        if not {"user", "mnt"} <= set(namespaces):
+            raise
+
+
+def _go_first_when_memory_is_short() -> None:
+    """Ask the kernel to end this program, and no supervisor, when the machine has no memory left.
+
+    Many processes together can take more than each of them may. Somebody privileged does this for good.
+    """
+    try:
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # no /proc, or a read-only one: then a container's own memory limit has to do
+    try:
+        os.write(score, b"1000")
+    finally:
+        os.close(score)
+
+
+def _open_status() -> int | None:
+    """Open what will tell the truth at the end, while it can still be opened."""
+    try:
+        return os.open(_STATUS, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+
+
+def _check(status: int | None, uid: int, gid: int) -> None:
+    """Ask the kernel what it enforces on this process now."""
+    if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3:
+        raise JailError("identity was not taken on")
+    if kernel.capabilities() != (0, 0, 0):
+        raise JailError("capabilities are left")
+    if kernel.prctl(kernel.PR_GET_NO_NEW_PRIVS) != 1 or kernel.prctl(kernel.PR_GET_DUMPABLE) != 0:
+        raise JailError("no_new_privs or undumpable is not set")
+    if kernel.prctl(kernel.PR_GET_SECCOMP) != seccomp.MODE_FILTER:
+        raise JailError("the filter is not in force")
+    if status is None:
+        return
+    found = os.pread(status, _STATUS_MAX_BYTES, 0)
+    os.close(status)
+    missing = [line.decode() for line in _CLOSED if line not in found]
+    if missing:
+        raise JailError(f"the kernel does not report {missing}")

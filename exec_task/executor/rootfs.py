@@ -1,0 +1,173 @@
+"""The file tree of the sandbox: what every run may read, and the few places that each run writes to.
+
+`build` makes it once, in a mount namespace of its own: a small read-only tmpfs with binds of the system's libraries
+and of the interpreter, and nothing else of the machine. `fit` adds what belongs to one run, in a mount namespace of
+that run, which starts as a copy of the first and vanishes with its last process.
+Source: docs/concepts/execution.md#the-tree; man pages mount_setattr(2), pivot_root(2), pid_namespaces(7).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from . import kernel
+
+RUNS: Final = Path("/runs")
+WORKSPACE: Final = Path("/workspace")
+PLACES: Final = ("work", "out", "socket")
+PROC: Final = Path("/proc")
+TMP: Final = Path("/tmp")  # noqa: S108 - a tmpfs of the run's own
+SHM: Final = Path("/dev/shm")  # noqa: S108 - a tmpfs of the run's own
+TMP_BYTES: Final = 256 * 1024 * 1024
+SHM_BYTES: Final = 64 * 1024 * 1024
+TMP_FILES: Final = 32_768
+COVERED: Final = (TMP, RUNS, WORKSPACE, PROC, Path("/dev"))
+"""Where nothing can be read from: mounts of the tree itself stand there."""
+
+# Folders or, where the system has merged them into /usr, links.
+SYSTEM: Final = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
+CONFIGURATION: Final = ("ld.so.cache", "alternatives", "fonts", "localtime", "mime.types")
+DEVICES: Final = ("null", "zero", "full", "random", "urandom")
+WRITTEN: Final = {
+    "passwd": "root:x:0:0::/:/bin/false\nexecutor:x:{uid}:{gid}::/tmp:/bin/false\n",
+    "group": "root:x:0:\nexecutor:x:{gid}:\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "hosts": "127.0.0.1 localhost\n",
+}
+LINKS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
+
+_MOUNT_SETATTR: Final = 442
+_AT_FDCWD: Final = -100
+_AT_RECURSIVE: Final = 0x8000
+_NO_POWER: Final = kernel.MS_NOSUID | kernel.MS_NODEV
+_READ_ONLY: Final = kernel.MS_RDONLY | _NO_POWER
+_DATA_ONLY: Final = kernel.MS_NOEXEC | _NO_POWER
+
+
+def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int) -> list[Path]:
+    """Make the tree on the empty folder `root` and change into it; nothing outside can be reached afterwards.
+
+    The caller has a mount namespace of its own. `runs` is the folder that holds the runs' folders, `prefixes` are
+    what the interpreter and its packages are read from: each appears at its own path, below fresh parents. Returns
+    the outermost of them.
+    """
+    kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("tmpfs", root, "tmpfs", _NO_POWER, "mode=755,size=1m")
+    outermost = _outermost(prefixes)
+    for path in (*SYSTEM, *outermost):
+        if path.is_symlink():
+            _inside(root, path).symlink_to(path.readlink())
+        elif path.is_dir():
+            _bind(path, _inside(root, path), _READ_ONLY)
+    _configure(root, uid, gid)
+    _fill_dev(root / "dev")
+    _bind(runs, _inside(root, RUNS), _DATA_ONLY)
+    for path in (PROC, TMP, *(WORKSPACE / place for place in PLACES)):
+        _inside(root, path).mkdir(parents=True, exist_ok=True)
+    # For imports that write a cache or look at their process; every run covers both with its own.
+    _tmpfs(_inside(root, TMP), TMP_BYTES)
+    _mount_proc(_inside(root, PROC))
+    _enter(root)
+    return outermost
+
+
+def fit(run: str) -> None:
+    """Add one run's own places, in a fresh mount and pid namespace.
+
+    `run` names the run's folder below RUNS, which is out of reach afterwards. The socket's folder is read-only.
+    """
+    for place in PLACES:
+        kernel.mount(RUNS / run / place, WORKSPACE / place, None, kernel.MS_BIND)
+    _set_attributes(WORKSPACE / "socket", kernel.MS_RDONLY)
+    kernel.umount(RUNS, kernel.MNT_DETACH)
+    _tmpfs(TMP, TMP_BYTES)
+    _tmpfs(SHM, SHM_BYTES)
+    if not _mount_proc(PROC, "subset=pid"):
+        _uncover(PROC)
+
+
+def _uncover(path: Path) -> None:
+    try:
+        kernel.umount(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # nothing is mounted there
+            raise
+
+
+def _mount_proc(path: Path, options: str | None = None) -> bool:
+    """Mount the pid namespace's /proc, if that is allowed: not in a container whose own one is masked.
+
+    A user namespace may mount one only while it sees another one, which is why the tree has its own.
+    """
+    try:
+        kernel.mount("proc", path, "proc", _DATA_ONLY, options)
+    except PermissionError:
+        return False
+    return True
+
+
+def _outermost(prefixes: Iterable[str]) -> list[Path]:
+    """Return the folders that are below no other one and not in the system's; as named, and where links lead."""
+    named = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
+    found: list[Path] = []
+    for path in sorted(named - {Path("/")}):
+        if any(path.is_relative_to(place) for place in COVERED):
+            raise OSError(errno.EINVAL, "programs cannot read what lies there; move it", str(path))
+        if not any(path.is_relative_to(other) for other in (*SYSTEM, *found)):
+            found.append(path)
+    return found
+
+
+def _configure(root: Path, uid: int, gid: int) -> None:
+    folder = root / "etc"
+    folder.mkdir()
+    for name in CONFIGURATION:
+        if Path("/etc", name).exists():
+            _bind(Path("/etc", name), folder / name, kernel.MS_RDONLY | _DATA_ONLY)
+    for name, text in WRITTEN.items():
+        (folder / name).write_text(text.format(uid=uid, gid=gid), encoding="utf-8")
+
+
+def _fill_dev(folder: Path) -> None:
+    (folder / "shm").mkdir(parents=True)
+    for name in DEVICES:
+        _bind(Path("/dev", name), folder / name, kernel.MS_NOSUID | kernel.MS_NOEXEC)
+    for name, of in LINKS.items():
+        (folder / name).symlink_to(f"/proc/self/fd{of}")
+
+
+def _enter(root: Path) -> None:
+    os.chdir(root)
+    kernel.pivot_root(".", ".")
+    kernel.umount(".", kernel.MNT_DETACH)
+    os.chdir("/")
+    kernel.mount(None, "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | _READ_ONLY)
+
+
+def _inside(root: Path, path: Path) -> Path:
+    return root / path.relative_to("/")
+
+
+def _bind(source: Path, target: Path, attributes: int) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        target.mkdir(exist_ok=True)
+    else:
+        target.touch()
+    kernel.mount(source, target, None, kernel.MS_BIND | kernel.MS_REC)
+    _set_attributes(target, attributes, recursive=True)
+
+
+def _tmpfs(path: Path, size_bytes: int) -> None:
+    kernel.mount("tmpfs", path, "tmpfs", _DATA_ONLY, f"mode=1777,size={size_bytes},nr_inodes={TMP_FILES}")
+
+
+def _set_attributes(path: Path, attributes: int, *, recursive: bool = False) -> None:
+    """Add mount attributes; for the four that are used, MOUNT_ATTR_* has the numbers of MS_*."""
+    wanted = attributes.to_bytes(8, "little") + bytes(24)
+    flags = _AT_RECURSIVE if recursive else 0
+    kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path) + b"\0", flags, wanted, len(wanted))

@@ -1,0 +1,225 @@
+"""The warden: makes the tree once, keeps the zygote, and puts up a cell for every run.
+
+A cell is a fresh pid, IPC and mount namespace with a first process, `init`, that reaps what the program leaves
+behind. Killing `init` kills everything in the cell; who asked for the cell holds its pidfd for that. The warden
+ends when its control channel closes, and with it the zygote, every cell, and all that is in them.
+Source: docs/concepts/execution.md#the-zygote; man page pid_namespaces(7).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from . import jail, kernel, rootfs, zygote
+
+_BOOT_MAX_BYTES: Final = 64 * 1024
+_CAP_SYS_ADMIN: Final = 21
+_SHARED: Final = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
+_HOST: Final = "executor"
+_WARDEN: Final = 1
+"""The warden's pid where it and everything below it live."""
+
+READY: Final = b"ready"
+
+NO_USER_NAMESPACE: Final = (
+    "this kernel makes no user namespaces for an ordinary user ({error}): allow them with the sysctls "
+    "user.max_user_namespaces, kernel.unprivileged_userns_clone=1 and "
+    "kernel.apparmor_restrict_unprivileged_userns=0 where they exist, or run programs in Docker"
+)
+NO_NAMESPACE: Final = "the kernel refuses namespaces and mounts ({error}): run programs in Docker"
+NO_SYS_ADMIN: Final = (
+    "root without CAP_SYS_ADMIN, as in an ordinary container: run as an ordinary user, give the capability, or "
+    "run programs in Docker"
+)
+
+
+class UnsupportedError(Exception):
+    """No program can be isolated this way here; the message says what to do."""
+
+
+def main(control_fd: int, channel_fd: int) -> NoReturn:
+    """Serve: take the plan of the boot from the control channel, answer with what was reached, then make cells.
+
+    The plan names `root` and `runs` (folders), `home` (what holds this package), `uid`, `gid`, `preload`.
+    """
+    control, channel = socket.socket(fileno=control_fd), socket.socket(fileno=channel_fd)
+    plan = json.loads(control.recv(_BOOT_MAX_BYTES))
+    try:
+        namespaces = _leave(plan)
+        if warden := os.fork():
+            control.close()
+            channel.close()
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(warden, 0)[1]) & 0xFF)
+        kernel.set_pdeathsig(signal.SIGKILL)
+        own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        readable = _settle(plan)
+    except UnsupportedError as error:
+        control.send(json.dumps({"unsupported": str(error)}).encode())
+        os._exit(0)
+    cells, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made = os.fork()
+    if made == 0:
+        control.close()
+        cells.close()
+        _be_zygote(inner, channel, own_pids, plan["preload"])
+    inner.close()
+    channel.close()
+    control.send(json.dumps({"namespaces": namespaces, "readable": [*map(str, readable)]}).encode())
+    _serve(control, cells, own_pids, os.pidfd_open(made), user_namespace="user" in namespaces)
+
+
+def _leave(plan: dict[str, Any]) -> list[str]:
+    """Have the next fork begin a pid namespace, in a user namespace if need be; return the names of all there will be.
+
+    The warden is the first process there, so everything below it ends with it. And a user without privilege can
+    go back only into a pid namespace of its own, which it does after every cell.
+    """
+    namespaces = ["pid", "ipc", "mnt", "net", "uts"]
+    if os.geteuid() != 0:
+        _enter_user_namespace(plan["uid"], plan["gid"])
+        namespaces.append("user")
+    elif not kernel.capabilities()[0] >> _CAP_SYS_ADMIN & 1:
+        raise UnsupportedError(NO_SYS_ADMIN)
+    try:
+        kernel.unshare(kernel.CLONE_NEWPID)
+    except OSError as error:
+        raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
+    return namespaces
+
+
+def _settle(plan: dict[str, Any]) -> list[Path]:
+    """Enter the namespaces that all runs share; return the folders that the interpreter reads from."""
+    prefixes = [
+        sys.prefix,
+        sys.exec_prefix,
+        sys.base_prefix,
+        sys.base_exec_prefix,
+        f"{plan['home']}/executor",
+    ]
+    try:
+        kernel.unshare(_SHARED)
+        readable = rootfs.build(
+            Path(plan["root"]),
+            runs=Path(plan["runs"]),
+            prefixes=prefixes,
+            uid=plan["uid"],
+            gid=plan["gid"],
+        )
+        socket.sethostname(_HOST)
+    except OSError as error:
+        raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
+    kernel.drop_bounding_set()  # once for all runs; what is held stays, nothing can be gained
+    kernel.set_dumpable(False)
+    return readable
+
+
+def _enter_user_namespace(uid: int, gid: int) -> None:
+    """Become `uid` and `gid` in a user namespace; outside, everything is still done as the caller."""
+    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    try:
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{uid} {outer_uid} 1"),
+            ("gid_map", f"{gid} {outer_gid} 1"),
+        ):
+            Path("/proc/self", name).write_text(text, encoding="ascii")
+    except OSError as error:
+        raise UnsupportedError(NO_USER_NAMESPACE.format(error=error)) from error
+
+
+def _be_zygote(cells: socket.socket, channel: socket.socket, own_pids: int, preload: list[str]) -> NoReturn:
+    kernel.set_pdeathsig(signal.SIGKILL)
+    if os.getppid() != _WARDEN:
+        os._exit(0)  # it ended before the line above
+    from . import main as program  # noqa: PLC0415 - the warden itself has no use for it
+
+    jail.prebuild({"own_pid_ns": True, "protected_pids": []})
+    missing = zygote.warm(preload)
+    channel.send(json.dumps({"ready": program.__name__, "missing": missing}).encode())
+    zygote.serve(cells, channel, own_pids)
+
+
+def _serve(
+    control: socket.socket, cells: socket.socket, own_pids: int, made: int, *, user_namespace: bool
+) -> NoReturn:
+    """Put up a cell for every message, which names the run's folder and brings the program's socket.
+
+    The pidfd of the cell's first process is the answer, and goes to the zygote with the socket. When the zygote
+    ends, whose pidfd is `made`, everything here does.
+    """
+    events = select.poll()
+    events.register(control, select.POLLIN)
+    events.register(made, select.POLLIN)
+    while True:
+        if any(fd == made for fd, _ in events.poll()):
+            os._exit(1)
+        message, feeds, _, _ = socket.recv_fds(control, 4096, 1)
+        if not message:
+            os._exit(0)
+        _reap()
+        try:
+            pid = _put_up(json.loads(message)["run"], own_pids, user_namespace=user_namespace)
+        except OSError as error:
+            control.send(json.dumps({"failed": str(error)}).encode())
+            continue
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(cells, [b"cell"], [pidfd, *feeds])
+        socket.send_fds(control, [b'{"cell":true}'], [pidfd])
+        for fd in (pidfd, *feeds):
+            os.close(fd)
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _put_up(run: str, own_pids: int, *, user_namespace: bool) -> int:
+    """Fork the first process of a cell and return its pid when the cell is ready."""
+    told, telling = os.pipe2(os.O_CLOEXEC)
+    kernel.unshare(kernel.CLONE_NEWPID)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            os.close(told)  # so that telling fails if the warden has ended by now
+            _init(run, telling, user_namespace=user_namespace)
+    finally:
+        zygote.join(own_pids, kernel.CLONE_NEWPID)
+        os.close(telling)
+    with os.fdopen(told, "rb") as pipe:
+        word = pipe.read()
+    if word != READY:
+        os.waitpid(pid, 0)
+        raise OSError(f"the cell was not put up: {word.decode(errors='replace')[:500]}")
+    return pid
+
+
+def _init(run: str, telling: int, *, user_namespace: bool) -> NoReturn:
+    """Be the first process of a cell: make its places, then reap until killed."""
+    try:
+        kernel.set_pdeathsig(signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
+        rootfs.fit(run)
+        # In a user namespace the zygote may join only who is dumpable. Nobody in the cell has the capabilities
+        # that this process has, so nobody there may look into it all the same.
+        kernel.set_dumpable(user_namespace)
+        os.write(telling, READY)
+        kernel.close_range(0)
+    except BaseException as error:  # noqa: BLE001 - the word goes to the warden; nothing may run on in this fork
+        os.write(telling, f"{type(error).__name__}: {error}".encode())
+        os._exit(1)
+    while True:
+        signal.sigwait({signal.SIGCHLD})
+        _reap()

@@ -1,0 +1,121 @@
+"""The zygote: a process with the packages imported that becomes a program by a fork, in a cell that stands ready.
+
+The fork is made before there is anything to run, and waits: a program then begins without its cost. It is used once.
+The zygote holds no secret and reads none: what a program is given comes through descriptors that only the fork reads. It
+is the program's parent from outside the cell, so it learns how the program ended; it never touches the cell's files.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from . import kernel
+
+REFUSED: Final = 126
+PLAN_MAX_BYTES: Final = 4 * 1024 * 1024
+_FEED: Final = 3
+
+_SETNS: Final = {"x86_64": 308, "aarch64": 268}
+
+
+def join(fd: int, flags: int) -> None:
+    """Enter the namespaces that `flags` (CLONE_NEW*) names of a pidfd's process, or the one that `fd` stands for."""
+    kernel.syscall(_SETNS[kernel.MACHINE], fd, flags)
+
+
+def warm(preload: Sequence[str]) -> list[str]:
+    """Import what is there of `preload`, and keep the collector off it; return what is missing or broken."""
+    missing = []
+    for name in preload:
+        try:
+            importlib.import_module(name)
+        except Exception:  # noqa: BLE001 - a package that cannot be imported is the program's to meet, not ours
+            missing.append(name)
+    gc.collect()
+    gc.freeze()
+    return missing
+
+
+def serve(cells: socket.socket, channel: socket.socket, own_pids: int) -> NoReturn:
+    """Fork a program for every cell until the warden ends; `own_pids` stands for this process's pid namespace.
+
+    With a cell, a pidfd of its first process, comes the socket on which the program will be told what it is. To the
+    channel go `started`, with a pidfd of the program, and `status` as waitpid gives it.
+    """
+    while True:
+        message, fds, _, _ = socket.recv_fds(cells, 16, 2)
+        if not message:
+            os._exit(0)
+        try:
+            pid = _fork(own_pids, *fds)
+        except OSError as error:
+            channel.send(json.dumps({"failed": str(error)}).encode())
+            continue
+        finally:
+            for fd in fds:
+                os.close(fd)
+        program = os.pidfd_open(pid)
+        socket.send_fds(channel, [b'{"started":true}'], [program])
+        os.close(program)
+        _, status = os.waitpid(pid, 0)
+        channel.send(json.dumps({"status": status}).encode())
+
+
+def _fork(own_pids: int, cell: int, feed: int) -> int:
+    join(cell, kernel.CLONE_NEWPID)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(cell, feed)
+    finally:
+        join(own_pids, kernel.CLONE_NEWPID)
+    return pid
+
+
+def _become(cell: int, feed: int) -> NoReturn:
+    """Be a program: enter the cell, let go of everything that is the zygote's, wait to be told which, run it."""
+    try:
+        join(cell, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
+        _forget_the_dice()
+        os.dup2(feed, _FEED)
+        kernel.close_range(_FEED + 1)
+        with socket.socket(fileno=_FEED) as waiting:
+            message, fds, _, _ = socket.recv_fds(waiting, 16, 2)
+        if not message:
+            os._exit(0)  # nobody wants a program any more
+        payload, output = fds
+        _speak_into(output)
+        plan = json.loads(os.read(payload, PLAN_MAX_BYTES))
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        kernel.close_range(3)
+
+        from . import main  # noqa: PLC0415 - imported by the zygote already
+
+        main.run(plan)
+    except BaseException:  # noqa: BLE001 - whatever it is, this fork must never go back into the zygote's loop
+        traceback.print_exc()
+    os._exit(REFUSED)
+
+
+def _speak_into(output: int) -> None:
+    """Make `output` standard output and error, with new streams: the zygote's know that theirs can be sought in."""
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(output, fd)
+        stream = os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _forget_the_dice() -> None:
+    """Give this fork random numbers of its own: numpy's old generator would repeat the zygote's in every run."""
+    random = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()

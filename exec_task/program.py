@@ -1,0 +1,141 @@
+"""The program of a combined container: a child with nothing of the supervisor's, and the end of all it starts.
+
+The supervisor is process 1 of the container, so every orphan becomes its child, and one signal reaches everything
+but itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from exec_task.stdio import Stdio
+from stepline.adapters.docker.message import Ended
+from stepline.adapters.sandbox.tail import Tail
+from stepline.errors import SandboxError
+
+READ_BYTES: Final = 256 * 1024
+INIT: Final = 1
+TERM_S: Final = 1.0
+ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108 - the container's own
+
+
+class Program:
+    """One child. Its jail makes it another account's; until then only our own code runs in it."""
+
+    def __init__(self, command: Sequence[str], payload: bytes, *, log_bytes: int) -> None:
+        """Start it, with its payload as standard input.
+
+        Raises SandboxError if this is not process 1: the signal that ends a program reaches everything else.
+        """
+        if os.getpid() != INIT:
+            raise SandboxError("a combined run needs a container of its own")
+        self.log = Tail(log_bytes)
+        self._child = subprocess.Popen(  # noqa: S603 - our own executor, no shell
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=ENVIRONMENT,
+            start_new_session=True,
+            bufsize=0,
+        )
+        assert self._child.stdin is not None
+        self._child.stdin.write(payload)
+        self._child.stdin.close()
+
+    def watch(
+        self, stdio: Stdio, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
+    ) -> Ended:
+        """Wait for its end; end it at its deadline, for a limit that `check` names, or when nobody waits for it.
+
+        Raises HungUp in that last case, when nothing of it runs any more.
+        """
+        started_s = time.monotonic()
+        try:
+            error = self._wait(stdio, started_s + timeout_s, interval_s, check)
+            if error:
+                self._ask()
+        finally:
+            self._kill()
+        seconds = time.monotonic() - started_s
+        self._drain()
+        return Ended(
+            error=error,
+            returncode=self._child.returncode,
+            seconds=round(seconds, 3),
+            log=self.log.text(),
+            log_bytes=self.log.total_bytes,
+        )
+
+    def _wait(
+        self, stdio: Stdio, deadline_s: float, interval_s: float, check: Callable[[], str | None]
+    ) -> str:
+        """Return why it has to end, or nothing if it has ended."""
+        output = self._output()
+        pidfd = os.pidfd_open(self._child.pid)
+        look_s = time.monotonic() + interval_s
+        with selectors.DefaultSelector() as selector:
+            for fd in (output, pidfd, stdio.source):
+                selector.register(fd, selectors.EVENT_READ)
+            while True:
+                now_s = time.monotonic()
+                if now_s >= deadline_s:
+                    return "timeout"
+                if now_s >= look_s:
+                    if violation := check():
+                        return violation
+                    look_s = time.monotonic() + interval_s
+                ready = {key.fd for key, _ in selector.select(max(0.0, min(deadline_s, look_s) - now_s))}
+                if stdio.source in ready:
+                    stdio.read()
+                if output in ready and not self._hear(output):
+                    selector.unregister(output)
+                if pidfd in ready:
+                    os.close(pidfd)
+                    return ""
+
+    def _ask(self) -> None:
+        """Let the program end by itself for a moment."""
+        self._child.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(TERM_S)
+
+    def _kill(self) -> None:
+        """End every process of this container but this one, and see them gone."""
+        while True:
+            try:
+                os.kill(-1, signal.SIGKILL)
+            except ProcessLookupError:
+                break
+            self._reap()
+        self._reap()
+
+    def _reap(self) -> None:
+        """Wait for every child; the program's own status is kept."""
+        self._child.wait()
+        try:
+            while True:
+                os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+    def _drain(self) -> None:
+        """Take what is left in the pipe; nobody holds its other end any more."""
+        while self._hear(self._output()):
+            pass
+
+    def _output(self) -> int:
+        assert self._child.stdout is not None
+        return self._child.stdout.fileno()
+
+    def _hear(self, output: int) -> bool:
+        chunk = os.read(output, READ_BYTES)
+        self.log.write(chunk)
+        return bool(chunk)

@@ -1,0 +1,65 @@
+"""The supervisor's end of its conversation: messages over the container's standard input and output."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from typing import Final
+
+from stepline.adapters.docker.message import CHUNK_BYTES, MESSAGE_BYTES_MAX, Blob, Message, decode, encode
+from stepline.execution.frame import FrameReader
+
+READ_BYTES: Final = 256 * 1024
+
+
+class HungUp(Exception):  # noqa: N818 - no error: who asked for the run wants nothing more of it
+    """The other side is gone."""
+
+
+class Stdio:
+    """Speaks over two descriptors. One thread may speak and listen."""
+
+    def __init__(self, source: int, target: int) -> None:
+        self.source = source
+        self._target = target
+        self._frames = FrameReader(MESSAGE_BYTES_MAX)
+        self._heard: deque[Message] = deque()
+
+    def send(self, message: Message) -> None:
+        """Say something. Raises HungUp."""
+        view = memoryview(encode(message))
+        try:
+            while view:
+                view = view[os.write(self._target, view) :]
+        except BrokenPipeError as error:
+            raise HungUp from error
+
+    def send_bytes(self, fd: int) -> None:
+        """Send what an open file holds, in parts."""
+        chunk = os.read(fd, CHUNK_BYTES)
+        while True:
+            following = os.read(fd, CHUNK_BYTES) if chunk else b""
+            self.send(Blob(data=chunk, last=not following))
+            if not following:
+                return
+            chunk = following
+
+    def receive(self) -> Message:
+        """Wait for the next message. Raises HungUp."""
+        while not self._heard:
+            self.read()
+        return self._heard.popleft()
+
+    def poll(self, timeout_s: float) -> Message | None:
+        """Return the next message, or None if none comes in time. Raises HungUp."""
+        if not self._heard and select.select([self.source], [], [], timeout_s)[0]:
+            self.read()
+        return self._heard.popleft() if self._heard else None
+
+    def read(self) -> None:
+        """Take what has come. Raises HungUp at the end."""
+        chunk = os.read(self.source, READ_BYTES)
+        if not chunk:
+            raise HungUp
+        self._heard += map(decode, self._frames.feed(chunk))

@@ -1,0 +1,1 @@
+"""Programs in containers: the host's side of a run over the `docker` command, and the words both sides speak."""

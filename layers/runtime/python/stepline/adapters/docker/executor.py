@@ -1,0 +1,228 @@
+"""Programs in Docker: a supervisor's container beside the executor's, or both in one.
+
+The two start at the same time. The supervisor lays out the workspace, a volume in memory that both mount, while
+the executor's interpreter comes up and waits for its payload; the program starts when both are there. Exit code
+and output come from the executor's own command, everything else from the supervisor. What was made is removed when
+the answer stands, and what a crash left behind by a later run.
+Source: docs/concepts/execution.md#docker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from stepline.adapters.docker.cleanup import Cleaner
+from stepline.adapters.docker.message import (
+    CHUNK_BYTES,
+    Blob,
+    Collect,
+    Ended,
+    Failed,
+    Fetch,
+    Launch,
+    Missing,
+    Ready,
+    Report,
+    Violation,
+    blob_bytes,
+)
+from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.plan import Plan, plan_run
+from stepline.adapters.docker.session import Session
+from stepline.adapters.docker.verdict import explain, fail, judge, read_status
+from stepline.errors import DependencyError, NotFoundError, SandboxError
+from stepline.model.batch import encode_batch
+from stepline.model.execution import ExecRequest, Mode, Run
+from stepline.ports.executor import Job
+
+START_S: Final = 120.0
+"""For both containers to come up and for the inputs to go in."""
+
+COLLECT_S: Final = 120.0
+KILL_S: Final = 15.0
+"""For a killed container to be gone, and for a combined one to report beyond its program's deadline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launched:
+    """What a run needs beyond its job."""
+
+    job: Job
+    plan: Plan
+    token: str
+
+    @property
+    def request(self) -> ExecRequest:
+        return self.job.request
+
+
+class DockerExecutor:
+    """Backend `docker`. `docker` is the command; it reads its own variables (DOCKER_HOST, DOCKER_CONTEXT, …)."""
+
+    mode: Mode = "docker"
+
+    def __init__(
+        self,
+        *,
+        docker: str = "docker",
+        descriptors: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Give every supervisor these descriptors and, for its tools, these variables; no program sees either."""
+        self._docker = docker
+        self._descriptors = dict(descriptors or {})
+        self._environment = dict(environment or {})
+        self._cleaner = Cleaner(docker)
+
+    def run(self, job: Job) -> Run:
+        try:
+            plan = plan_run(job.request, now_s=time.time())
+            session = Session(
+                self._docker, plan.supervisor, plan.executor, log_bytes=job.request.limits.log_bytes
+            )
+        except SandboxError as error:
+            return Run(error=error.reason, message=str(error))
+        try:
+            return self._run(Launched(job=job, plan=plan, token=secrets.token_urlsafe(32)), session)
+        except SandboxError as error:
+            return fail(error, session)
+        except msgspec.MsgspecError as error:
+            return fail(SandboxError(f"the supervisor spoke nonsense: {error}"), session)
+        finally:
+            session.hang_up()
+            self._cleaner.clean(plan, session.children)
+
+    def close(self) -> None:
+        """Wait until everything that runs have made is removed."""
+        self._cleaner.wait()
+
+    def _run(self, run: Launched, session: Session) -> Run:
+        request = run.request
+        session.send(
+            Launch(
+                request=request,
+                strategy=request.profile.container_strategy,
+                token=run.token,
+                batches=tuple(map(encode_batch, run.job.batches)),
+                descriptors=self._descriptors,
+                environment=self._environment,
+            )
+        )
+        self._prepare(run, session)
+        if run.plan.executor:
+            session.feed(render_payload(request, run.token, "split"))
+            ended = self._watch(run, session)
+            session.send(Collect())
+        else:
+            ended = self._wait(run, session)
+        report = self._collect(run, session)
+        return judge(ended, report, request.limits, session)
+
+    def _prepare(self, run: Launched, session: Session) -> None:
+        """Serve the supervisor's requests until the executor may start."""
+        deadline_s = time.monotonic() + START_S
+        while True:
+            match session.next(deadline_s):
+                case Ready():
+                    return
+                case Fetch(key=key):
+                    session.send(*_blobs(run.job, key))
+                case "supervisor" | "executor" | "late" as gone:
+                    raise explain(gone, session)
+                case other:
+                    raise _out_of_turn(other)
+
+    def _watch(self, run: Launched, session: Session) -> Ended:
+        """Wait for the executor of a split run, and end it at its deadline or for a limit."""
+        started_s = time.monotonic()
+        deadline_s = started_s + run.request.limits.timeout_s
+        error = ""
+        while True:
+            match session.next(deadline_s):
+                case "executor":
+                    returncode = read_status(session.children["executor"].wait())
+                    return Ended(error=error, returncode=returncode, seconds=time.monotonic() - started_s)
+                case "late" if error:
+                    raise SandboxError("the executor's container does not end")
+                case "late" | Violation() as cause:
+                    error = error or ("timeout" if cause == "late" else cause.code)
+                    self._cleaner.stop(run.plan.executor_name)
+                    deadline_s = time.monotonic() + KILL_S
+                case "supervisor":
+                    self._cleaner.stop(run.plan.executor_name)
+                    raise explain("supervisor", session)
+                case other:
+                    raise _out_of_turn(other)
+
+    def _wait(self, run: Launched, session: Session) -> Ended:
+        """Wait for the program of a combined run, whose supervisor watches over it."""
+        deadline_s = time.monotonic() + run.request.limits.timeout_s + KILL_S
+        match session.next(deadline_s):
+            case Ended() as ended:
+                return ended
+            case "supervisor" | "executor" | "late" as gone:
+                raise explain(gone, session)
+            case other:
+                raise _out_of_turn(other)
+
+    def _collect(self, run: Launched, session: Session) -> Report:
+        """Take the report, and the bytes of its files into the spool."""
+        deadline_s = time.monotonic() + COLLECT_S
+        while True:
+            match session.next(deadline_s):
+                case Report() as report:
+                    for sha256, size_bytes in blob_bytes(report.files).items():
+                        _take(session, run.job.spool / sha256, size_bytes, deadline_s)
+                    return report
+                case Violation():
+                    pass  # found in the moment in which the program ended
+                case "supervisor" | "executor" | "late" as gone:
+                    raise explain(gone, session)
+                case other:
+                    raise _out_of_turn(other)
+
+
+def _blobs(job: Job, key: str) -> list[Blob | Missing]:
+    try:
+        body = job.fetch(key)
+    except (NotFoundError, DependencyError) as error:
+        return [Missing(message=str(error))]
+    starts = range(0, len(body), CHUNK_BYTES) or [0]
+    return [
+        Blob(data=body[start : start + CHUNK_BYTES], last=start + CHUNK_BYTES >= len(body))
+        for start in starts
+    ]
+
+
+def _take(session: Session, path: Path, size_bytes: int, deadline_s: float) -> None:
+    """Write the bytes that come under the name of their hash. Raises SandboxError `collect_failed`."""
+    sha256, left = hashlib.sha256(), size_bytes
+    with path.open("xb") as file:
+        while True:
+            match session.next(deadline_s):
+                case Blob(data=data, last=last):
+                    left -= len(data)
+                    sha256.update(data)
+                    file.write(data)
+                    if last or left < 0:
+                        break
+                case "supervisor" | "executor" | "late" as gone:
+                    raise explain(gone, session)
+                case other:
+                    raise _out_of_turn(other)
+    if left or sha256.hexdigest() != path.name:
+        raise SandboxError("a file came with other bytes than its hash says", code="collect_failed")
+
+
+def _out_of_turn(message: object) -> SandboxError:
+    if isinstance(message, Failed):
+        return SandboxError(message.message, code=message.code)
+    return SandboxError(f"the supervisor said {type(message).__name__} out of turn")

@@ -1,0 +1,141 @@
+"""The words between this side and the supervisor's container, which speak over its standard input and output.
+
+    here                        supervisor
+    Launch            →
+                      ←         Fetch          one for each file it restores
+    Blob … | Missing  →
+                      ←         Ready          the executor may start
+                      ←         Violation      a limit is exceeded: end the executor
+    Collect           →                        (combined: the supervisor says Ended instead, and goes on)
+                      ←         Report, Blob … the bytes of each new file, in the order of the report
+                      ←         Failed         instead of anything above, and the last word
+
+A message is MessagePack in a frame of `stepline.execution.frame`. Nothing the program writes is read here: its
+output is another stream, and its files come as bytes under a hash that the receiver checks.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from stepline.execution.frame import render_frame
+from stepline.model.base import Value
+from stepline.model.execution import (
+    CollectedFile,
+    ExecRequest,
+    Isolation,
+    RefusedFile,
+    Strategy,
+    ToolCallRecord,
+    ToolEvent,
+)
+
+CHUNK_BYTES: Final = 1024 * 1024
+MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class Launch(Value, tag="launch"):
+    """What a supervisor needs. `batches` are as the log holds them; `environment` is for its tools alone."""
+
+    request: ExecRequest
+    strategy: Strategy
+    token: str
+    batches: tuple[bytes, ...] = ()
+    descriptors: dict[str, str] = msgspec.field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Fetch(Value, tag="fetch"):
+    """The bytes of this key, please."""
+
+    key: str
+
+
+class Blob(Value, tag="blob"):
+    """A part of some bytes, the last one of them or not."""
+
+    data: bytes
+    last: bool = True
+
+
+class Missing(Value, tag="missing"):
+    """There are no such bytes."""
+
+    message: str
+
+
+class Ready(Value, tag="ready"):
+    """The workspace is laid out and the socket is open."""
+
+
+class Violation(Value, tag="violation"):
+    """A limit of the workspace is exceeded."""
+
+    code: str
+
+
+class Collect(Value, tag="collect"):
+    """The program has ended: report."""
+
+
+class Ended(Value, tag="ended"):
+    """How a program ended: `error` says what it was stopped for, `timeout` or a limit's code, or is empty.
+
+    `returncode` is negative for a signal. A combined container says this, with the end of what was printed.
+    """
+
+    error: str
+    returncode: int
+    seconds: float
+    log: str = ""
+    log_bytes: int = 0
+
+
+class Report(Value, tag="report"):
+    """What the run left behind. No isolation: its jail never reported itself.
+
+    `exceeded` is the code of a limit that the workspace exceeds now; `error` and `message` say why nothing was
+    collected, if nothing could be.
+    """
+
+    isolation: Isolation | None = None
+    exceeded: str = ""
+    error: str = ""
+    message: str = ""
+    files: tuple[CollectedFile, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
+    deleted: tuple[str, ...] = ()
+    calls: tuple[ToolCallRecord, ...] = ()
+    events: tuple[ToolEvent, ...] = ()
+
+
+class Failed(Value, tag="failed"):
+    """The supervisor cannot go on."""
+
+    code: str
+    message: str
+
+
+Message: TypeAlias = Launch | Fetch | Blob | Missing | Ready | Violation | Collect | Ended | Report | Failed
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Return the frame of a message."""
+    return render_frame(_ENCODER.encode(message))
+
+
+def decode(body: bytes) -> Message:
+    """Read the body of a frame. Raises msgspec.MsgspecError on what is none of the messages."""
+    message: Message = _DECODER.decode(body)
+    return message
+
+
+def blob_bytes(files: tuple[CollectedFile, ...]) -> dict[str, int]:
+    """Return the hashes whose bytes follow a report, in their order, each with its size."""
+    return {file.sha256: file.size_bytes for file in files}

@@ -1,0 +1,157 @@
+"""The conversation with the containers of one run: their commands as children of ours, read by one selector.
+
+Commands hold every stream: a daemon on another machine, a context or Docker Desktop work as they do at the
+prompt, and no file of the run ever lies in a folder that a container mounts.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import selectors
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import IO, Final, Literal, TypeAlias
+
+from stepline.adapters.docker.message import MESSAGE_BYTES_MAX, Message, decode, encode
+from stepline.adapters.sandbox.tail import Tail
+from stepline.errors import SandboxError
+from stepline.execution.frame import FrameReader
+
+READ_BYTES: Final = 256 * 1024
+RUNTIME_LOG_BYTES: Final = 64 * 1024
+
+Role: TypeAlias = Literal["supervisor", "executor"]
+Gone: TypeAlias = Literal["supervisor", "executor", "late"]
+"""Whose streams have ended, or that time is up."""
+
+
+class Session:
+    """The streams of one run. `program` is what the executor printed, `runtime` what the supervisor said of itself.
+
+    Nothing here waits but `next`, and that no longer than it is told.
+    """
+
+    def __init__(
+        self, docker: str, supervisor: Sequence[str], executor: Sequence[str], *, log_bytes: int
+    ) -> None:
+        """Start both commands at once. Raises SandboxError `docker_unavailable` if there is no such command."""
+        self.program = Tail(log_bytes)
+        self.runtime = Tail(RUNTIME_LOG_BYTES)
+        self.children: dict[Role, subprocess.Popen[bytes]] = {}
+        self._selector = selectors.DefaultSelector()
+        self._frames = FrameReader(MESSAGE_BYTES_MAX)
+        self._heard: collections.deque[Message | Gone] = collections.deque()
+        self._unsent: dict[IO[bytes], bytearray] = {}
+        self._ending: set[IO[bytes]] = set()
+        try:
+            if (
+                executor
+            ):  # first, for a container without a network takes longer to make than one with the host's
+                self._start("executor", [docker, *executor])
+            self._start("supervisor", [docker, *supervisor])
+        except OSError as error:
+            self.hang_up()
+            raise SandboxError(
+                f"{docker} cannot be run ({error.strerror}): install Docker, or choose mode process",
+                code="docker_unavailable",
+            ) from error
+
+    def send(self, *messages: Message) -> None:
+        """Tell the supervisor."""
+        self._queue("supervisor", b"".join(map(encode, messages)))
+
+    def feed(self, payload: bytes) -> None:
+        """Give the executor its payload, the whole of its standard input."""
+        self._queue("executor", payload, end=True)
+
+    def next(self, deadline_s: float) -> Message | Gone:
+        """Return what comes next: a message, who has ended, or `late` at `deadline_s` of the monotonic clock."""
+        while not self._heard:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return "late"
+            for key, _ in self._selector.select(left_s):
+                key.data(key.fileobj)
+        return self._heard.popleft()
+
+    def hang_up(self) -> None:
+        """Let go of all streams. A supervisor ends when its input does."""
+        self._selector.close()
+        for child in self.children.values():
+            for stream in (child.stdin, child.stdout, child.stderr):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+
+    def _start(self, role: Role, command: list[str]) -> None:
+        split = role == "supervisor"
+        # The program's two streams come through one pipe, in the order in which it wrote them.
+        child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if split else subprocess.STDOUT,
+            bufsize=0,
+        )
+        self.children[role] = child
+        for stream in (child.stdin, child.stdout, child.stderr):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+        self._selector.register(
+            _pipe(child.stdout), selectors.EVENT_READ, self._hear if split else self._hear_program
+        )
+        if split:
+            self._selector.register(_pipe(child.stderr), selectors.EVENT_READ, self._hear_runtime)
+
+    def _queue(self, role: Role, data: bytes, *, end: bool = False) -> None:
+        pipe = _pipe(self.children[role].stdin)
+        if pipe.closed:
+            return  # it has ended, and `next` tells
+        if end:
+            self._ending.add(pipe)
+        waiting = self._unsent.setdefault(pipe, bytearray())
+        if not waiting:
+            self._selector.register(pipe, selectors.EVENT_WRITE, self._speak)
+        waiting += data
+
+    def _speak(self, pipe: IO[bytes]) -> None:
+        waiting = self._unsent[pipe]
+        try:
+            del waiting[: os.write(pipe.fileno(), waiting)]
+        except BrokenPipeError:
+            waiting.clear()
+            self._ending.add(pipe)
+        if not waiting:
+            self._selector.unregister(pipe)
+            if pipe in self._ending:
+                pipe.close()
+
+    def _hear(self, pipe: IO[bytes]) -> None:
+        if chunk := self._read(pipe):
+            self._heard += map(decode, self._frames.feed(chunk))
+        else:
+            self._heard.append("supervisor")
+
+    def _hear_program(self, pipe: IO[bytes]) -> None:
+        if chunk := self._read(pipe):
+            self.program.write(chunk)
+        else:
+            self._heard.append("executor")
+
+    def _hear_runtime(self, pipe: IO[bytes]) -> None:
+        self.runtime.write(self._read(pipe))
+
+    def _read(self, pipe: IO[bytes]) -> bytes:
+        """Return what is there; at the end nothing, and nobody listens there any more."""
+        chunk = os.read(pipe.fileno(), READ_BYTES)
+        if not chunk:
+            self._selector.unregister(pipe)
+        return chunk
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe

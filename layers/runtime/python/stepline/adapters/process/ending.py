@@ -1,0 +1,111 @@
+"""How a program came to its end: what stopped it, and what that is called in a run's report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Final
+
+from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
+from stepline.adapters.sandbox.quota import IDLE_FACTOR, INTERVAL_MIN_S, Quota
+from stepline.errors import SandboxError
+from stepline.model.base import Value
+from stepline.model.execution import Limits
+
+TERM_S: Final = 1.0
+TIMED_OUT: Final = 124
+REFUSED: Final = 126
+FULL: Final = 153
+
+STOPPED: Final = {
+    "timeout": "its time of {timeout_s} s was over",
+    "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
+    "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
+    "workspace_size_limit": "the workspace had more than {max_workspace_bytes} bytes",
+}
+
+
+class Ending(Value):
+    """`error`, `message` and `returncode` are a Run's; `suspect` if the fork server itself may have suffered."""
+
+    error: str = ""
+    message: str = ""
+    returncode: int | None = None
+    suspect: bool = False
+
+
+def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits) -> Ending:
+    """Wait until the program has ended; stop it at its deadline or at a limit: TERM, and a second later KILL.
+
+    The program alone is stopped here; what it started dies with its cell.
+    """
+    stopped = _watch(server, quota, limits)
+    if stopped:
+        _signal(cell.program, signal.SIGTERM)
+        if not is_readable(server.ending, TERM_S):
+            _signal(cell.program, signal.SIGKILL)
+    try:
+        status = server.status()
+    except SandboxError as error:
+        return Ending(error=stopped or error.reason, message=str(error), suspect=True)
+    if not stopped:
+        return Ending(returncode=os.waitstatus_to_exitcode(status))
+    returncode = TIMED_OUT if stopped == "timeout" else os.waitstatus_to_exitcode(status)
+    return Ending(error=stopped, message=render_stop(stopped, limits), returncode=returncode)
+
+
+def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> Ending:
+    """Name an ending that nothing forced. `confined`: the jail reported itself, so the program did run."""
+    code = ending.returncode
+    if ending.error or code is None:
+        return ending
+    if not confined:
+        error = "isolation_failed" if code == REFUSED else "sandbox_execution_failed"
+        return Ending(error=error, message=f"the program did not begin: {render_end(code)}", returncode=code)
+    exceeded = "file_size_limit" if code == -signal.SIGXFSZ else quota.check()
+    if exceeded:
+        return Ending(error=exceeded, message=render_stop(exceeded, limits), returncode=code)
+    if code:
+        return Ending(error="nonzero_exit", message=f"the program {render_end(code)}", returncode=code)
+    return ending
+
+
+def render_stop(code: str, limits: Limits) -> str:
+    """Return the sentence about a limit that was reached."""
+    reason = STOPPED[code].format(
+        timeout_s=limits.timeout_s,
+        max_file_bytes=limits.max_file_bytes,
+        max_delta_bytes=limits.max_delta_bytes,
+        max_workspace_bytes=limits.max_workspace_bytes,
+    )
+    return f"the program was stopped: {reason}"
+
+
+def render_end(returncode: int) -> str:
+    """Return how a process ended, after its name: `ended with 3`, `was killed by SIGSEGV`."""
+    if returncode >= 0:
+        return f"ended with {returncode}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-returncode, f'signal {-returncode}')}"
+
+
+def _watch(server: ForkServer, quota: Quota, limits: Limits) -> str:
+    """Return the code of what the program must be stopped for, or nothing when it has ended by itself."""
+    deadline_s = time.monotonic() + limits.timeout_s
+    rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
+    while not is_readable(server.ending, min(rest_s, deadline_s - time.monotonic())):
+        began_s = time.monotonic()
+        if began_s >= deadline_s:
+            return "timeout"
+        if exceeded := quota.check():
+            return exceeded
+        # However much there is to look at, looking takes a fifth of the time at most.
+        rest_s = max(rest_s, (time.monotonic() - began_s) * IDLE_FACTOR)
+    return ""
+
+
+def _signal(program: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(program, number)

@@ -1,0 +1,237 @@
+"""Programs as forks of a warm process, each in namespaces of its own.
+
+Nothing of one run is there for the next: its cell dies with it, its folder is removed, and the zygote that it was
+forked from is out of its sight. Whatever looks odd at the end costs the fork server its life.
+Source: docs/concepts/execution.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.adapters.process.ending import FULL, Ending, attend, judge, render_stop
+from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
+from stepline.adapters.process.payload import CODE, GID, UID, render_payload
+from stepline.adapters.process.run_folder import RunFolder
+from stepline.adapters.sandbox.collect import collect
+from stepline.adapters.sandbox.quota import Quota
+from stepline.adapters.sandbox.restore import restore
+from stepline.adapters.sandbox.server import SupervisorServer
+from stepline.adapters.sandbox.tail import Tail, drain
+from stepline.errors import SandboxError
+from stepline.execution.host import ToolHost
+from stepline.execution.manifest import Manifest
+from stepline.model.execution import MIB, Isolation, Mode, Run
+from stepline.ports.executor import Job
+
+logger = logging.getLogger(__name__)
+
+PRELOAD: Final = ("numpy", "pandas", "matplotlib.pyplot", "openpyxl", "docx", "pptx", "pypdf", "PIL.Image")
+RESTORE_MAX_BYTES: Final = 2048 * MIB
+DRAIN_S: Final = 5.0
+
+
+class ProcessExecutor:
+    """Runs programs with `python`, whose packages they see; `home` is the folder that holds `executor/`.
+
+    `host` makes the tools of a job. `preload` are modules that programs find imported, as far as they are there.
+    """
+
+    def __init__(
+        self, *, python: Path, home: Path, host: Callable[[Job], ToolHost], preload: tuple[str, ...] = PRELOAD
+    ) -> None:
+        self._python = python.absolute()
+        self._home = home.absolute()
+        self._host = host
+        self._preload = preload
+        self._lock = threading.Lock()
+        self._server: ForkServer | None = None
+        self._next: RunFolder | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return "process"
+
+    def run(self, job: Job) -> Run:
+        """See the port. A run that finds the fork server gone or odd starts another one first."""
+        with self._lock:
+            try:
+                server, folder, cell = self._enter()
+            except UnsupportedError as error:
+                return Run(error="unsupported_platform", message=str(error))
+            except SandboxError as error:
+                return Run(error=error.reason, message=str(error))
+            suspect = True
+            try:
+                with cell:
+                    run, suspect = _Room(server, folder, cell).run(job, self._host(job))
+            finally:
+                if suspect or not folder.remove():
+                    self._discard()
+                else:
+                    self._prepare(server)
+            return run
+
+    def close(self) -> None:
+        """End the fork server."""
+        with self._lock:
+            self._discard()
+
+    def _enter(self) -> tuple[ForkServer, RunFolder, Cell]:
+        """Return a room for a run: the one that was prepared, if all that it stands on is well."""
+        if self._server is not None and not self._server.sound:
+            self._discard()
+        try:
+            return self._open()
+        except SandboxError:
+            logger.warning("fork server replaced")
+            self._discard()
+        try:
+            return self._open()
+        except SandboxError:
+            self._discard()
+            raise
+
+    def _open(self) -> tuple[ForkServer, RunFolder, Cell]:
+        server = self._server
+        if server is None:
+            server = ForkServer(python=self._python, home=self._home, preload=self._preload)
+            self._server = server
+        folder, self._next = self._next or RunFolder(server), None
+        cell = server.take()
+        if not cell.sound:
+            with cell:
+                raise SandboxError("the cell that was prepared is gone")
+        return server, folder, cell
+
+    def _prepare(self, server: ForkServer) -> None:
+        """Have the next cell put up while nobody waits for it."""
+        try:
+            self._next = RunFolder(server)
+        except (SandboxError, OSError):
+            logger.warning("no cell prepared", exc_info=True)
+            self._discard()
+
+    def _discard(self) -> None:
+        self._next = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+
+
+class _Room:
+    """One run's folder, cell and zygote."""
+
+    def __init__(self, server: ForkServer, folder: RunFolder, cell: Cell) -> None:
+        self._server = server
+        self._folder = folder
+        self._cell = cell
+
+    def run(self, job: Job, host: ToolHost) -> tuple[Run, bool]:
+        """Return the report, and whether something is odd about the fork server now."""
+        limits = job.request.limits
+        try:
+            before = self._restore(job)
+            quota = Quota((self._folder.work, self._folder.out), limits, before)
+            full = limits.max_workspace_bytes and quota.check()
+        except SandboxError as error:
+            return self._refuse(Run(error=error.reason, message=str(error)))
+        if full:
+            return self._refuse(Run(error=full, message=render_stop(full, limits), returncode=FULL))
+        try:
+            run, suspect = self._execute(job, host, quota)
+        except SandboxError as error:
+            return Run(error=error.reason, message=str(error), runtime_log=self._server.tail()), True
+        try:
+            found = collect(self._folder.out, before, job.spool, limits=limits, turn=job.request.turn)
+        except SandboxError as error:
+            return replace(run, error=run.error or error.reason, message=run.message or str(error)), suspect
+        kept = {name: getattr(found, name) for name in ("files", "unchanged", "refused", "deleted")}
+        return replace(run, **kept), suspect
+
+    def _refuse(self, run: Run) -> tuple[Run, bool]:
+        """Report a run that does not begin."""
+        try:
+            self._server.dismiss(self._cell)
+        except SandboxError:
+            return run, True
+        return run, False
+
+    def _restore(self, job: Job) -> Manifest:
+        """Lay out the workspace. Raises SandboxError `restore_failed`."""
+        folder, request = self._folder, job.request
+        before = restore(
+            request.files,
+            folder.out,
+            job.fetch,
+            max_bytes=RESTORE_MAX_BYTES,
+            owner=folder.owner,
+            turn=request.turn,
+        )
+        code = folder.work / CODE
+        code.write_text(request.code, encoding="utf-8", newline="")
+        folder.give(code)
+        return before
+
+    def _execute(self, job: Job, host: ToolHost, quota: Quota) -> tuple[Run, bool]:
+        """Run the program beside its supervisor until everything in the cell is gone. Raises SandboxError."""
+        limits, privileged = job.request.limits, self._server.privileged
+        token = secrets.token_urlsafe(32)
+        tail = Tail(limits.log_bytes)
+        supervisor = SupervisorServer(
+            self._folder.socket / "supervisor.sock",
+            host=host,
+            token=token,
+            allowed_uids=frozenset({UID if privileged else os.getuid()}),
+            quota=limits.tool_calls,
+            deadline_s=limits.timeout_s,
+            owner=(os.getuid(), GID) if privileged else None,
+        )
+        began_s = time.monotonic()
+        with supervisor:
+            ending, gone = self._attend(job, token, tail, quota)
+        seconds = time.monotonic() - began_s
+        ran = supervisor.isolation is not None
+        ending = judge(ending, confined=ran, quota=quota, limits=limits)
+        odd = ending.suspect or not gone
+        printed = tail.text()
+        run = Run(
+            error=ending.error,
+            message=ending.message,
+            returncode=ending.returncode,
+            seconds=seconds,
+            program_log=printed if ran else "",
+            log_bytes=tail.total_bytes if ran else 0,
+            runtime_log=(self._server.tail() if odd else "") + ("" if ran else printed),
+            isolation=supervisor.isolation or Isolation(backend="process"),
+            calls=tuple(host.calls),
+            events=tuple(host.events),
+        )
+        return run, odd
+
+    def _attend(self, job: Job, token: str, tail: Tail, quota: Quota) -> tuple[Ending, bool]:
+        """Return how the program ended, and whether its cell is empty now."""
+        payload = render_payload(
+            job.request, token, namespaces=self._server.namespaces, readable=self._server.readable
+        )
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        draining = drain(reading, tail)
+        try:
+            self._cell.launch(payload, writing)
+        finally:
+            os.close(writing)
+        try:
+            ending = attend(self._server, self._cell, quota=quota, limits=job.request.limits)
+        finally:
+            gone = self._cell.kill()
+            draining.join(DRAIN_S)
+        return ending, gone and not draining.is_alive()

@@ -1,0 +1,247 @@
+"""Our end of the fork server: it is started here, asked for cells and programs here, and given up here.
+
+Two channels lead to it, one to the warden, which puts up cells, one from the zygote, which becomes programs and
+tells how they ended. Both processes end when the first one closes, so nothing outlives this object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from stepline.adapters.process.payload import ENVIRONMENT, GID, UID
+from stepline.adapters.sandbox.tree import remove_tree
+from stepline.errors import SandboxError
+
+logger = logging.getLogger(__name__)
+
+BOOT_S: Final = 120.0
+ANSWER_S: Final = 10.0
+KILL_S: Final = 10.0
+MESSAGE_MAX_BYTES: Final = 64 * 1024
+
+_BOOT: Final = (
+    "import sys; home = sys.argv[1]; sys.path.insert(0, home); from executor import warden; "
+    "sys.path.remove(home); warden.main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+
+
+class UnsupportedError(Exception):
+    """No program can be isolated this way here; the message says what to do about it."""
+
+
+class Cell:
+    """Fresh namespaces around a run's folder, and a process in there that waits to be told what it runs.
+
+    `program` is that process's pidfd, `init` that of the cell's first one.
+    """
+
+    def __init__(self, init: int, program: int, feed: socket.socket) -> None:
+        self.init = init
+        self.program = program
+        self._feed = feed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._feed.close()
+        os.close(self.program)
+        os.close(self.init)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the waiting process is alive, before it is told anything."""
+        return not is_readable(self.program, 0)
+
+    def launch(self, payload: bytes, output: int) -> None:
+        """Let the program begin; both its output streams are `output`. Raises SandboxError."""
+        memory = os.memfd_create("payload")
+        try:
+            os.pwrite(memory, payload, 0)
+            socket.send_fds(self._feed, [b"run"], [memory, output])
+        except OSError as error:
+            raise SandboxError(f"the sandbox is gone: {error}") from error
+        finally:
+            os.close(memory)
+
+    def kill(self) -> bool:
+        """Kill every process in there; true when all are gone."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.init, signal.SIGKILL)
+        return is_readable(self.init, KILL_S)
+
+
+def is_readable(source: int | socket.socket, timeout_s: float) -> bool:
+    """Wait until a descriptor has something to read: a pidfd, that its process has ended."""
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout_s) * 1000))
+
+
+class ForkServer:
+    """A warden and a zygote, running from construction to `close`."""
+
+    def __init__(self, *, python: Path, home: Path, preload: Sequence[str]) -> None:
+        """Start both and wait until they stand; `home` holds the package `executor`.
+
+        Raises:
+            UnsupportedError: the machine makes no such namespaces.
+            SandboxError: the interpreter or the package cannot be started.
+        """
+        if sys.platform != "linux":
+            raise UnsupportedError(
+                f"programs run in Linux namespaces, and this is {sys.platform}: use Docker"
+            )
+        self.base = Path(tempfile.mkdtemp(prefix="stepline-"))
+        self.privileged = os.geteuid() == 0
+        self.namespaces: tuple[str, ...] = ()
+        self.readable: tuple[Path, ...] = ()
+        control, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel, self._channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._feed: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            with control, channel:
+                self._process = self._spawn(python, home, (control.fileno(), channel.fileno()))
+            self._greet(home, preload)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def log(self) -> Path:
+        """What the warden and the zygote printed, errors of their own as a rule."""
+        return self.base / "log"
+
+    @property
+    def runs(self) -> Path:
+        """The folder of the runs' folders."""
+        return self.base / "runs"
+
+    @property
+    def sound(self) -> bool:
+        """Whether the warden lives; that the zygote does not is found when it is asked."""
+        return self._process is not None and self._process.poll() is None
+
+    def _spawn(self, python: Path, home: Path, fds: tuple[int, int]) -> subprocess.Popen[bytes]:
+        (self.base / "root").mkdir()
+        self.runs.mkdir()
+        with self.log.open("wb") as log:
+            try:
+                return subprocess.Popen(  # noqa: S603 - our own program, by the deployment's interpreter
+                    [python, "-I", "-B", "-c", _BOOT, str(home), *map(str, fds)],
+                    env=ENVIRONMENT,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    pass_fds=fds,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise SandboxError(f"the interpreter for programs does not start: {error}") from error
+
+    def _greet(self, home: Path, preload: Sequence[str]) -> None:
+        plan = {
+            "root": str(self.base / "root"),
+            "runs": str(self.runs),
+            "home": str(home),
+            "uid": UID,
+            "gid": GID,
+            "preload": list(preload),
+        }
+        self._control.send(json.dumps(plan).encode())
+        answer, _ = self._receive(self._control, BOOT_S)
+        if "unsupported" in answer:
+            raise UnsupportedError(answer["unsupported"])
+        self.namespaces = tuple(answer["namespaces"])
+        self.readable = tuple(Path(path) for path in answer["readable"])
+        ready, _ = self._receive(self._channel, BOOT_S)
+        if ready["missing"]:
+            logger.info("packages not preloaded", extra={"packages": ready["missing"]})
+
+    def ask(self, run: str) -> None:
+        """Have a cell put up around the run's folder; `take` gives it. Raises SandboxError."""
+        theirs, self._feed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._send(self._control, {"run": run}, (theirs.fileno(),))
+
+    def take(self) -> Cell:
+        """Return the cell that was asked for, when it stands. Raises SandboxError."""
+        _, (init,) = self._receive(self._control, ANSWER_S)
+        try:
+            _, (program,) = self._receive(self._channel, ANSWER_S)
+        except SandboxError:
+            os.close(init)
+            raise
+        feed, self._feed = self._feed, None
+        assert feed is not None
+        return Cell(init, program, feed)
+
+    @property
+    def ending(self) -> socket.socket:
+        """Readable when the program has ended; `status` then says how."""
+        return self._channel
+
+    def status(self) -> int:
+        """Return how the program ended, as waitpid has it. Raises SandboxError."""
+        answer, _ = self._receive(self._channel, ANSWER_S)
+        return int(answer["status"])
+
+    def dismiss(self, cell: Cell) -> None:
+        """Let go of a cell whose process was never told anything. Raises SandboxError."""
+        cell.kill()
+        self.status()
+
+    def _send(self, channel: socket.socket, message: Mapping[str, Any], fds: Sequence[int]) -> None:
+        try:
+            socket.send_fds(channel, [json.dumps(message).encode()], fds)
+        except OSError as error:
+            raise SandboxError(f"the fork server is gone: {error}") from error
+
+    def _receive(self, channel: socket.socket, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
+        channel.settimeout(timeout_s)
+        try:
+            message, fds, _, _ = socket.recv_fds(channel, MESSAGE_MAX_BYTES, 1)
+        except OSError as error:
+            raise SandboxError(f"the fork server does not answer: {error}") from error
+        if not message:
+            raise SandboxError(f"the fork server ended: {self.tail()}")
+        answer = json.loads(message)
+        if "failed" in answer:
+            raise SandboxError(f"the sandbox could not be set up: {answer['failed']}")
+        return answer, fds
+
+    def tail(self, limit_bytes: int = 4000) -> str:
+        """Return the end of what both processes printed."""
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit_bytes))
+            return file.read().decode(errors="replace")
+
+    def close(self) -> None:
+        """End both processes and everything below them, and remove what they stood on."""
+        for end in (self._control, self._channel, self._feed):
+            if end is not None:
+                end.close()
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=ANSWER_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        remove_tree(self.base)

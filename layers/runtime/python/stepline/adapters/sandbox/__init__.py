@@ -1,0 +1,1 @@
+"""What every backend does around a hostile program: its files, its socket, its output."""

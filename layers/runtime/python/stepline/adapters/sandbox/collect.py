@@ -1,0 +1,272 @@
+"""Take over what a program left in its artifact root.
+
+Everything below the root is the program's doing: names, links, pipes, holes, depth, numbers, and whatever may
+still change while we look. The walk holds one descriptor a level and opens each entry by one name in an open folder,
+never through a link; what an entry is, is asked of its descriptor; sizes are counted on what is read. Whatever is
+not a plain file of ours by name, kind and place is refused with a code, and a refused file leaves the former
+version standing. Source: docs/concepts/execution.md.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from stepline.adapters.sandbox.refusal import (
+    OUR_ERRORS,
+    Refusal,
+    check_kind,
+    kind_refusal,
+    printable,
+    read_refusal,
+)
+from stepline.adapters.sandbox.spool import Spool, TooLarge, digest
+from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
+from stepline.errors import PathError, SandboxError
+from stepline.execution.manifest import Manifest
+from stepline.model.base import Value
+from stepline.model.execution import CollectedFile, Limits, RefusedFile
+from stepline.model.logical_path import FilePath
+from stepline.model.name import ancestors, find_clashes
+from stepline.model.path import from_physical, physical
+
+ENTRIES_MAX: Final = 10_000
+REFUSED_MAX: Final = 200
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CACHE: Final = "__pycache__"
+_SCRATCH: Final = "tmp"
+
+
+class Collected(Value):
+    """What a run left behind, by physical path, each list sorted.
+
+    `files` are new or have other bytes, which lie in the spool. `deleted` are inputs of the current turn's
+    `files/` and `outputs/` that are gone for certain: not those below a folder that was refused.
+    """
+
+    files: tuple[CollectedFile, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+def collect(root: Path, before: Manifest, spool: Path, *, limits: Limits, turn: str) -> Collected:
+    """Compare the root with what was restored, and copy new bytes of the current turn into the spool.
+
+    One file may have `limits.max_file_bytes`, all copied ones together what was there before and
+    `limits.max_delta_bytes` more.
+
+    Raises:
+        SandboxError: `collect_failed`, the root cannot be read or the spool not be written.
+    """
+    try:
+        with Spool(spool) as target:
+            top = open_folder(root)
+            walk = _Walk(before=before, spool=target, limits=limits, turn=turn, device=os.fstat(top).st_dev)
+            walk.run(top)
+    except OSError as error:
+        raise SandboxError(
+            f"the workspace cannot be read: {error.strerror}", code="collect_failed"
+        ) from error
+    return walk.result()
+
+
+@dataclass
+class _Level:
+    """One open folder of the walk; `left` are its entries still to be looked at, the next one last."""
+
+    fd: int
+    path: str
+    left: list[os.DirEntry[str]]
+
+
+@dataclass
+class _Walk:
+    before: Manifest
+    spool: Spool
+    limits: Limits
+    turn: str
+    device: int
+    files: dict[str, CollectedFile] = field(default_factory=dict)
+    unchanged: set[str] = field(default_factory=set)
+    refused: list[RefusedFile] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    unlooked: set[str] = field(default_factory=set)
+    entries: int = 0
+    copied_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.known_folders = self.before.folders()
+        self.copy_max_bytes = self.before.total_bytes + self.limits.max_delta_bytes
+
+    def run(self, top: int) -> None:
+        levels = [_Level(top, "", [])]
+        try:
+            levels[0].left = self._list(top, "")
+            while levels:
+                level = levels[-1]
+                if not level.left:
+                    os.close(levels.pop().fd)
+                    continue
+                inner = self._meet(level, level.left.pop(), len(levels))
+                if inner is not None:
+                    levels.append(inner)
+        finally:
+            for level in levels:
+                os.close(level.fd)
+
+    def _list(self, fd: int, path: str) -> list[os.DirEntry[str]]:
+        """Read the entries of a folder, no more than may still be looked at."""
+        room = ENTRIES_MAX - self.entries
+        with os.scandir(fd) as found:
+            entries = list(islice(found, room + 1))
+        if len(entries) > room:
+            self._refuse(path, "artifact_too_many_entries", f"only {ENTRIES_MAX} entries are looked at")
+            entries = entries[:room]
+        self.entries += len(entries)
+        return sorted(entries, key=lambda entry: entry.name, reverse=True)
+
+    def _meet(self, level: _Level, entry: os.DirEntry[str], depth: int) -> _Level | None:
+        """Look at one entry; return the level of a folder to go into."""
+        path = f"{level.path}/{entry.name}" if level.path else entry.name
+        try:
+            return self._look(level.fd, entry, path, depth)
+        except Refusal as refusal:
+            self._refuse(path, refusal.code, str(refusal))
+        except OSError as error:
+            if error.errno in OUR_ERRORS:
+                raise
+            why = read_refusal(level.fd, entry.name, error)
+            self._refuse(path, why.code, str(why))
+        return None
+
+    def _look(self, fd: int, entry: os.DirEntry[str], path: str, depth: int) -> _Level | None:
+        if entry.is_dir(follow_symlinks=False):
+            return self._enter(fd, entry.name, path, depth)
+        if not entry.is_file(follow_symlinks=False):
+            raise kind_refusal(entry.stat(follow_symlinks=False).st_mode)
+        self._take(fd, entry.name, path)
+        return None
+
+    def _enter(self, fd: int, name: str, path: str, depth: int) -> _Level | None:
+        if self._is_scratch(name, path):
+            self.unlooked.add(path)
+            return None
+        if depth >= DEPTH_MAX:
+            raise Refusal("path_too_deep", f"folders are looked into {DEPTH_MAX} deep")
+        inner = open_folder(name, dir_fd=fd)
+        try:
+            self._check_device(inner)
+            return _Level(inner, path, self._list(inner, path))
+        except BaseException:
+            os.close(inner)
+            raise
+
+    def _check_device(self, fd: int) -> None:
+        if os.fstat(fd).st_dev != self.device:
+            raise Refusal("artifact_path_escape_blocked", "it lies on another file system")
+
+    def _is_scratch(self, name: str, path: str) -> bool:
+        """Tell a folder that programs leave behind, unless it holds an input. Only names below the root count."""
+        scratch = name == _CACHE or path == f"{self.turn}/{_SCRATCH}"
+        return scratch and path not in self.known_folders
+
+    def _take(self, fd: int, name: str, path: str) -> None:
+        """Take one file over, or note that it is as it was."""
+        if name.endswith(".pyc") and path not in self.before.files:
+            return
+        source = os.open(name, _READ, dir_fd=fd)
+        try:
+            status = os.fstat(source)
+            check_kind(status)
+            self._check_device(source)
+            place = self._place(path)
+            if not self._is_unchanged(source, status.st_size, place):
+                self._check_writable(place)
+                self._copy(source, status, place)
+        finally:
+            os.close(source)
+
+    def _place(self, path: str) -> str:
+        """Return the physical path by which the file is known: in Unicode NFC, and the only one of its name."""
+        try:
+            place = physical(from_physical(path))
+        except PathError as error:
+            if error.reason == "path_not_physical":
+                raise Refusal(error.reason, "only what lies in files/ or outputs/ is taken over") from error
+            raise Refusal(error.reason, str(error)) from error
+        if place is None or place in self.seen:
+            raise Refusal("path_clash", "another file has the same name in Unicode NFC")
+        self.seen.add(place)
+        return place
+
+    def _is_unchanged(self, source: int, size_bytes: int, place: str) -> bool:
+        """Compare the bytes with those restored; time stamps and inode numbers can be made to match."""
+        fact = self.before.files.get(place)
+        if fact is None or fact.size_bytes != size_bytes:
+            return False
+        try:
+            same = digest(source, fact.size_bytes) == (fact.sha256, fact.size_bytes)
+        except TooLarge:
+            same = False
+        if same:
+            self.unchanged.add(place)
+        else:
+            os.lseek(source, 0, os.SEEK_SET)
+        return same
+
+    def _check_writable(self, place: str) -> None:
+        if not place.startswith(f"{self.turn}/"):
+            raise Refusal("artifact_not_current_turn", "files of other turns never change")
+        if not isinstance(from_physical(place), FilePath):
+            raise Refusal("path_not_writable", "attachments never change; write to files/ or outputs/")
+
+    def _copy(self, source: int, status: os.stat_result, place: str) -> None:
+        room = self.copy_max_bytes - self.copied_bytes
+        most = min(self.limits.max_file_bytes, room)
+        if status.st_size > most:  # a file with one huge hole is not even read
+            raise self._too_large(room)
+        try:
+            sha256, size_bytes = self.spool.take(source, most)
+        except TooLarge:
+            raise self._too_large(room) from None
+        self.copied_bytes += size_bytes
+        mode = 0o755 if status.st_mode & 0o111 else 0o644
+        self.files[place] = CollectedFile(path=place, sha256=sha256, size_bytes=size_bytes, mode=mode)
+
+    def _too_large(self, room: int) -> Refusal:
+        if self.limits.max_file_bytes <= room:
+            return Refusal("file_size_limit", f"a file has at most {self.limits.max_file_bytes} bytes")
+        return Refusal("exec_workspace_delta_limit", f"at most {self.copy_max_bytes} bytes are taken over")
+
+    def _refuse(self, path: str, code: str, message: str) -> None:
+        """Note a refusal. What lies at the path or below it is not known to be gone."""
+        self.unlooked.add(path)
+        self.refused.append(RefusedFile(path=printable(path), code=code, message=message))
+
+    def result(self) -> Collected:
+        """Settle clashes of names and what is gone."""
+        for path, taken in find_clashes([*self.unchanged, *self.files], settled=self.before.files).items():
+            self.files.pop(path, None)
+            self.unchanged.discard(path)
+            self._refuse(path, "path_clash", f"it cannot stand beside {taken!r}")
+        refused = sorted(self.refused, key=lambda one: one.path)
+        if len(refused) > REFUSED_MAX:
+            more = f"{len(refused) - REFUSED_MAX} more entries are refused"
+            refused[REFUSED_MAX:] = [RefusedFile(path="", code="artifact_too_many_entries", message=more)]
+        return Collected(
+            files=tuple(self.files[path] for path in sorted(self.files)),
+            unchanged=tuple(sorted(self.unchanged)),
+            refused=tuple(refused),
+            deleted=tuple(path for path in sorted(self.before.files) if self._is_deleted(path)),
+        )
+
+    def _is_deleted(self, path: str) -> bool:
+        if path in self.seen or "" in self.unlooked:
+            return False
+        own = path.startswith((f"{self.turn}/files/", f"{self.turn}/outputs/"))
+        return own and not any(above in self.unlooked for above in (path, *ancestors(path)))

@@ -1,0 +1,159 @@
+"""How much the folders of a run may grow while it runs.
+
+Sizes are apparent ones, so a hole counts as if it were written; a file with several names counts once. The number
+of entries and their depth are limited too, for a walk must stay cheap. A program can still fill a disk with
+files that have no name any more: against that only the size of the file system itself helps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
+from stepline.execution.manifest import Manifest
+from stepline.model.execution import Limits
+
+ENTRIES_MAX: Final = 50_000
+INTERVAL_MIN_S: Final = 0.1
+IDLE_FACTOR: Final = 4
+"""A watch rests this many times longer than its look took, however much there is to look at."""
+
+DELTA = "exec_workspace_delta_limit"
+WORKSPACE = "workspace_size_limit"
+FILE = "file_size_limit"
+
+
+@dataclass(frozen=True)
+class _Use:
+    """What a walk found; `whole` is false if it gave up on number or depth."""
+
+    total_bytes: int = 0
+    largest_bytes: int = 0
+    whole: bool = True
+
+
+class Quota:
+    """Holds the folders of one run against its limits.
+
+    Growth is counted from `baseline`, the manifest of what was restored, and a file that was restored larger than
+    a new one may be is no violation.
+    """
+
+    def __init__(self, roots: Sequence[Path], limits: Limits, baseline: Manifest) -> None:
+        self._roots = tuple(roots)
+        self._total_max_bytes = limits.max_workspace_bytes
+        self._delta_max_bytes = baseline.total_bytes + limits.max_delta_bytes
+        self._file_max_bytes = max(limits.max_file_bytes, baseline.largest_bytes)
+        self._entries_max = ENTRIES_MAX + len(baseline.files)
+
+    def check(self) -> str | None:
+        """Return the code of the limit that is exceeded now, or None. What vanishes meanwhile is not there."""
+        use = self._measure()
+        if use.largest_bytes > self._file_max_bytes:
+            return FILE
+        if 0 < self._total_max_bytes < use.total_bytes:
+            return WORKSPACE
+        if use.total_bytes > self._delta_max_bytes or not use.whole:
+            return DELTA
+        return None
+
+    def _measure(self) -> _Use:
+        total_bytes = largest_bytes = entries = 0
+        linked: set[tuple[int, int]] = set()
+        for root in self._roots:
+            with contextlib.closing(_entries(root)) as found:
+                for depth, status in found:
+                    entries += 1
+                    if entries > self._entries_max or depth > DEPTH_MAX:
+                        return _Use(total_bytes, largest_bytes, whole=False)
+                    if not stat.S_ISREG(status.st_mode) or _is_known(status, linked):
+                        continue
+                    total_bytes += status.st_size
+                    largest_bytes = max(largest_bytes, status.st_size)
+        return _Use(total_bytes, largest_bytes)
+
+
+def _is_known(status: os.stat_result, linked: set[tuple[int, int]]) -> bool:
+    """Tell a file that was met by another of its names, and remember those that have more than one."""
+    if status.st_nlink < 2:
+        return False
+    known = (status.st_dev, status.st_ino) in linked
+    linked.add((status.st_dev, status.st_ino))
+    return known
+
+
+class _Level:
+    """One open folder of a walk. Entries are read one by one: their number is the program's choice."""
+
+    def __init__(self, name: str | Path, dir_fd: int | None) -> None:
+        self.fd = open_folder(name, dir_fd=dir_fd)
+        try:
+            self._found = os.scandir(self.fd)
+        except OSError:
+            os.close(self.fd)
+            raise
+
+    def next(self) -> os.DirEntry[str] | None:
+        return next(self._found, None)
+
+    def close(self) -> None:
+        self._found.close()
+        os.close(self.fd)
+
+
+def _entries(root: Path) -> Generator[tuple[int, os.stat_result], None, None]:
+    """Yield depth and status of everything below a folder that can be looked at. Links are not followed."""
+    levels: list[_Level] = []
+    into: tuple[str | Path, int | None] | None = (root, None)
+    try:
+        while levels or into is not None:
+            try:
+                if into is not None:
+                    levels.append(_Level(*into))
+                    into = None
+                entry = levels[-1].next()
+                status = None if entry is None else entry.stat(follow_symlinks=False)
+            except OSError:  # gone, swapped or closed to us: only what is there and open counts
+                into = None
+                continue
+            if entry is None or status is None:
+                levels.pop().close()
+                continue
+            yield len(levels), status
+            if stat.S_ISDIR(status.st_mode):
+                into = (entry.name, levels[-1].fd)
+    finally:
+        for level in levels:
+            level.close()
+
+
+def watch(
+    quota: Quota, interval_s: float, stop: threading.Event, on_violation: Callable[[str], None]
+) -> threading.Thread:
+    """Look every `interval_s` in a thread until `stop` is set; the first violation's code goes to `on_violation`."""
+    thread = threading.Thread(
+        target=_watch, args=(quota, interval_s, stop, on_violation), name="quota", daemon=True
+    )
+    thread.start()
+    return thread
+
+
+def _watch(
+    quota: Quota, interval_s: float, stop: threading.Event, on_violation: Callable[[str], None]
+) -> None:
+    rest_s = max(interval_s, INTERVAL_MIN_S)
+    while not stop.wait(rest_s):
+        began_s = time.monotonic()
+        code = quota.check()
+        if code is not None:
+            on_violation(code)
+            return
+        rest_s = max(interval_s, INTERVAL_MIN_S, (time.monotonic() - began_s) * IDLE_FACTOR)

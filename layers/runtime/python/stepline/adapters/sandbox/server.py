@@ -1,0 +1,248 @@
+"""The supervisor's socket: threads around a gate and a host of tools.
+
+The other side is hostile. Who connects is checked before a byte is read; a frame has a largest size and a latest
+end; there are at most so many connections, calls and seconds; and a reply that nobody reads is given up.
+Source: docs/reference/executor-protocol.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+
+from stepline.errors import SandboxError, ToolError
+from stepline.execution.frame import FrameReader, render_frame
+from stepline.execution.gate import VERSION, Call, Gate, Hello, Refusal
+from stepline.execution.host import ToolHost
+from stepline.model.execution import Isolation
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS_MAX: Final = 16
+FRAME_S: Final = 10.0
+"""The latest end of a frame after its first byte, and of a reply after its first."""
+
+GRACE_S: Final = 1.0
+RECV_BYTES: Final = 64 * 1024
+MESSAGE_CHARS: Final = 2_000
+SOCKET_MODE: Final = 0o660
+
+_UCRED: Final = struct.Struct("3i")
+
+
+class SupervisorServer:
+    """Serves one run's socket while it is entered. All threads of it end with it, or are left to their tool."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        host: ToolHost,
+        token: str,
+        allowed_uids: frozenset[int],
+        quota: int,
+        deadline_s: float,
+        owner: tuple[int, int] | None = None,
+        frame_s: float = FRAME_S,
+    ) -> None:
+        """Listen at `path`, whose folder exists and is not writable for the program, `deadline_s` from entering on.
+
+        `owner` is the socket's (uid, gid); its mode is 0660. `allowed_uids` are as this process sees them.
+        """
+        self._path = path
+        self._host = host
+        self._owner = owner
+        self._frame_s = frame_s
+        self._lock = threading.Lock()
+        self._threads: dict[socket.socket, threading.Thread] = {}
+        self._closing = False
+        self._deadline_s = time.monotonic() + deadline_s
+        self._gate = Gate(token=token, allowed_uids=allowed_uids, quota=quota, deadline_s=self._deadline_s)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._acceptor = threading.Thread(target=self._accept, name="supervisor", daemon=True)
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """What the jail reported; None: the program never ran."""
+        return self._gate.isolation
+
+    def __enter__(self) -> Self:
+        """Open the socket. Raises SandboxError if there is no place for it."""
+        try:
+            self._listener.bind(str(self._path))
+            # Nobody can connect before `listen`, so nobody sees the socket with another owner or mode.
+            if self._owner:
+                os.chown(self._path, *self._owner)
+            self._path.chmod(SOCKET_MODE)
+            self._listener.listen(CONNECTIONS_MAX)
+        except OSError as error:
+            self._listener.close()
+            raise SandboxError(f"the supervisor has no socket: {error}") from error
+        self._acceptor.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up, remove the socket, and wait a second at most for the threads; safe to call again."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+            open_now = dict(self._threads)
+        _hang_up(self._listener)
+        for connection in open_now:
+            _hang_up(connection)
+        give_up_s = time.monotonic() + GRACE_S
+        for thread in (self._acceptor, *open_now.values()):
+            if thread.ident is not None:
+                thread.join(max(0.0, give_up_s - time.monotonic()))
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+        if stuck := sum(thread.is_alive() for thread in open_now.values()):
+            logger.warning("tool calls outlive their run", extra={"calls": stuck})
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if not self._closing:  # `shutdown` of the listening socket ends `accept`
+                    logger.exception("supervisor takes no more connections")
+                return
+            if refused := self._refuse_peer(connection):
+                _refuse(connection, refused)
+                continue
+            thread = threading.Thread(
+                target=self._serve, args=(connection,), name="supervisor-connection", daemon=True
+            )
+            with self._lock:
+                closing, full = self._closing, len(self._threads) >= CONNECTIONS_MAX
+                if not closing and not full:
+                    self._threads[connection] = thread
+            if closing:
+                connection.close()
+            elif full:
+                message = f"a run has at most {CONNECTIONS_MAX} connections at a time"
+                _refuse(connection, Refusal(id=0, code="too_many_connections", message=message))
+            else:
+                thread.start()
+
+    def _refuse_peer(self, connection: socket.socket) -> Refusal | None:
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        _pid, uid, _gid = _UCRED.unpack(credentials)
+        return self._gate.check_peer(uid)
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Serve one connection until it ends, fails, or breaks the protocol."""
+        try:
+            self._converse(connection)
+        except OSError as error:
+            # The program hung up or reads no reply: its own business, and its own record has the calls.
+            logger.debug("connection lost", extra={"error": str(error)})
+        finally:
+            with self._lock:
+                self._threads.pop(connection, None)
+            connection.close()
+
+    def _converse(self, connection: socket.socket) -> None:
+        try:
+            for body in self._requests(connection):
+                reply, fatal = self._answer(body)
+                connection.settimeout(self._frame_s)
+                connection.sendall(reply)
+                if fatal:
+                    return
+        except ToolError as refused:
+            _say(connection, Refusal(id=0, code=refused.reason, message=str(refused)))
+
+    def _requests(self, connection: socket.socket) -> Iterator[bytes]:
+        """Yield what a connection asks, until it ends.
+
+        Raises ToolError `frame_too_large`, `frame_timeout`, `deadline_over`, OSError.
+        """
+        reader = FrameReader()
+        began_s = 0.0
+        while True:
+            half = reader.held_bytes > 0
+            left_s = (began_s + self._frame_s if half else self._deadline_s) - time.monotonic()
+            if left_s <= 0 and half:
+                raise ToolError(f"a frame is complete within {self._frame_s:g} s", code="frame_timeout")
+            if left_s <= 0:
+                raise ToolError("the run's time is over", code="deadline_over")
+            connection.settimeout(left_s)
+            try:
+                data = connection.recv(RECV_BYTES)
+            except TimeoutError:
+                continue
+            if not data:
+                return
+            bodies = reader.feed(data)
+            yield from bodies
+            if bodies or not half:
+                began_s = time.monotonic()
+
+    def _answer(self, body: bytes) -> tuple[bytes, bool]:
+        """Return the reply to one request as a frame, and whether it is the connection's last."""
+        with self._lock:
+            verdict = self._gate.take(body, time.monotonic())
+        match verdict:
+            case Hello():
+                return _render_result(verdict.id, {}), False
+            case Call():
+                try:
+                    return _render_result(verdict.id, self._host.call(verdict.tool_id, verdict.params)), False
+                except ToolError as refused:
+                    verdict = Refusal(id=verdict.id, code=refused.reason, message=str(refused))
+                    return _render_refusal(verdict), False
+            case Refusal():
+                return _render_refusal(verdict), verdict.fatal
+
+
+def _render_result(number: int, result: Any) -> bytes:
+    return render_frame(msgspec.json.encode({"v": VERSION, "id": number, "ok": True, "result": result}))
+
+
+def _render_refusal(refusal: Refusal) -> bytes:
+    error = {
+        "code": refusal.code,
+        "message": refusal.message[:MESSAGE_CHARS],
+        "where": "supervisor",
+        "managed": True,
+    }
+    return render_frame(msgspec.json.encode({"v": VERSION, "id": refusal.id, "ok": False, "error": error}))
+
+
+def _say(connection: socket.socket, refusal: Refusal) -> None:
+    """Tell somebody that they are not served. They may be gone; a new connection's buffer always has the room."""
+    connection.settimeout(GRACE_S)
+    with contextlib.suppress(OSError):
+        connection.sendall(_render_refusal(refusal))
+
+
+def _refuse(connection: socket.socket, refusal: Refusal) -> None:
+    _say(connection, refusal)
+    connection.close()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """End both directions, which wakes the thread that waits there; the other side may have done so already."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,71 @@
+"""YAML that people write: read strictly, and refused without showing any of it, for it may hold secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import yaml
+
+from stepline.errors import InputError
+
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+def parse_document(name: str, text: str) -> Mapping[str, Any]:
+    """Return the mapping that a document is; an empty one is an empty mapping.
+
+    A key that stands twice, a type beyond the plain ones and a value within itself are refused. Raises InputError
+    `bad_descriptor` with `name` and a line, and nothing else of the text.
+    """
+    try:
+        read = yaml.load(text, Loader=_Loader)  # noqa: S506 - the loader is a safe one
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" in line {mark.line + 1}" if mark else ""
+        what = "a key stands there twice" if isinstance(error, _TwiceError) else "it is no YAML that we take"
+        raise InputError(f"{name}{where}: {what}", code="bad_descriptor") from None
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise InputError(f"{name} is no YAML that we take", code="bad_descriptor") from None
+    if read is None:
+        return {}
+    if not isinstance(read, Mapping):
+        raise InputError(f"{name} is not a mapping", code="bad_descriptor")
+    if _is_endless(read, frozenset(), set()):
+        raise InputError(f"{name} contains itself", code="bad_descriptor")
+    return read
+
+
+def render_document(content: Mapping[str, Any]) -> str:
+    """Return a mapping as YAML, its keys in their order."""
+    return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+
+
+class _TwiceError(yaml.constructor.ConstructorError):
+    """A key stands twice in one mapping."""
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C one, where it was built
+    """The safe loader, which refuses a key that stands twice instead of taking the later one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if (key.tag, key.value) in seen:
+                    raise _TwiceError(problem_mark=key.start_mark)
+                seen.add((key.tag, key.value))
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+def _is_endless(value: Any, above: frozenset[int], seen: set[int]) -> bool:
+    """Tell whether a value stands somewhere within itself, as an alias of YAML can make it."""
+    if not isinstance(value, dict | list) or id(value) in seen:
+        return False
+    if id(value) in above:
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    found = any(_is_endless(item, above | {id(value)}, seen) for item in inner)
+    seen.add(id(value))
+    return found

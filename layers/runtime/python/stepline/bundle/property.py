@@ -1,0 +1,119 @@
+"""Values of properties and descriptors, read strictly: each reader names the place of a value it refuses.
+
+Every reader takes the value and its place, a dotted path, and raises InputError `bad_setting`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn, TypeAlias
+
+from stepline.errors import InputError
+
+Reader: TypeAlias = Callable[[Any, str], Any]
+
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
+_FACTORS: Final = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_OFF: Final = frozenset({"0", "off", "none", "disabled", "unlimited"})
+
+
+def look_up(mapping: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path; None if nothing stands there."""
+    found: Any = mapping
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def refuse(place: str, expected: str) -> NoReturn:
+    """Raise the error for a value that is not what its place demands. The value is not told: it may be secret."""
+    raise InputError(f"{place} is not {expected}", code="bad_setting")
+
+
+def read_mapping(value: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        refuse(place, "a mapping of names")
+    return value
+
+
+def read_whole(value: Any, place: str) -> int:
+    """Return a whole number, given as one or as its digits."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        refuse(place, "a whole number")
+    try:
+        return int(value)
+    except ValueError:
+        refuse(place, "a whole number")
+
+
+def read_positive(value: Any, place: str) -> int:
+    if (number := read_whole(value, place)) < 1:
+        refuse(place, "a positive number")
+    return number
+
+
+def read_decimal(value: Any, place: str) -> float:
+    """Return a positive number, given as one or as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        refuse(place, "a number")
+    try:
+        number = float(value)
+    except ValueError:
+        refuse(place, "a number")
+    if not (math.isfinite(number) and number > 0):
+        refuse(place, "a positive number")
+    return number
+
+
+def read_size(value: Any, place: str) -> int:
+    """Return bytes: a whole number, or text with `k`, `m`, `g` or `t` behind it, each 1024 of the one before.
+
+    0, `off`, `none`, `disabled` and `unlimited` are 0: no limit.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        refuse(place, "a size like 100m")
+    text = str(value).strip().lower()
+    if text in _OFF:
+        return 0
+    if not (match := _SIZE.fullmatch(text)):
+        refuse(place, "a size like 100m")
+    return int(float(match[1]) * _FACTORS[match[2] or ""])
+
+
+def read_flag(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        refuse(place, "true or false")
+    return value
+
+
+def read_text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        refuse(place, "a text")
+    return value.strip()
+
+
+def read_texts(value: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        refuse(place, "a list of texts")
+    return tuple(read_text(item, f"{place}[{at}]") for at, item in enumerate(value))
+
+
+def read_word(value: Any, place: str) -> str:
+    """Return a text that a command line takes for one argument, never for an option."""
+    text = read_text(value, place)
+    if text.startswith("-") or any(character.isspace() or character == "\0" for character in text):
+        refuse(place, "one word")
+    return text
+
+
+def read_choice(choices: Mapping[str, Any]) -> Reader:
+    """Return the reader of a value that is one of a few words; each stands for what `choices` say."""
+
+    def read(value: Any, place: str) -> Any:
+        if not isinstance(value, str) or value not in choices:
+            refuse(place, f"one of {', '.join(choices)}")
+        return choices[value]
+
+    return read

@@ -1,0 +1,273 @@
+"""Which place runs a program, and within which limits: `execution.runtime`, read from every place that may say.
+
+Strongest first:
+
+    the call            a profile's name
+    the bundle          its properties, then its descriptor, then the defaults of its code
+    the assembly        `execution.runtime`, then `platform.services.proc.exec` for limits
+    the deployment      `default` and `limits`, which come from its variables
+
+Keys are taken one by one from the strongest place that has them. Within a place what stands beside `profiles`
+overrides the chosen profile. Everything is checked, what is not chosen too: nothing unknown passes.
+Source: docs/reference/execution.md#profiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, get_args
+
+from msgspec.structs import replace
+
+from stepline.bundle.property import (
+    Reader,
+    look_up,
+    read_choice,
+    read_decimal,
+    read_flag,
+    read_mapping,
+    read_positive,
+    read_size,
+    read_text,
+    read_texts,
+    read_word,
+    refuse,
+)
+from stepline.model.execution import MODES, Limits, RuntimeProfile, Scope, Strategy
+
+PATHS: Final = ("execution.runtime", "exec_runtime")
+"""Where properties, descriptor and assembly say it; the second is the older name."""
+
+PLATFORM_LIMITS: Final = "platform.services.proc.exec"
+SELECTORS: Final = ("profile", "selected_profile", "default_profile", "use")
+INTERVAL_MIN_S: Final = 0.1
+UNLIMITED_BYTES: Final = 2**62
+"""A limit that is off, as a number that the kernel takes for one."""
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def _read_cpus(value: Any, place: str) -> str:
+    return f"{read_decimal(value, place):g}"
+
+
+def _read_memory(value: Any, place: str) -> int:
+    return read_size(value, place) or refuse(place, "a size like 2g")
+
+
+def _read_limit(value: Any, place: str) -> int:
+    return read_size(value, place) or UNLIMITED_BYTES
+
+
+def _read_interval(value: Any, place: str) -> float:
+    return max(INTERVAL_MIN_S, read_decimal(value, place))
+
+
+def _read_names(value: Any, place: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [name for name in value.split(",") if name.strip()]
+    return read_texts(value, place)
+
+
+def _read_switch(value: Any, place: str) -> str:
+    if isinstance(value, bool):
+        return "ENABLED" if value else "DISABLED"
+    return str(read_choice({"ENABLED": "ENABLED", "DISABLED": "DISABLED"})(value, place))
+
+
+LIMITS: Final[Mapping[str, tuple[str, Reader]]] = {
+    "timeout_s": ("timeout_s", read_positive),
+    "max_file_bytes": ("max_file_bytes", _read_limit),
+    "max_exec_workspace_delta_bytes": ("max_delta_bytes", _read_limit),
+    "max_workspace_bytes": ("max_workspace_bytes", read_size),
+    "workspace_monitor_interval_s": ("monitor_interval_s", _read_interval),
+}
+"""Each key of a limit, the field of `Limits` it sets, and its reader."""
+
+FARGATE: Final[Mapping[str, Reader]] = {
+    "cluster": read_text,
+    "task_definition": read_text,
+    "container_name": read_text,
+    "subnets": _read_names,
+    "security_groups": _read_names,
+    "assign_public_ip": _read_switch,
+    "launch_type": read_choice({"FARGATE": "FARGATE"}),
+    "platform_version": read_text,
+    "region": read_text,
+}
+"""Keys of mode `fargate`, which also stand in a mapping `fargate` of their own and then count more."""
+
+KEYS: Final[Mapping[str, Reader]] = {
+    "mode": read_choice(MODES),
+    "enabled": read_flag,
+    "image": read_word,
+    "container_strategy": read_choice({name: name for name in get_args(Strategy)}),
+    "network_mode": read_word,
+    "cpus": _read_cpus,
+    "memory": _read_memory,
+    "extra_args": read_texts,
+    "descriptor_payload_scope": read_choice({name: name for name in get_args(Scope)}),
+    **FARGATE,
+    **{key: reader for key, (_, reader) in LIMITS.items()},
+}
+"""Every key of `execution.runtime` and of a profile, with its reader."""
+
+ALIASES: Final = {"py_code_exec_container_strategy": "container_strategy"}
+
+_PROFILE_FIELDS: Final = (
+    "mode",
+    "image",
+    "container_strategy",
+    "network_mode",
+    "cpus",
+    "extra_args",
+    "descriptor_payload_scope",
+)
+
+
+class _Source(NamedTuple):
+    """What one place says, read: keys beside the profiles, the profiles, and the profile it chooses, if it does."""
+
+    keys: Mapping[str, Any] = NOTHING
+    profiles: Mapping[str, Mapping[str, Any]] = NOTHING
+    selected: str = ""
+
+
+def resolve_runtime(
+    props: Mapping[str, Any],
+    assembly: Mapping[str, Any],
+    default: RuntimeProfile,
+    *,
+    profile: str | None = None,
+    descriptor: Mapping[str, Any] = NOTHING,
+    code: Mapping[str, Any] = NOTHING,
+    limits: Limits = Limits(),  # noqa: B008 - a frozen value
+) -> tuple[RuntimeProfile, Limits]:
+    """Return where a call's program runs, and its limits.
+
+    `profile` is the name that the call asks for. `default` and `limits` hold where nothing else is said.
+    Raises InputError `bad_setting`, naming the place of what is unknown or of the wrong type.
+    """
+    said = [
+        _find(props, "bundle properties"),
+        _find(descriptor, "bundle descriptor"),
+        _find(code, "bundle defaults"),
+        _find(assembly, "assembly"),
+    ]
+    names = {name for place, runtime in said for name in _profiles(place, runtime)}
+    sources = [_read_source(place, runtime, names) for place, runtime in said]
+    selected = next((source.selected for source in sources if source.selected), "")
+    chosen = _known(profile, "the profile of the call", names) if profile else selected
+    merged = _read_platform(assembly)
+    for source in reversed(sources):
+        merged |= source.profiles.get(chosen, NOTHING)
+        merged |= source.keys
+    return _build_profile(default, chosen, merged), _build_limits(limits, merged)
+
+
+def _find(root: Mapping[str, Any], owner: str) -> tuple[str, Any]:
+    """Return what a place says about the runtime, and where: a mapping, one word, or None."""
+    found = next(
+        ((f"{owner}: {path}", value) for path in PATHS if (value := look_up(root, path)) is not None), None
+    )
+    outside = {key: root[key] for key in ALIASES if root.get(key) is not None}
+    if found is None:
+        return owner, outside or None
+    place, runtime = found
+    return place, {**outside, **runtime} if isinstance(runtime, Mapping) else runtime
+
+
+def _profiles(place: str, runtime: Any) -> Mapping[str, Any]:
+    if isinstance(runtime, Mapping) and runtime.get("profiles") is not None:
+        return read_mapping(runtime["profiles"], f"{place}.profiles")
+    return NOTHING
+
+
+def _read_source(place: str, runtime: Any, names: Collection[str]) -> _Source:
+    if runtime is None:
+        return _Source()
+    if isinstance(runtime, str):
+        return _read_word(runtime, place, names)
+    keys = dict(read_mapping(runtime, place))
+    profiles = {
+        name: _read_keys(read_mapping(profile, f"{place}.profiles.{name}"), f"{place}.profiles.{name}")
+        for name, profile in _profiles(place, runtime).items()
+    }
+    keys.pop("profiles", None)
+    named = {key: value for key in SELECTORS if (value := keys.pop(key, None)) is not None}
+    selected = [_known(name, f"{place}.{key}", names) for key, name in named.items()]
+    return _Source(_read_keys(keys, place), profiles, selected[0] if selected else "")
+
+
+def _read_word(word: str, place: str, names: Collection[str]) -> _Source:
+    """Read the short form: the name of a profile, or a mode."""
+    if word in names:
+        return _Source(selected=word)
+    if word not in MODES:
+        refuse(place, "the name of a profile or a mode")
+    return _Source(keys={"mode": MODES[word]})
+
+
+def _known(name: Any, place: str, names: Collection[str]) -> str:
+    if not isinstance(name, str) or name not in names:
+        refuse(place, f"one of the profiles: {', '.join(sorted(names)) or 'there are none'}")
+    return name
+
+
+def _read_keys(said: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Read the keys of a profile. Null is absent; a key counts more than its older name, `fargate` more than both."""
+    nested = said.get("fargate")
+    flat = {key: value for key, value in said.items() if key != "fargate"}
+    read: dict[str, Any] = {}
+    for key in sorted(flat, key=ALIASES.__contains__, reverse=True):
+        name = ALIASES.get(key, key)
+        if name not in KEYS:
+            refuse(f"{place}.{key}", "a setting of a runtime")
+        if flat[key] is not None:
+            read[name] = KEYS[name](flat[key], f"{place}.{key}")
+    if nested is not None:
+        read |= _read_fargate(read_mapping(nested, f"{place}.fargate"), f"{place}.fargate")
+    return read
+
+
+def _read_fargate(said: Mapping[str, Any], place: str) -> dict[str, Any]:
+    readers = {"enabled": read_flag, **FARGATE}
+    for key in said:
+        if key not in readers:
+            refuse(f"{place}.{key}", "a setting of mode fargate")
+    read = {key: readers[key](value, f"{place}.{key}") for key, value in said.items() if value is not None}
+    if "enabled" in read:
+        read["fargate_enabled"] = read.pop("enabled")
+    return read
+
+
+def _read_platform(assembly: Mapping[str, Any]) -> dict[str, Any]:
+    place = f"assembly: {PLATFORM_LIMITS}"
+    said = look_up(assembly, PLATFORM_LIMITS)
+    if said is None:
+        return {}
+    read = {}
+    for key, value in read_mapping(said, place).items():
+        if key not in LIMITS:
+            refuse(f"{place}.{key}", "a limit of execution")
+        if value is not None:
+            read[key] = KEYS[key](value, f"{place}.{key}")
+    return read
+
+
+def _build_profile(default: RuntimeProfile, name: str, merged: Mapping[str, Any]) -> RuntimeProfile:
+    fields = {field: merged[field] for field in _PROFILE_FIELDS if field in merged}
+    if "memory" in merged:
+        fields["memory"] = str(merged["memory"])
+    profile = replace(default, name=name, **fields)
+    enabled = merged.get("enabled", True)
+    if profile.mode == "fargate":
+        enabled = enabled and merged.get("fargate_enabled", True)
+    return profile if enabled else replace(profile, mode="none")
+
+
+def _build_limits(default: Limits, merged: Mapping[str, Any]) -> Limits:
+    fields = {field: merged[key] for key, (field, _) in LIMITS.items() if key in merged}
+    if "memory" in merged:
+        fields["memory_bytes"] = merged["memory"]
+    return replace(default, **fields)

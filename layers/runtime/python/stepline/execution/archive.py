@@ -1,0 +1,57 @@
+"""Archives that a program wrote: what is in them, without believing what they say about themselves.
+
+Everything is inflated and counted, nothing is kept and nothing unpacked. A member is judged by its name and kind;
+where two readers could see two different contents, or this one could see less than another, the archive is
+unreadable. Source: docs/reference/execution.md#archives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from stepline.execution.archive_member import ArchiveLimits, ArchiveProblem, Budget, Unfit
+from stepline.execution.archive_tar import inspect_gzip, inspect_tar, raw_chunks
+from stepline.execution.archive_zip import inspect_zip
+
+__all__ = ["ArchiveLimits", "ArchiveProblem", "inspect_archive"]
+
+PROBLEMS_MAX: Final = 20
+
+_LIMITS: Final = ArchiveLimits()
+_ZIP: Final = ("application/zip", "application/x-zip-compressed")
+_TAR: Final = ("application/x-tar",)
+_GZIP: Final = ("application/gzip", "application/x-gzip", "application/x-gtar")
+
+
+def inspect_archive(path: Path, *, mime: str, limits: ArchiveLimits = _LIMITS) -> list[ArchiveProblem]:
+    """Return why an archive is not to be taken: the first `PROBLEMS_MAX` reasons, none if it may be or is no archive.
+
+    `path` lies where only we write; its name says nothing, `mime` what it claims to be. A gzip file that holds a
+    tar archive is judged as one. An office document can be looked into as `application/zip`. Raises OSError.
+    """
+    budget = Budget(limits, path.stat().st_size)
+    with contextlib.closing(_problems(path, mime.partition(";")[0].strip().lower(), budget, limits)) as found:
+        return list(islice(found, PROBLEMS_MAX))
+
+
+def _problems(
+    path: Path, mime: str, budget: Budget, limits: ArchiveLimits
+) -> Generator[ArchiveProblem, None, None]:
+    try:
+        if mime in _ZIP:
+            yield from inspect_zip(path, budget, limits)
+        elif mime in _TAR:
+            yield from inspect_tar(raw_chunks(path, budget), budget)
+        elif mime in _GZIP:
+            yield from inspect_gzip(path, budget)
+        else:
+            return
+    except Unfit as unfit:
+        yield unfit.problem
+        return
+    if not budget.entries:
+        yield ArchiveProblem(code="archive_empty", message="it holds nothing")

@@ -1,0 +1,133 @@
+"""What the timeline is told of a run: its status, its files, previews of its texts, and the tools it called.
+
+    tc:<turn>.<call>.result           the report; `meta` holds the facts, deleted files among them
+    fi:<turn>.outputs/…, .files/…     each file that was taken over, by its stored bytes
+    tc:<turn>.<call>.view.<i>         a preview of the i-th of them
+    tc:<turn>.<sub-call>.call/.result  a tool that the program called; `meta.parent` is the run's call
+
+The program itself needs no block here: the log has it with the decision, at `fi:<turn>.code.<call>`. A block with
+`meta.silent` is found by its path and takes no room in the timeline: the report names what it stands for.
+Source: docs/concepts/execution.md#in-the-timeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.execution.host import sub_call_id
+from stepline.execution.outcome import Envelope, OutputFile
+from stepline.model.block import Block
+from stepline.model.execution import Isolation, ToolCallRecord
+from stepline.model.path import CallPath
+from stepline.timeline.layout import SILENT
+from stepline.timeline.workspace import DELETED
+from stepline.tools.context import ToolContext, render_json
+from stepline.tools.execute import EXECUTE
+
+CALLS_CHARS: Final = 100_000
+"""Of parameters and returned values that one run's calls leave in the log."""
+
+
+def run_blocks(envelope: Envelope, context: ToolContext) -> tuple[Block, ...]:
+    """Return the blocks of a run in the order the model reads them."""
+    status = replace(context.result(EXECUTE.tool_id, envelope.report_text), meta=_facts(envelope))
+    return (status, *_file_blocks(envelope.files, context), *_call_blocks(envelope, context))
+
+
+def _facts(envelope: Envelope) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "ok": envelope.ok,
+        "returncode": envelope.returncode,
+        "seconds": round(envelope.seconds, 3),
+        "backend": envelope.backend,
+        "code": envelope.code,
+        "log_bytes": envelope.log_bytes,
+        DELETED: list(envelope.deleted),
+    }
+    if envelope.isolation != Isolation():
+        facts["isolation"] = msgspec.to_builtins(envelope.isolation)
+    return {key: value for key, value in facts.items() if value not in (None, "", [])}
+
+
+def _file_blocks(files: Sequence[OutputFile], context: ToolContext) -> Iterator[Block]:
+    views = 0
+    for file in files:
+        yield _file_block(file, context)
+        if file.preview:
+            yield _view_block(file, context, views)
+            views += 1
+
+
+def _file_block(file: OutputFile, context: ToolContext) -> Block:
+    meta: dict[str, Any] = {
+        "artifact_path": file.logical_path,
+        "physical_path": file.path,
+        "mime": file.body.mime,
+        "kind": "file",
+        "visibility": file.visibility,
+        "tool_call_id": context.call_id,
+        "description": file.description,
+        "size_bytes": file.body.size_bytes,
+        "text_symbols": file.text_symbols,
+        "line_count": file.line_count,
+    }
+    meta = {key: value for key, value in meta.items() if value not in (None, "")}
+    if not file.contracted:
+        meta |= {"auto_hosted": True, SILENT: True}
+    return _block(context, file.logical_path, mime=file.body.mime, body=file.body, meta=meta)
+
+
+def _view_block(file: OutputFile, context: ToolContext, index: int) -> Block:
+    meta = {"source_path": file.logical_path, "source_sha256": file.body.sha256, "whole": file.whole}
+    return _block(context, context.path(f"view.{index}"), mime="text/plain", text=file.preview, meta=meta)
+
+
+def _block(context: ToolContext, path: str, **fields: Any) -> Block:
+    return Block(
+        type="react.tool.result",
+        author="react",
+        ts=context.ts,
+        turn_id=context.turn,
+        path=path,
+        call_id=context.call_id,
+        tool_id=EXECUTE.tool_id,
+        iteration=context.iteration,
+        **fields,
+    )
+
+
+def _call_blocks(envelope: Envelope, context: ToolContext) -> Iterator[Block]:
+    room = CALLS_CHARS
+    for index, record in enumerate(envelope.calls):
+        call = sub_call_id(envelope.exec_id, index)
+        asked, answered = _call_texts(record, call)
+        if len(asked) + len(answered) > room:
+            bare = replace(record, params={}, ret="", truncated=True)
+            asked, answered = _call_texts(bare, call)
+        room = max(0, room - len(asked) - len(answered))
+        meta = {"parent": context.call_id, "tool_id": record.tool_id, "status": record.status, SILENT: True}
+        for part, text in (("call", asked), ("result", answered)):
+            path = str(CallPath(turn=context.turn, call=call, part=part))
+            block = _block(context, path, mime="application/json", text=text, meta=meta)
+            yield replace(block, type=f"react.tool.{part}")
+
+
+def _call_texts(record: ToolCallRecord, call: str) -> tuple[str, str]:
+    asked = {
+        "tool_id": record.tool_id,
+        "tool_call_id": call,
+        "params": record.params,
+        "ts": record.at,
+        **({"truncated": True} if record.truncated else {}),
+    }
+    answered = {
+        "status": record.status,
+        **({"code": record.code} if record.code else {}),
+        "duration_ms": record.duration_ms,
+        "ret": record.ret,
+    }
+    return render_json(asked), render_json(answered)

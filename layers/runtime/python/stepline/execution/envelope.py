@@ -1,0 +1,216 @@
+"""From what a backend reports and what its files are worth to the envelope; the same keys whatever failed.
+
+Of several errors one is named: what kept the program from ending well comes before files that are missing, and
+those before files that are no good. Source: docs/reference/execution.md#envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from stepline.execution.log import error_lines, last_exception, tail, tracebacks
+from stepline.execution.outcome import (
+    Artifact,
+    Envelope,
+    FileError,
+    Item,
+    Output,
+    OutputFile,
+    RunError,
+    Succeeded,
+    decode_envelope,
+)
+from stepline.execution.report import render_report
+from stepline.execution.verdict import MISSING, Verdict, Verdicts
+from stepline.model.block import Body
+from stepline.model.execution import ExecRequest, Run
+from stepline.model.path import out_key
+
+__all__ = ["Envelope", "decode_envelope", "lost_envelope", "make_envelope", "output_bodies"]
+
+USER_TAIL_CHARS: Final = 4_000
+RUNTIME_TAIL_CHARS: Final = 12_000
+STDERR_TAIL_CHARS: Final = 4_000
+
+_FILES: Final = "correct the program so that it writes every file of the contract, and run it again"
+_ENVIRONMENT: Final = (
+    "this is the environment's failure, not the program's: run it again once; if that fails too, try a program of one "
+    "line; if that fails, go on without programs and say so"
+)
+_ADVICE: Final = {
+    "nonzero_exit": "correct the program by its last lines and run it again",
+    "timeout": "the program was ended by its time limit; let it do less at once, or ask for more time",
+    "file_size_limit": "write smaller files",
+    "exec_workspace_delta_limit": "write less in one run",
+    "workspace_size_limit": "delete what is not needed, or write less",
+    "unverified": "the run may have happened; look at what there is before you ask for it again",
+    "missing_output_files": _FILES,
+    "artifact_validation_failed": _FILES,
+}
+
+
+def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelope:
+    """Return what one run came to."""
+    taken = [(verdict, _output(verdict)) for verdict in verdicts.files if not verdict.code]
+    error = _error(run, verdicts.failed)
+    envelope = Envelope(
+        exec_id=request.exec_id,
+        ok=error is None,
+        result_filename=f"exec_result_{request.exec_id}.json",
+        artifacts=tuple(_artifact(verdict, output) for verdict, output in taken),
+        items=tuple(_item(verdict, output) for verdict, output in taken),
+        error=error,
+        errors=_file_errors(verdicts.failed),
+        succeeded=tuple(
+            Succeeded(
+                artifact_id=verdict.name,
+                filename=verdict.path,
+                size_bytes=verdict.size_bytes,
+                unchanged=bool(verdict.key),
+            )
+            for verdict, _ in taken
+        ),
+        user_out_tail=tail(run.program_log, USER_TAIL_CHARS),
+        runtime_err_tail=tail(run.runtime_log, RUNTIME_TAIL_CHARS),
+        user_error_lines=error_lines(run.program_log),
+        user_tracebacks=tracebacks(run.program_log),
+        runtime_error_lines=error_lines(run.runtime_log),
+        runtime_tracebacks=tracebacks(run.runtime_log),
+        seconds=run.seconds,
+        returncode=run.returncode,
+        backend=run.isolation.backend or request.profile.mode,
+        isolation=run.isolation,
+        log_bytes=run.log_bytes,
+        files=tuple(_file(request, verdict) for verdict in verdicts.taken),
+        left=verdicts.left,
+        deleted=run.deleted,
+        calls=run.calls,
+        events=run.events,
+    )
+    return replace(envelope, report_text=render_report(envelope, request.turn))
+
+
+def lost_envelope(request: ExecRequest, code: str, message: str) -> Envelope:
+    """Return the envelope of a run of which nothing more is known than why."""
+    return make_envelope(request, Run(error=code, message=message), Verdicts())
+
+
+def output_bodies(request: ExecRequest, verdicts: Verdicts, spool: Path) -> list[tuple[Path, Body]]:
+    """Return what has to be in the store before the envelope names it: bytes in the spool, and their object."""
+    bodies = {
+        verdict.sha256: (spool / verdict.sha256, _body(request, verdict))
+        for verdict in verdicts.taken
+        if not verdict.key
+    }
+    return list(bodies.values())
+
+
+def _body(request: ExecRequest, verdict: Verdict) -> Body:
+    key = verdict.key or out_key(request.lane, request.turn, verdict.sha256)
+    return Body(key=key, sha256=verdict.sha256, size_bytes=verdict.size_bytes, mime=verdict.mime)
+
+
+def _output(verdict: Verdict) -> Output:
+    return Output(
+        path=verdict.path,
+        logical_path=verdict.logical,
+        size_bytes=verdict.size_bytes,
+        sha256=verdict.sha256,
+    )
+
+
+def _artifact(verdict: Verdict, output: Output) -> Artifact:
+    return Artifact(
+        resource_id=f"artifact:{verdict.name}",
+        output=output,
+        mime=verdict.mime,
+        description=verdict.description,
+        visibility=verdict.visibility,
+    )
+
+
+def _item(verdict: Verdict, output: Output) -> Item:
+    return Item(artifact_id=verdict.name, output=output, filename=verdict.path, visibility=verdict.visibility)
+
+
+def _file(request: ExecRequest, verdict: Verdict) -> OutputFile:
+    return OutputFile(
+        path=verdict.path,
+        logical_path=verdict.logical,
+        body=_body(request, verdict),
+        visibility=verdict.visibility,
+        contracted=verdict.contracted,
+        description=verdict.description,
+        text_symbols=verdict.text_symbols,
+        line_count=verdict.line_count,
+        preview=verdict.preview.text if verdict.preview else "",
+        whole=bool(verdict.preview and verdict.preview.whole),
+    )
+
+
+def _file_errors(failed: Iterable[Verdict]) -> tuple[FileError, ...]:
+    return tuple(
+        FileError(
+            artifact_id=verdict.name,
+            filename=verdict.path,
+            code=verdict.code,
+            message=verdict.message,
+            detail=verdict.detail,
+        )
+        for verdict in failed
+    )
+
+
+def _error(run: Run, failed: tuple[Verdict, ...]) -> RunError | None:
+    """Return the one error that is named, None for a success."""
+    missing = [verdict for verdict in failed if verdict.code in MISSING]
+    unsound = [verdict for verdict in failed if verdict.code not in MISSING]
+    if run.error or run.returncode != 0:
+        code, message = run.error.partition(":")[0].strip() or "execution_failed", _failure(run)
+    elif missing:
+        code, message = "missing_output_files", f"missing or empty: {_names(missing)}"
+    elif unsound:
+        code, message = "artifact_validation_failed", f"not taken over: {_names(unsound)}"
+    else:
+        return None
+    details: dict[str, Any] = {
+        "missing": [verdict.path for verdict in missing],
+        "errors": [
+            {"filename": verdict.path, "code": verdict.code, "message": verdict.message}
+            for verdict in unsound
+        ],
+        "run": {
+            "error": run.error,
+            "message": run.message,
+            "returncode": run.returncode,
+            "seconds": run.seconds,
+            "backend": run.isolation.backend,
+        },
+        "stderr_tail": tail(run.runtime_log, STDERR_TAIL_CHARS),
+    }
+    return RunError(
+        code=code,
+        message=message,
+        error=code,
+        description=_ADVICE.get(code, _ENVIRONMENT),
+        details=details,
+    )
+
+
+def _failure(run: Run) -> str:
+    """Say in one line why the program did not end well."""
+    lines = error_lines(run.program_log)
+    said = last_exception(run.program_log) or (lines[-1] if lines else "")
+    status = f"exit status {run.returncode}" if run.returncode is not None else ""
+    if run.error in ("", "nonzero_exit"):
+        return " — ".join(part for part in (said or run.message, status) if part) or "it left no exit status"
+    return run.message or said or status or "it could not be run to its end"
+
+
+def _names(verdicts: list[Verdict]) -> str:
+    shown = ", ".join(verdict.path for verdict in verdicts[:5])
+    return f"{shown} and {len(verdicts) - 5} more" if len(verdicts) > 5 else shown

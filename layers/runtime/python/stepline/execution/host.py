@@ -1,0 +1,235 @@
+"""The host of a run's tools: looks a call up among the declared ones, runs it, and keeps a record of it.
+
+Nothing is found by attribute or by name of a module: a call names the id of a tool that is registered, meant for
+programs, and granted to this run, or it is refused.
+Source: docs/reference/executor-protocol.md#tools.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.errors import PathError, ToolError
+from stepline.execution.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
+from stepline.model.block import Block
+from stepline.model.execution import ToolCallRecord, ToolEvent
+from stepline.model.ids import utc
+from stepline.model.plan import Plan
+from stepline.ports.clock import Clock
+from stepline.timeline.preview import cap_params
+from stepline.tools.context import Resolver, ToolContext, ToolOutput
+from stepline.tools.registry import Registry, Tool, check_call
+
+logger = logging.getLogger(__name__)
+
+RESULT_BYTES_MAX: Final = REPLY_BYTES_MAX - 1024
+"""What a result may take of its frame; the rest is the reply around it."""
+
+RET_CHARS: Final = 4_000
+PARAMS_CHARS: Final = 16_000
+TOOL_ID_CHARS: Final = 120
+
+UNFINISHED: Final = "unfinished"
+FAILED: Final = "the tool failed; that is not the program's mistake"
+INSTEAD: Final = {
+    "react.write": "write the file with open() below OUTPUT_DIR and name it in the contract",
+    "react.pull": "end the program; the agent pulls the file and runs a program again",
+    "exec_tools.execute_code_python": "a program does not start another run; import what you need",
+}
+"""What a program does instead of a call that is the agent's own."""
+
+
+def sub_call_id(exec_id: str, index: int) -> str:
+    """Return `tc_<12 hex>` of the program's call number `index`, from 0."""
+    return f"tc_{hashlib.sha256(f'{exec_id}/{index}'.encode()).hexdigest()[:12]}"
+
+
+class _Unseen:
+    """The conversation as a program has it: whole, and nothing is left out because the model can see it."""
+
+    def __init__(self, timeline: Resolver) -> None:
+        self._timeline = timeline
+
+    @property
+    def plans(self) -> Mapping[str, Plan]:
+        return self._timeline.plans
+
+    @property
+    def turns(self) -> tuple[str, ...]:
+        return self._timeline.turns
+
+    def resolve(self, path: str) -> tuple[Block, ...]:
+        return self._timeline.resolve(path)
+
+    def turn_blocks(self, turn: str) -> tuple[Block, ...]:
+        return self._timeline.turn_blocks(turn)
+
+    def visible(self, path: str) -> Block | None:
+        return None
+
+
+class ToolHost:
+    """The tools of one run. Several threads may call."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        allowed: Collection[str],
+        context: Callable[[str], ToolContext],
+        clock: Clock,
+        exec_id: str,
+    ) -> None:
+        """Grant the tools `allowed` of `registry`; `context` makes the context of the call it is given the id of."""
+        self._registry = registry
+        self._allowed = frozenset(allowed)
+        self._context = context
+        self._clock = clock
+        self._exec_id = exec_id
+        self._lock = threading.Lock()
+        self._records: list[ToolCallRecord] = []
+        self._events: list[tuple[ToolEvent, ...]] = []
+
+    @property
+    def calls(self) -> list[ToolCallRecord]:
+        """The calls in the order in which they began; one that still runs has the code `unfinished`."""
+        with self._lock:
+            return list(self._records)
+
+    @property
+    def events(self) -> list[ToolEvent]:
+        """What the finished calls told the user, by the order of the calls."""
+        with self._lock:
+            return [event for told in self._events for event in told]
+
+    def call(self, tool_id: Any, params: Any) -> Any:
+        """Run one call and return its JSON value.
+
+        Raises:
+            ToolError: `unknown_tool`, `tool_not_allowed`, `bad_params`, `reply_too_large`, `tool_failed`, or the
+                tool's own code.
+        """
+        started_s = self._clock.monotonic_s()
+        index, record = self._open(tool_id, params)
+        events: list[ToolEvent] = []
+        try:
+            tool = self._find(tool_id)
+            value, ret = self._run(tool, params, index, events)
+        except ToolError as refused:
+            ret = msgspec.json.encode({"code": refused.reason, "message": str(refused)})
+            self._close(index, _ended(record, ret, started_s, self._clock, code=refused.reason), events)
+            raise
+        self._close(index, _ended(record, ret, started_s, self._clock), events)
+        return value
+
+    def _find(self, tool_id: Any) -> Tool:
+        """Return a tool that this run may call; by default it may not."""
+        granted = ", ".join(sorted(self._allowed)) or "no tool"
+        if not isinstance(tool_id, str) or tool_id not in self._registry:
+            raise ToolError(
+                f"there is no tool {_shown(tool_id)!r}; this program may call {granted}", code="unknown_tool"
+            )
+        tool = self._registry.find(tool_id)
+        if not tool.spec.in_exec:
+            instead = INSTEAD.get(tool_id, "end the program and leave this call to the agent's next round")
+            raise ToolError(f"{tool_id} is the agent's own call: {instead}", code="tool_not_allowed")
+        if tool_id not in self._allowed:
+            raise ToolError(
+                f"{tool_id} is not granted to this run, which may call {granted}", code="tool_not_allowed"
+            )
+        return tool
+
+    def _run(self, tool: Tool, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
+        """Return what the program gets, as a value and as JSON."""
+        if not isinstance(params, Mapping):
+            raise ToolError("params is an object", code="bad_params")
+        given = unpack_bytes(params)
+        check_call(tool.spec, given)
+        context = self._context(sub_call_id(self._exec_id, index))
+        context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
+        try:
+            value = pack_bytes(_value(tool.run(given, context)))
+            ret = msgspec.json.encode(value)
+        except ToolError:
+            raise
+        except PathError as refused:
+            raise ToolError(str(refused), code=refused.reason) from refused
+        except Exception as error:
+            logger.exception("tool failed", extra={"tool_id": tool.spec.tool_id, "exec_id": self._exec_id})
+            raise ToolError(FAILED, code="tool_failed") from error
+        finally:
+            events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
+        if len(ret) > RESULT_BYTES_MAX:
+            raise ToolError(f"the result has more than {RESULT_BYTES_MAX} bytes", code="reply_too_large")
+        return value, ret
+
+    def _open(self, tool_id: Any, params: Any) -> tuple[int, ToolCallRecord]:
+        """Note that a call begins, so that one which never ends is on record too."""
+        shown, cut = _shown_params(params)
+        record = ToolCallRecord(
+            tool_id=_shown(tool_id),
+            params=shown,
+            status="error",
+            at=utc(self._clock.now()),
+            code=UNFINISHED,
+            truncated=cut,
+        )
+        with self._lock:
+            self._records.append(record)
+            self._events.append(())
+            return len(self._records) - 1, record
+
+    def _close(self, index: int, record: ToolCallRecord, events: list[ToolEvent]) -> None:
+        with self._lock:
+            self._records[index] = record
+            self._events[index] = tuple(events)
+
+
+def _value(output: ToolOutput) -> Any:
+    """Return the JSON value of an output: the tool's own for programs, or what its blocks say."""
+    if output.ret is not None:
+        return output.ret
+    blocks = [{"path": block.path, "mime": block.mime, "text": block.text} for block in output.blocks]
+    error = {"error": output.error} if output.error else {}
+    return {"status": output.status, **error, "blocks": blocks}
+
+
+def _ended(
+    record: ToolCallRecord, ret: bytes, started_s: float, clock: Clock, *, code: str = ""
+) -> ToolCallRecord:
+    text = ret.decode()
+    return replace(
+        record,
+        status="error" if code else "ok",
+        code=code,
+        duration_ms=round((clock.monotonic_s() - started_s) * 1000),
+        ret=text[:RET_CHARS],
+        truncated=record.truncated or len(text) > RET_CHARS,
+    )
+
+
+def _shown(tool_id: Any) -> str:
+    return tool_id[:TOOL_ID_CHARS] if isinstance(tool_id, str) else ""
+
+
+def _shown_params(params: Any) -> tuple[dict[str, Any], bool]:
+    """Return the parameters as the record keeps them, and whether something is missing.
+
+    Long values are cut one by one; an object that is still long, because it has many, is kept as the beginning of
+    its JSON.
+    """
+    if not isinstance(params, dict):
+        return {}, params is not None
+    kept, omitted = cap_params(params)
+    text = msgspec.json.encode(kept).decode()
+    if len(text) <= PARAMS_CHARS:
+        return kept, bool(omitted)
+    return {"preview": text[:RET_CHARS], "truncated": True, "text_symbols": len(text)}, True

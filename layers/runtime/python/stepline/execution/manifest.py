@@ -1,0 +1,79 @@
+"""The manifest of an artifact root: which file holds which bytes, and by which names files may stand there.
+
+Two manifests of one root, before and after a run, say what the run did: no time stamp of a file is believed, its
+program can set them. Source: docs/concepts/execution.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.logical_path import AttachmentPath, FilePath
+from stepline.model.name import Names, ancestors
+from stepline.model.path import from_physical, physical
+from stepline.model.traversal import refuse
+
+
+class FileFact(Value):
+    """What a manifest knows of one file. `mode` is 0o644 or 0o755: nothing else survives a run."""
+
+    sha256: str
+    size_bytes: int
+    mode: int = 0o644
+
+
+class Manifest(Value):
+    """The files of an artifact root by their physical path."""
+
+    files: dict[str, FileFact] = msgspec.field(default_factory=dict)
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(fact.size_bytes for fact in self.files.values())
+
+    @property
+    def largest_bytes(self) -> int:
+        return max((fact.size_bytes for fact in self.files.values()), default=0)
+
+    def folders(self) -> frozenset[str]:
+        """Return every folder that holds one of the files, at any depth."""
+        return frozenset(folder for path in self.files for folder in ancestors(path))
+
+
+class Difference(Value):
+    """What became of a root. `changed` are new files and those with other bytes; a mode alone changes nothing."""
+
+    changed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+
+
+def diff(before: Manifest, after: Manifest) -> Difference:
+    """Compare two manifests by the bytes of their files."""
+    same = {path for path, fact in after.files.items() if _same_bytes(before.files.get(path), fact)}
+    return Difference(
+        changed=tuple(sorted(after.files.keys() - same)),
+        unchanged=tuple(sorted(same)),
+        deleted=tuple(sorted(before.files.keys() - after.files.keys())),
+    )
+
+
+def _same_bytes(one: FileFact | None, other: FileFact) -> bool:
+    return one is not None and (one.sha256, one.size_bytes) == (other.sha256, other.size_bytes)
+
+
+def check_place(path: str) -> FilePath | AttachmentPath:
+    """Return what a physical path names, if it is written as we would write it. Raises PathError."""
+    place = from_physical(path)
+    if physical(place) != path:
+        refuse("path_not_canonical", "a physical path is written in Unicode NFC", path)
+    return place
+
+
+def admit(names: Names, path: str) -> None:
+    """Take the name of a physical path that is to be written. Raises PathError."""
+    check_place(path)
+    taken = names.take(path)
+    if taken is not None:
+        refuse("path_clash", f"it cannot stand beside {taken[:120]!r}", path)

@@ -1,0 +1,95 @@
+"""What type a file's name stands for: the same on every machine, which the host's own table would not be."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Final
+
+UNKNOWN: Final = "application/octet-stream"
+
+_OOXML: Final = "application/vnd.openxmlformats-officedocument"
+
+XLSX: Final = f"{_OOXML}.spreadsheetml.sheet"
+DOCX: Final = f"{_OOXML}.wordprocessingml.document"
+PPTX: Final = f"{_OOXML}.presentationml.presentation"
+PDF: Final = "application/pdf"
+
+_BY_MIME: Final = {
+    # texts
+    "text/plain": "txt text log rst tex bib ini cfg conf properties diff patch",
+    "text/markdown": "md markdown",
+    "text/vnd.mermaid": "mmd mermaid",
+    "text/html": "html htm",
+    "text/css": "css",
+    "text/csv": "csv",
+    "text/tab-separated-values": "tsv",
+    "text/calendar": "ics",
+    "text/vcard": "vcf",
+    "text/javascript": "js mjs cjs",
+    "text/x-typescript": "ts tsx jsx",
+    "text/x-python": "py pyi",
+    "text/x-shellscript": "sh bash",
+    "text/x-c": "c h cc cpp hpp",
+    "text/x-java": "java",
+    "text/x-go": "go",
+    "text/x-rust": "rs",
+    "text/x-r": "r",
+    "text/xml": "xsd xsl xslt",
+    "application/json": "json ipynb geojson webmanifest",
+    "application/x-ndjson": "jsonl ndjson",
+    "application/yaml": "yaml yml",
+    "application/toml": "toml",
+    "application/xml": "xml",
+    "application/sql": "sql",
+    # documents
+    PDF: "pdf",
+    XLSX: "xlsx",
+    DOCX: "docx",
+    PPTX: "pptx",
+    "application/vnd.ms-excel.sheet.macroenabled.12": "xlsm",
+    "application/vnd.ms-excel": "xls",
+    "application/msword": "doc",
+    "application/vnd.ms-powerpoint": "ppt",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods",
+    "application/vnd.oasis.opendocument.text": "odt",
+    "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/rtf": "rtf",
+    "application/epub+zip": "epub",
+    # pictures, sound, film
+    "image/png": "png",
+    "image/jpeg": "jpg jpeg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+    "image/bmp": "bmp",
+    "image/tiff": "tif tiff",
+    "image/vnd.microsoft.icon": "ico",
+    "audio/mpeg": "mp3",
+    "audio/wav": "wav",
+    "audio/ogg": "ogg oga",
+    "audio/flac": "flac",
+    "video/mp4": "mp4 m4v",
+    "video/webm": "webm",
+    # archives and data
+    "application/zip": "zip",
+    "application/x-tar": "tar",
+    "application/gzip": "gz tgz",
+    "application/x-bzip2": "bz2 tbz2",
+    "application/x-xz": "xz txz",
+    "application/x-7z-compressed": "7z",
+    "application/vnd.apache.parquet": "parquet",
+    "application/vnd.apache.arrow.file": "arrow feather",
+    "application/vnd.sqlite3": "sqlite sqlite3 db",
+    "font/woff2": "woff2",
+    "font/woff": "woff",
+    "font/ttf": "ttf",
+    "font/otf": "otf",
+}
+_BY_EXTENSION: Final = {
+    f".{extension}": mime for mime, extensions in _BY_MIME.items() for extension in extensions.split()
+}
+
+
+def guess_mime(path: str) -> str:
+    """Return the type that a file's name stands for; bytes of no known type if it says nothing."""
+    return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)

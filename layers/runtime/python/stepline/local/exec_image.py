@@ -1,0 +1,170 @@
+"""The image of mode `docker`: built here when what it is made of has changed, by whichever daemon answers.
+
+The build's context goes to the daemon as a stream, so it may be on another machine. An index behind a proxy or
+certificates of your own works as it does for pip here: its variables and pip's own configuration are handed on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from stepline.errors import DependencyError
+from stepline.local.emulator import Progress
+from stepline.local.stage import REPOSITORY, install_environment
+
+NAME: Final = "stepline-exec"
+DOCKERFILE: Final = "exec_task/Dockerfile"
+SOURCES: Final = ("exec_task", "layers/deps/requirements.txt", "layers/runtime/python/stepline")
+CERTIFICATES: Final = "exec_task/certificates.pem"
+BASE_VARIABLE: Final = "STEPLINE_EXEC_BASE"
+ANSWER_S: Final = 20
+
+_LEFT_OUT: Final = frozenset({"__pycache__", "local", "certificates.pem"})
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_CERTIFICATE_VARIABLES: Final = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
+_INDEXES: Final = ("index-url", "extra-index-url")
+
+
+def image_name(root: Path = REPOSITORY) -> str:
+    """Return the image that belongs to this checkout; its tag is a digest of what it is made of."""
+    digest = hashlib.sha256(install_environment().get(BASE_VARIABLE, "").encode())
+    for name, body in _sources(root):
+        digest.update(f"{name}\0{len(body)}\0".encode())
+        digest.update(body)
+    return f"{NAME}:{digest.hexdigest()[:16]}"
+
+
+def find_image(image: str) -> str:
+    """Return why the image cannot be used, or nothing if it is there. Raises DependencyError: no daemon answers."""
+    done = _docker("image", "inspect", "--format", "{{.Id}}", image)
+    if not done.returncode:
+        return ""
+    if "no such image" in done.stderr.lower():
+        return f"{image} is not built"
+    raise DependencyError(
+        _last(done.stderr) or "the docker command failed without a word", code="docker_unavailable"
+    )
+
+
+def build_image(image: str, home: Path, progress: Progress) -> None:
+    """Build the image and forget the ones of earlier checkouts. Raises DependencyError `local_image`."""
+    progress("building the image of the executor (the first time takes about a minute)")
+    log = home / "image.log"
+    with log.open("wb") as said:
+        done = subprocess.run(
+            ["docker", "build", "--file", DOCKERFILE, "--tag", image, *_arguments(), "-"],
+            input=_context(REPOSITORY),
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            env=install_environment(),
+            check=False,
+        )
+    if done.returncode:
+        raise DependencyError(f"docker build failed: {_last(log.read_text())} ({log})", code="local_image")
+    listed = _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", NAME).stdout.split()
+    if others := [other for other in listed if other != image and ":<none>" not in other]:
+        _docker("image", "rm", *others)
+
+
+def remove_images() -> None:
+    """Forget every image of ours, if a daemon answers."""
+    try:
+        listed = _docker("image", "ls", "--quiet", NAME).stdout.split()
+    except DependencyError:
+        return
+    if listed:
+        _docker("image", "rm", "--force", *listed)
+
+
+def _docker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a short command. Raises DependencyError `docker_unavailable` if there is none, or it hangs."""
+    try:
+        return subprocess.run(
+            ["docker", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=ANSWER_S,
+            env=install_environment(),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DependencyError(f"no docker: {error}", code="docker_unavailable") from error
+
+
+def _arguments() -> list[str]:
+    """Return the build's network and arguments."""
+    here = install_environment()
+    values = {name: here[name] for name in _PROXIES if here.get(name)} | _pip_arguments(here)
+    if base := here.get(BASE_VARIABLE):
+        values["BASE"] = base
+    flags = [flag for name, value in values.items() for flag in ("--build-arg", f"{name}={value}")]
+    # A daemon without a bridge has the host's network, or none.
+    bridged = _docker("network", "inspect", "bridge").returncode == 0
+    return flags if bridged else ["--network", "host", *flags]
+
+
+def _pip_arguments(here: Mapping[str, str]) -> dict[str, str]:
+    """Return what pip here knows of indexes on the network; one in a folder of this machine is out of reach there."""
+    configured = _pip_configuration()
+    values = {}
+    for key in (*_INDEXES, "trusted-host"):
+        variable = f"PIP_{key.replace('-', '_').upper()}"
+        words = (here.get(variable) or configured.get(key, "")).split()
+        kept = [word for word in words if key not in _INDEXES or word.startswith(("http:", "https:"))]
+        if kept:
+            values[variable] = " ".join(kept)
+    return values
+
+
+def _pip_configuration() -> dict[str, str]:
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
+    rows = (line.partition("=") for line in listed.splitlines())
+    return {key.rpartition(".")[2]: value.strip("'\"") for key, _, value in rows}
+
+
+def _context(root: Path) -> bytes:
+    """Return the build's context as a tar archive: the sources, and the certificates that pip here is told of."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, body in _sources(root):
+            _add(archive, name, body)
+        if body := _certificates():
+            _add(archive, CERTIFICATES, body)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, body: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(body), 0o644
+    archive.addfile(entry, io.BytesIO(body))
+
+
+def _certificates() -> bytes:
+    here = install_environment()
+    named = [Path(here[name]) for name in _CERTIFICATE_VARIABLES if here.get(name)]
+    named += [Path(value) for key, value in _pip_configuration().items() if key == "cert"]
+    return next((path.read_bytes() for path in named if path.is_file()), b"")
+
+
+def _sources(root: Path) -> Iterator[tuple[str, bytes]]:
+    for source in SOURCES:
+        path = root / source
+        for file in [path] if path.is_file() else sorted(path.rglob("*")):
+            name = file.relative_to(root)
+            if file.is_file() and not _LEFT_OUT & set(name.parts):
+                yield name.as_posix(), file.read_bytes()
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:300] if lines else ""

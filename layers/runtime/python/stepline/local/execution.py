@@ -1,0 +1,254 @@
+"""Where programs of the agent run on this machine: which modes are possible, and what each needs built."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from stepline.errors import DependencyError, InputError, SteplineError
+from stepline.local.emulator import Progress
+from stepline.local.exec_image import build_image, find_image, image_name, remove_images
+from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home
+from stepline.model.base import Value
+from stepline.model.execution import Mode
+
+MODE_VARIABLE: Final = "STEPLINE_EXEC_MODE"
+DOCKER_VARIABLES: Final = (
+    "DOCKER_CERT_PATH",
+    "DOCKER_CONFIG",
+    "DOCKER_CONTEXT",
+    "DOCKER_HOST",
+    "DOCKER_TLS_VERIFY",
+    "XDG_RUNTIME_DIR",
+)
+"""What the `docker` command reads; functions that run programs need it too."""
+
+LOCK_FILE: Final = REPOSITORY / "exec_task/requirements.lock"
+EXECUTOR_HOME: Final = REPOSITORY / "exec_task"
+RETRY_S: Final = 3600
+"""A build that failed is tried again after this, or when Docker is asked for by name."""
+
+_MODES: Final[dict[str, Mode]] = {"none": "none", "process": "process", "docker": "docker"}
+_NAMESPACES: Final = 0x20000000 | 0x40000000 | 0x00020000  # CLONE_NEW{PID,NET,NS}
+_NEW_USER: Final = 0x10000000
+_TRY: Final = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+raise SystemExit(ctypes.get_errno() if libc.unshare({flags}) else 0)
+"""
+
+
+class Backend(Value):
+    """A mode, and why it cannot be used, or nothing if it can."""
+
+    mode: Mode
+    obstacle: str = ""
+    remedy: str = ""
+
+
+def prepare(home: Path, progress: Progress) -> dict[str, str]:
+    """Build what the modes need and return what the deployment must know of them.
+
+    Keys: `exec_mode` (none, process or docker), `exec_image`, `exec_python` and `exec_home` (the interpreter of
+    mode process, and the folder that holds the package `executor`); empty where a mode is not possible here.
+
+    Raises InputError for a mode that does not exist, DependencyError if the one that is asked for cannot be had.
+    """
+    asked = _asked()
+    if asked == "none":
+        return _settings()
+    process, python = _prepare_process(home, progress)
+    if asked == "process":
+        _demand(process)
+        return _settings("process", python=python)
+    docker, image = _prepare_docker(home, progress, demanded=asked == "docker")
+    if asked == "docker":
+        _demand(docker)
+        return _settings("docker", image=image, python=python)
+    if docker.obstacle and process.obstacle:
+        progress(f"the agent cannot run programs here: {docker.obstacle}; {process.obstacle}")
+        return _settings()
+    return _settings("process" if docker.obstacle else "docker", image=image, python=python)
+
+
+def docker_variables() -> dict[str, str]:
+    """Return what of this environment leads the `docker` command to its daemon."""
+    here = install_environment()
+    return {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}
+
+
+def install_exec_env(home: Path, progress: Progress) -> Path:
+    """Make the environment of programs from its lock, unless it is there; return its interpreter."""
+    folder = home / "exec-env"
+    stamp = folder / ".lock.sha256"
+    wanted = hashlib.sha256(LOCK_FILE.read_bytes() + sys.version.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return folder / "bin/python"
+    progress("installing the packages of programs into .stepline/exec-env")
+    # Beside the old one, which a run may be using.
+    fresh = home / "exec-env.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", "--without-pip", str(fresh)])
+    python = str(fresh / "bin/python")
+    _run(
+        [
+            *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet"),
+            *("--only-binary", ":all:", "--require-hashes", "--requirement", str(LOCK_FILE)),
+        ]
+    )
+    (fresh / stamp.name).write_text(wanted)
+    old = home / "exec-env.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    fresh.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    return folder / "bin/python"
+
+
+def backends(home: Path = HOME) -> list[Backend]:
+    """Return every mode with what stands in its way now; builds nothing."""
+    return [_find_docker(home), process_backend()]
+
+
+def process_backend() -> Backend:
+    """Return whether this machine can keep programs in namespaces."""
+    if platform.system() != "Linux":
+        return Backend(
+            mode="process", obstacle=f"{platform.system()} has no namespaces", remedy="install Docker"
+        )
+    if obstacle := _try_namespaces():
+        return Backend(
+            mode="process",
+            obstacle=obstacle,
+            remedy="allow user namespaces (sysctl user.max_user_namespaces, "
+            "kernel.apparmor_restrict_unprivileged_userns=0) or install Docker",
+        )
+    return Backend(mode="process")
+
+
+def _settings(mode: Mode = "none", *, image: str = "", python: str = "") -> dict[str, str]:
+    home = str(EXECUTOR_HOME) if python else ""
+    return {"exec_mode": mode, "exec_image": image, "exec_python": python, "exec_home": home}
+
+
+def _demand(backend: Backend) -> None:
+    """Raise DependencyError if a mode is not possible."""
+    if backend.obstacle:
+        raise DependencyError(
+            f"{MODE_VARIABLE}={backend.mode}: {backend.obstacle}; {backend.remedy}", code="local_exec"
+        )
+
+
+def _prepare_process(home: Path, progress: Progress) -> tuple[Backend, str]:
+    """Return the mode and its interpreter, installed now if it is missing."""
+    backend = process_backend()
+    if backend.obstacle:
+        return backend, ""
+    try:
+        return backend, str(install_exec_env(make_home(home), progress))
+    except DependencyError as error:
+        return Backend(mode="process", obstacle=str(error), remedy="make exec-env"), ""
+
+
+def _prepare_docker(home: Path, progress: Progress, *, demanded: bool) -> tuple[Backend, str]:
+    """Return the mode and its image, built now if it is missing and the last try is not too fresh."""
+    image = image_name()
+    failed = home / "image.failed"
+    try:
+        if not find_image(image):
+            return Backend(mode="docker"), image
+        if not demanded and _is_fresh(failed, image):
+            return _not_built(home), ""
+        build_image(image, make_home(home), progress)
+    except DependencyError as error:
+        if error.reason == "local_image":
+            failed.write_text(image)
+            progress(str(error))
+            return _not_built(home), ""
+        return Backend(mode="docker", obstacle=f"no Docker ({error})", remedy="start a Docker daemon"), ""
+    failed.unlink(missing_ok=True)
+    return Backend(mode="docker"), image
+
+
+def _find_docker(home: Path) -> Backend:
+    try:
+        missing = find_image(image_name())
+    except DependencyError as error:
+        return Backend(mode="docker", obstacle=str(error), remedy="start a Docker daemon")
+    if missing and (home / "image.failed").exists():
+        return _not_built(home)
+    return Backend(mode="docker", obstacle=missing, remedy="make image" if missing else "")
+
+
+def _not_built(home: Path) -> Backend:
+    return Backend(
+        mode="docker",
+        obstacle="its image could not be built",
+        remedy=f"see {home / 'image.log'}, then `make image`; STEPLINE_EXEC_BASE names another base",
+    )
+
+
+def _is_fresh(failed: Path, image: str) -> bool:
+    return failed.exists() and failed.read_text() == image and time.time() - failed.stat().st_mtime < RETRY_S
+
+
+def _asked() -> Mode | None:
+    """Return the mode that the environment asks for, if it does."""
+    word = install_environment().get(MODE_VARIABLE, "")
+    if not word:
+        return None
+    if word not in _MODES:
+        raise InputError(f"{MODE_VARIABLE} is none of {', '.join(_MODES)}", code="bad_setting")
+    return _MODES[word]
+
+
+def _try_namespaces() -> str:
+    """Return why a process may not make its namespaces, tried in a child; nothing if it may."""
+    flags = _NAMESPACES if os.geteuid() == 0 else _NAMESPACES | _NEW_USER
+    tried = subprocess.run(
+        [sys.executable, "-I", "-c", _TRY.format(flags=flags)], capture_output=True, check=False
+    )
+    return f"the kernel refuses namespaces ({os.strerror(tried.returncode)})" if tried.returncode else ""
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=install_environment())
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-10:])
+        raise DependencyError(f"the packages of programs cannot be installed:\n{tail}", code="local_exec")
+
+
+def main(arguments: list[str]) -> int:
+    """Build everything that can be built here, or only the `image`; `clean` removes the images again."""
+    home = make_home()
+
+    def progress(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    try:
+        match arguments:
+            case []:
+                prepare(home, progress)
+            case ["image"]:
+                build_image(image_name(), home, progress)
+            case ["clean"]:
+                remove_images()
+            case _:
+                progress("usage: python -m stepline.local.execution [image | clean]")
+                return 2
+    except SteplineError as error:
+        progress(f"error: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

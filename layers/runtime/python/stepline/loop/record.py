@@ -1,0 +1,119 @@
+"""What settles an action: `started` before it where it may run once only, and its result behind it.
+
+Source: docs/concepts/log.md#act.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from stepline.loop.agent import Agent
+from stepline.loop.effect import publish
+from stepline.loop.guard import standing
+from stepline.loop.history import History
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Ports
+from stepline.loop.transition import resulted, started
+from stepline.metrics import TOOL_CALLS, TOOL_FAILURES
+from stepline.model.batch import Batch
+from stepline.model.block import Produced
+from stepline.model.decision import Action
+from stepline.model.entry import Resulted, Started
+from stepline.model.ids import utc
+from stepline.model.step import Step
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
+
+MAYBE = (
+    "The call was interrupted: it may have happened, or not. Check its effect before you ask for it again."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one invocation of Act works with."""
+
+    ports: Ports
+    agent: Agent
+    history: History
+    journal: Journal
+    step: Step
+
+    def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
+        """Return what the action's tool is given."""
+        return ToolContext(
+            lane=self.journal.lane,
+            turn=self.step.turn,
+            call_id=action.call_id,
+            iteration=self.step.iteration,
+            ts=at,
+            artifacts=self.ports.artifacts,
+            timeline=timeline,
+            caps=self.agent.caps,
+        )
+
+
+def start(work: Work, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
+    """Put `started`, again if that answer took long; None if the action is no longer ours to start."""
+    clock, claim = work.ports.clock, 0
+    while True:
+
+        def plan(at: Batch, claim: int = claim) -> Draft | None:
+            free = at.state.running != action.call_id or at.state.claim == claim
+            if not _is_next(work, at, index) or not free:
+                return None
+            entry = Started(call_id=action.call_id, deadline=deadline)
+            return Draft(entries=(entry,), state=started(at.state, at.n + 1, action.call_id))
+
+        asked_s = clock.monotonic_s()
+        batch = work.journal.commit(plan, tail=tail)
+        if batch is None or clock.monotonic_s() - asked_s <= work.ports.policy.started_fresh_s:
+            if batch is not None:
+                publish(work.ports, work.journal.lane, batch)
+            return batch
+        tail, claim = batch, batch.n
+
+
+def record(
+    work: Work, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
+) -> Batch | None:
+    """Put the result and return its batch, unless the round went on without us or, for a started action, somebody else settled it."""
+
+    def plan(at: Batch) -> Draft | None:
+        if not _is_next(work, at, index) or (claim is not None and at.state.claim != claim):
+            return None
+        return Draft(entries=(result,), state=resulted(at.state, at.n + 1))
+
+    batch = work.journal.commit(plan, tail=tail)
+    if batch is not None:
+        publish(work.ports, work.journal.lane, batch)
+        work.ports.meter.count(TOOL_CALLS)
+        work.ports.meter.count(TOOL_FAILURES, result.status != "ok")
+    return batch
+
+
+def unverified(work: Work, action: Action) -> Resulted:
+    """Return the result of an action that somebody else started and nobody saw end."""
+    at = utc(work.ports.clock.now())
+    block = Produced(
+        type="react.notice",
+        author="system",
+        path=f"tc:{work.step.turn}.{action.call_id}.notice",
+        mime="application/json",
+        text=msgspec.json.encode({"code": "unverified", "message": MAYBE}).decode(),
+    )
+    return Resulted(
+        call_id=action.call_id,
+        tool_id=action.tool_id,
+        iteration=work.step.iteration,
+        status="unverified",
+        at=at,
+        blocks=(block,),
+        error={"code": "unverified", "message": MAYBE},
+    )
+
+
+def _is_next(work: Work, at: Batch, index: int) -> bool:
+    return standing(at.state, work.step, "act") == "mine" and at.state.cursor.action == index

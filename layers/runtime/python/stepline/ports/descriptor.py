@@ -1,0 +1,26 @@
+"""What a tool may ask of the deployment's descriptors: plain settings by path, secrets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class SettingsReader(Protocol):
+    """The descriptors that hold no secret."""
+
+    def get_settings(self) -> Mapping[str, Any]:
+        """Return the assembly, whole."""
+        ...
+
+    def get_plain(self, path: str, default: Any = None) -> Any:
+        """Return the value at a dotted path of the assembly, or of the active bundle's properties after `b:`."""
+        ...
+
+
+class SecretReader(Protocol):
+    """The descriptors of secrets. Only the supervisor has one."""
+
+    def get_secret(self, path: str) -> str:
+        """Return the secret at a dotted path, or the active bundle's after `b:`. Raises ToolError `secret_missing`."""
+        ...

@@ -1,0 +1,87 @@
+"""`exec_tools.execute_code_python`: run a program of the model's in isolation, for the files it promises.
+
+Only the contract stands here. The program is the text of the code channel, never a parameter, and the loop
+carries it to where programs run: this tool is never run like the others.
+Source: docs/reference/tools.md#exec_toolsexecute_code_python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from stepline.errors import ToolError
+from stepline.tools.context import ToolContext
+from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+
+EXECUTE: Final = ToolSpec(
+    tool_id="exec_tools.execute_code_python",
+    purpose=(
+        "Run the Python program of the channel `code`, alone and without a network, and keep the files of its "
+        "contract. Not for text that you can write yourself: that is react.write."
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["contract"],
+        "properties": {
+            "contract": {
+                "type": ["array", "string"],
+                "description": "every file that the program will write, at least one; or the same list as JSON text",
+                "items": {
+                    "properties": {
+                        "filename": {
+                            "type": "string",
+                            "description": "required; outputs/… or files/… of this turn; a bare name goes to outputs/",
+                        },
+                        "description": {
+                            "type": "string",
+                            "description": "required; what the file will hold, for the user",
+                        },
+                        "visibility": {
+                            "type": "string",
+                            "default": "external",
+                            "description": "external: the user gets the file; internal: only you and later programs",
+                        },
+                    },
+                },
+            },
+            "prog_name": {
+                "type": "string",
+                "maxLength": 200,
+                "description": "a short name of the program, which the user sees while it runs",
+            },
+            "timeout_s": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "seconds after which the program is ended; the limit of this deployment if left out",
+            },
+        },
+    },
+    returns=(
+        "a report (status, file errors, missing files, end of the program's output), then each kept file by its "
+        "logical path, texts with a preview"
+    ),
+    effect="once",
+    read_only=False,
+    examples=(
+        {
+            "contract": [
+                {"filename": "outputs/totals.csv", "description": "Monthly totals"},
+                {"filename": "outputs/totals.png", "description": "Bar chart of the monthly totals"},
+            ],
+            "prog_name": "Monthly totals",
+        },
+    ),
+    runs_code=True,
+)
+
+
+def exec_tool() -> Tool:
+    """Return the tool, for the registry of a place that has somewhere to run programs."""
+    return Tool(spec=EXECUTE, run=_refuse)
+
+
+def _refuse(_params: Mapping[str, Any], _context: ToolContext) -> NoReturn:
+    raise ToolError("programs do not run here: a run begins with its code", code="execution_unavailable")

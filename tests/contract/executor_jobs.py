@@ -1,0 +1,181 @@
+"""Backends of the Executor port, and jobs for them: a conversation of one message, its tools, its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepline.adapters.docker.executor import DockerExecutor
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.process.executor import ProcessExecutor
+from stepline.adapters.system import SystemClock
+from stepline.execution.host import ToolHost
+from stepline.local.exec_image import image_name
+from stepline.model.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
+from stepline.model.ids import utc
+from stepline.ports.executor import Executor, Job
+from stepline.timeline.fold import Timeline
+from stepline.tools.catalogue import default_registry
+from stepline.tools.context import ReadCaps, ToolContext
+from tests.unit.timeline.story import LANE, Story
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / "exec_task"
+IMAGE = os.environ.get("PY_CODE_EXEC_IMAGE") or image_name()  # noqa: TID251 - as a deployment names it
+# What a supervisor's settings must name; nothing is connected to.
+DOCKER_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "STEPLINE_TABLE": "none",
+    "STEPLINE_BUCKET": "none",
+    "EXEC_RUNTIME_MODE": "docker",
+}
+
+TOOLS = ("ctx_tools.fetch_ctx", "react.read")
+SAID = "The warehouse is in Lyon."
+LIMITS = Limits(timeout_s=60, monitor_interval_s=0.1)
+
+
+class Bench:
+    """One backend and everything a run on it needs. Every run has an empty spool; `spool` is the newest one."""
+
+    def __init__(self, executor: Executor, profile: RuntimeProfile) -> None:
+        self.executor = executor
+        self.profile = profile
+        self.artifacts = MemoryArtifacts()
+        self.story = Story()
+        self.story.message(SAID)
+        self.turn = self.story.turn
+        self.spool = Path()
+        self.runs = 0
+
+    def file(self, path: str, body: bytes) -> WorkFile:
+        """Put a file where `path` says, `outputs/…` of this turn or of the one that is named."""
+        whole = path if path.startswith("turn_") else f"{self.turn}/{path}"
+        sha256 = hashlib.sha256(body).hexdigest()
+        self.artifacts.put(sha256, body, mime="application/octet-stream")
+        return WorkFile(path=whole, key=sha256, sha256=sha256, size_bytes=len(body), mime="text/plain")
+
+    def job(
+        self,
+        code: str,
+        *,
+        files: tuple[WorkFile, ...] = (),
+        limits: Limits = LIMITS,
+        tools: tuple[str, ...] = TOOLS,
+    ) -> Job:
+        self.runs += 1
+        self.spool = Path(tempfile.mkdtemp(prefix="spool-"))
+        request = ExecRequest(
+            exec_id=f"tc_{self.runs:012x}",
+            lane=LANE,
+            turn=self.turn,
+            iteration=0,
+            at=self.story.at,
+            n=len(self.story.batches),
+            code=textwrap.dedent(code),
+            contract=(),
+            files=files,
+            tools=tools,
+            limits=limits,
+            profile=self.profile,
+        )
+        return Job(request=request, batches=self.story.batches, fetch=self.artifacts.get, spool=self.spool)
+
+    def run(self, code: str, **given: Any) -> Run:
+        return self.executor.run(self.job(code, **given))
+
+    def ran(self, code: str, **given: Any) -> Run:
+        """Run what is expected to end well."""
+        run = self.run(code, **given)
+        assert not run.error, (run.error, run.message, run.program_log, run.runtime_log)
+        return run
+
+    def bytes(self, run: Run, path: str) -> bytes:
+        """Return what a run left at a path of this turn, by the hash it reports."""
+        (found,) = [file for file in run.files if file.path == f"{self.turn}/{path}"]
+        body = (self.spool / found.sha256).read_bytes()
+        assert (found.sha256, found.size_bytes) == (hashlib.sha256(body).hexdigest(), len(body))
+        return body
+
+
+def tool_host(job: Job) -> ToolHost:
+    """The built-in tools over the job's own log, as a supervisor has them."""
+    clock, timeline = SystemClock(), Timeline.empty(LANE).extended(job.batches)
+
+    def context(call_id: str) -> ToolContext:
+        return ToolContext(
+            lane=LANE,
+            turn=job.request.turn,
+            call_id=call_id,
+            iteration=0,
+            ts=utc(clock.now()),
+            artifacts=MemoryArtifacts(),
+            timeline=timeline,
+            caps=ReadCaps(),
+        )
+
+    return ToolHost(
+        registry=default_registry(executes=True),
+        allowed=job.request.tools,
+        context=context,
+        clock=clock,
+        exec_id=job.request.exec_id,
+    )
+
+
+@contextmanager
+def process_bench(
+    host: Callable[[Job], ToolHost] = tool_host, *, python: Path = Path(sys.executable)
+) -> Iterator[Bench]:
+    executor = ProcessExecutor(python=python, home=HOME, host=host)
+    bench = Bench(executor, RuntimeProfile(mode="process"))
+    try:
+        probe = bench.run("")
+        if probe.error == "unsupported_platform":
+            pytest.skip(probe.message)
+        yield bench
+    finally:
+        executor.close()
+
+
+@contextmanager
+def docker_bench(strategy: Strategy) -> Iterator[Bench]:
+    if reason := docker_missing():
+        pytest.skip(reason)
+    executor = DockerExecutor(environment=DOCKER_ENVIRONMENT)
+    profile = RuntimeProfile(mode="docker", image=IMAGE, container_strategy=strategy, network_mode="none")
+    try:
+        yield Bench(executor, profile)
+    finally:
+        executor.close()
+
+
+def docker_missing() -> str:
+    """Return why there is no Docker to test on, or nothing."""
+    if shutil.which("docker") is None:
+        return "docker is not installed"
+    found = subprocess.run(
+        ["docker", "image", "inspect", "--format", "{{.Id}}", IMAGE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return found.stderr.strip() if found.returncode else ""
+
+
+BACKENDS = {
+    "process": process_bench,
+    "docker-split": lambda: docker_bench("split"),
+    "docker-combined": lambda: docker_bench("combined"),
+}

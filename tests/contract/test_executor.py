@@ -1,0 +1,341 @@
+"""What every backend of the Executor port does with a program."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from stepline.model.execution import Run
+from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def bench(request) -> Iterator[Bench]:
+    with BACKENDS[request.param]() as made:
+        yield made
+
+
+def test_a_program_prints_and_ends_with_0(bench):
+    run = bench.run("print('hello')")
+    assert (run.error, run.returncode, run.program_log) == ("", 0, "hello\n")
+    assert run.log_bytes == 6
+    assert run.seconds > 0
+
+
+def test_what_it_writes_under_outputs_is_collected_by_hash(bench):
+    run = bench.ran("""
+        from pathlib import Path
+        Path("outputs/deep/er").mkdir(parents=True)
+        Path("outputs/deep/er/sums.csv").write_text("a,1\\n")
+        Path("files/notes.bin").write_bytes(bytes(range(256)))
+    """)
+    assert bench.bytes(run, "outputs/deep/er/sums.csv") == b"a,1\n"
+    assert bench.bytes(run, "files/notes.bin") == bytes(range(256))
+    assert len(run.files) == 2
+    assert run.refused == ()
+
+
+def test_the_program_stands_in_the_folder_of_its_turn(bench):
+    run = bench.ran("""
+        import os
+        assert os.getcwd() == os.path.join(OUTPUT_DIR, sorted(os.listdir(OUTPUT_DIR))[0])
+        print(open(os.path.join(WORKDIR, "user_code.py")).read().count("getcwd"))
+    """)
+    assert run.program_log == "2\n"
+
+
+def test_inputs_lie_where_their_paths_say_and_are_reported_unchanged(bench):
+    run = bench.ran(
+        """
+        print(open("outputs/data.csv").read(), open("../turn_0009/files/old.txt").read())
+        """,
+        files=(bench.file("outputs/data.csv", b"1,2"), bench.file("turn_0009/files/old.txt", b"older")),
+    )
+    assert run.program_log == "1,2 older\n"
+    assert run.unchanged == ("turn_0001/outputs/data.csv", "turn_0009/files/old.txt")
+    assert (run.files, run.deleted) == ((), ())
+
+
+def test_changed_and_deleted_inputs_are_told_apart_from_unchanged_ones(bench):
+    files = tuple(bench.file(f"outputs/{name}.txt", name.encode()) for name in ("kept", "changed", "gone"))
+    run = bench.ran(
+        """
+        import os
+        open("outputs/changed.txt", "a").write("!")
+        os.remove("outputs/gone.txt")
+        """,
+        files=files,
+    )
+    assert bench.bytes(run, "outputs/changed.txt") == b"changed!"
+    assert run.unchanged == ("turn_0001/outputs/kept.txt",)
+    assert run.deleted == ("turn_0001/outputs/gone.txt",)
+
+
+@pytest.mark.parametrize(
+    ("code", "returncode", "told"),
+    [
+        ("import sys; sys.exit(3)", 3, ""),
+        ("raise ValueError('no such month')", 1, "ValueError: no such month"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9, ""),
+        ("import os; os.abort()", -6, ""),
+        ("import ctypes; ctypes.string_at(0)", -11, ""),
+    ],
+)
+def test_every_other_end_is_an_error_with_its_code(bench, code, returncode, told):
+    run = bench.run(f"print('begun', flush=True)\n{code}")
+    assert (run.error, run.returncode) == ("nonzero_exit", returncode)
+    assert run.program_log.startswith("begun\n")
+    assert told in run.program_log
+    assert run.message
+
+
+def test_text_that_is_no_python_is_told_with_its_line(bench):
+    run = bench.run("print('begun')\nthis is no Python")
+    assert (run.error, run.returncode) == ("nonzero_exit", 1)
+    assert 'user_code.py", line 2' in run.program_log
+    assert "SyntaxError" in run.program_log
+
+
+def test_await_stands_at_the_top_level(bench):
+    run = bench.ran("import asyncio\nawait asyncio.sleep(0)\nprint('awaited')")
+    assert run.program_log == "awaited\n"
+
+
+def test_a_program_has_children_and_threads(bench):
+    run = bench.ran("""
+        import subprocess, sys, threading
+        from multiprocessing import get_context
+        if __name__ == "__main__":
+            print(subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True).stdout.strip())
+            with get_context("fork").Pool(2) as pool:
+                print(pool.map(abs, [-1, -2]))
+            thread = threading.Thread(target=print, args=("threaded",))
+            thread.start()
+            thread.join()
+    """)
+    assert run.program_log == "42\n[1, 2]\nthreaded\n"
+
+
+def test_a_program_reads_the_conversation_through_its_tools(bench):
+    run = bench.ran("""
+        found = await ctx_tools.fetch_ctx("ar:turn_0001.user.prompt")
+        print(found["ret"]["text"])
+        read = await agent_io_tools.tool_call(tool_id="react.read", params={"paths": ["ar:turn_0001.user.prompt"]})
+        print(read["status"])
+    """)
+    assert run.program_log == f"{SAID}\nok\n"
+    assert [(call.tool_id, call.status) for call in run.calls] == [
+        ("ctx_tools.fetch_ctx", "ok"),
+        ("react.read", "ok"),
+    ]
+    assert SAID in run.calls[0].ret
+
+
+def test_a_refused_call_raises_in_the_program_and_is_recorded_with_its_code(bench):
+    run = bench.ran("""
+        for tool, params in (("react.read", {"nonsense": 1}), ("react.write", {}), ("os.system", {})):
+            try:
+                agent_io_tools.tool_call(tool_id=tool, params=params)
+            except agent_io_tools.ToolCallError as refused:
+                print(refused.code)
+    """)
+    assert run.program_log.split() == ["bad_params", "tool_not_allowed", "unknown_tool"]
+    assert [call.code for call in run.calls] == run.program_log.split()
+
+
+def test_at_the_deadline_it_is_stopped_and_what_it_wrote_so_far_is_kept(bench):
+    run = bench.run(
+        """
+        import signal, time
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        open("outputs/half.txt", "w").write("half")
+        print("so far")
+        time.sleep(600)
+        """,
+        limits=msgspec.structs.replace(LIMITS, timeout_s=1),
+    )
+    assert (run.error, run.returncode) == ("timeout", 124)
+    assert run.program_log == "so far\n"
+    assert bench.bytes(run, "outputs/half.txt") == b"half"
+
+
+def test_of_a_flood_of_output_the_end_is_kept_and_the_amount_told(bench):
+    run = bench.ran(
+        """
+        for _ in range(3000):
+            print("x" * 1000)
+        print("the end")
+        """,
+        limits=msgspec.structs.replace(LIMITS, log_bytes=10_000),
+    )
+    assert run.log_bytes == 3000 * 1001 + 8
+    assert len(run.program_log) <= 10_000
+    assert run.program_log.endswith("x\nthe end\n")
+
+
+def test_no_file_grows_beyond_its_limit(bench):
+    run = bench.run(
+        "open('outputs/big.bin', 'wb').write(bytes(3 * 1024 * 1024))",
+        limits=msgspec.structs.replace(LIMITS, max_file_bytes=MIB),
+    )
+    assert run.error == "file_size_limit"
+    assert all(file.size_bytes <= MIB for file in run.files)
+
+
+def test_growth_beyond_the_limit_stops_the_program(bench):
+    run = bench.run(
+        """
+        import time
+        for i in range(1000):
+            open(f"outputs/{i}.bin", "wb").write(bytes(1024 * 1024))
+            time.sleep(0.01)
+        """,
+        limits=msgspec.structs.replace(LIMITS, max_delta_bytes=8 * MIB),
+    )
+    assert run.error == "exec_workspace_delta_limit"
+
+
+def test_growth_right_before_the_end_is_seen_too(bench):
+    run = bench.run(
+        "for i in range(3): open(f'outputs/{i}.bin', 'wb').write(bytes(1024 * 1024))",
+        limits=msgspec.structs.replace(LIMITS, max_delta_bytes=2 * MIB, monitor_interval_s=60.0),
+    )
+    assert run.error == "exec_workspace_delta_limit"
+
+
+def test_memory_is_limited(bench):
+    run = bench.run(
+        "bytearray(4 * 1024 * 1024 * 1024)", limits=msgspec.structs.replace(LIMITS, memory_bytes=1024 * MIB)
+    )
+    assert (run.error, run.returncode) == ("nonzero_exit", 1)
+    assert "MemoryError" in run.program_log
+
+
+def test_nothing_that_a_program_started_outlives_it(bench):
+    run = bench.ran("""
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                while True:
+                    open("outputs/beat.txt", "w").write(str(time.time()))
+            os._exit(0)
+        print("left behind")
+    """)
+    assert run.program_log == "left behind\n"
+    again = bench.ran("""
+        import os
+        print(sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and int(pid) not in (1, os.getpid())))
+    """)
+    assert again.program_log == "[]\n"
+
+
+def test_of_the_environment_of_the_host_nothing_is_seen(bench, monkeypatch):
+    monkeypatch.setenv("STEPLINE_TEST_SECRET", "planted-4711")
+    run = bench.ran("import json, os; print(json.dumps(dict(os.environ)))")
+    found = json.loads(run.program_log)
+    assert "planted-4711" not in run.program_log
+    assert {"WORKDIR", "OUTPUT_DIR", "EXECUTION_ID", "AGENT_IO_CONTEXT"} <= found.keys()
+    assert found["EXECUTION_ID"] == f"tc_{bench.runs:012x}"
+    assert not {name for name in found if name.startswith(("AWS", "STEPLINE", "KDCUBE", "DOCKER"))}
+
+
+def test_there_is_no_network(bench):
+    run = bench.ran("""
+        import socket
+        for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+            try:
+                socket.socket(family)
+            except PermissionError:
+                print("denied")
+    """)
+    assert run.program_log.split() == ["denied"] * 3
+
+
+def test_the_isolation_that_was_reached_is_reported(bench):
+    run = bench.ran("import os; print(os.getuid(), os.getgid())")
+    assert run.program_log == "1001 1001\n"
+    assert run.isolation.backend == bench.executor.mode
+    assert run.isolation.seccomp
+    assert run.isolation.no_new_privs
+    assert run.isolation.uid == 1001
+    assert run.isolation.kernel == os.uname().release
+
+
+def test_a_run_finds_nothing_of_the_one_before(bench):
+    code = """
+        import os, pathlib, socket
+        places = [os.environ["WORKDIR"], OUTPUT_DIR, "/tmp", "/dev/shm", "outputs"]
+        for place in places:
+            print(sorted(name for name in os.listdir(place) if name.startswith("mark")))
+            pathlib.Path(place, "mark").write_text("1")
+        import json
+        print(hasattr(json, "mark"))
+        json.mark = 1
+    """
+    expected = "[]\n" * 5 + "False\n"
+    assert bench.ran(code).program_log == expected
+    assert bench.ran(code).program_log == expected
+
+
+def test_random_numbers_differ_from_run_to_run(bench):
+    code = "import random, uuid; print(random.random(), uuid.uuid4())"
+    assert bench.ran(code).program_log != bench.ran(code).program_log
+
+
+def test_names_are_unicode(bench):
+    run = bench.ran(
+        """
+        print(open("outputs/größe 表.txt", encoding="utf-8").read())
+        open("outputs/naïve 😀.txt", "w", encoding="utf-8").write("ü")
+        """,
+        files=(bench.file("outputs/größe 表.txt", "ä".encode()),),
+    )
+    assert run.program_log == "ä\n"
+    assert bench.bytes(run, "outputs/naïve 😀.txt") == "ü".encode()
+
+
+def test_a_program_may_delete_the_folder_it_stands_in(bench):
+    run = bench.ran(
+        "import shutil, os; shutil.rmtree(os.getcwd()); print('gone')",
+        files=(bench.file("outputs/data.csv", b"1"),),
+    )
+    assert run.program_log == "gone\n"
+    assert run.deleted == ("turn_0001/outputs/data.csv",)
+
+
+def test_folders_that_nobody_may_enter_are_no_obstacle(bench):
+    bench.ran("""
+        import os
+        os.makedirs("outputs/shut/inner")
+        open("outputs/shut/inner/file", "w").write("x")
+        os.chmod("outputs/shut/inner", 0)
+        os.chmod("outputs/shut", 0)
+    """)
+    assert bench.ran("print('next')").program_log == "next\n"
+
+
+def test_an_input_without_bytes_fails_the_run_before_it_begins(bench):
+    missing = msgspec.structs.replace(bench.file("outputs/data.csv", b"1"), key="nowhere")
+    run = bench.run("print('ran')", files=(missing,))
+    assert (run.error, run.program_log) == ("restore_failed", "")
+    assert "outputs/data.csv" in run.message
+
+
+def test_an_input_with_other_bytes_fails_the_run_before_it_begins(bench):
+    other = msgspec.structs.replace(bench.file("outputs/data.csv", b"12"), sha256="0" * 64)
+    run = bench.run("print('ran')", files=(other,))
+    assert (run.error, run.program_log) == ("restore_failed", "")
+
+
+def test_every_report_has_every_field(bench):
+    missing = msgspec.structs.replace(bench.file("outputs/data.csv", b"1"), key="nowhere")
+    reports = [bench.run("pass"), bench.run("1 / 0"), bench.run("pass", files=(missing,))]
+    decoded = [msgspec.json.decode(msgspec.json.encode(report), type=Run) for report in reports]
+    assert decoded == reports

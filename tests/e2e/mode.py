@@ -1,0 +1,73 @@
+"""Where the deployed stage runs programs, changed for one test: a version of `act` of its own behind the alias."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from stepline.local.stage import client
+
+ALIAS = "live"
+MODE = "EXEC_RUNTIME_MODE"
+
+
+def find_function(stage, name: str) -> dict[str, Any] | None:
+    """Return the configuration of a function of this stage, by the module of its handler; None if there is none."""
+    pages = client("lambda", stage.deployed).get_paginator("list_functions").paginate()
+    functions = [function for page in pages for function in page["Functions"]]
+    return next((one for one in functions if one.get("Handler") == f"lambdas.{name}.handler"), None)
+
+
+def obstacle(stage, mode: str) -> str:
+    """Return why this stage cannot run programs in a mode; empty if it can."""
+    execute = find_function(stage, "execute")
+    if execute is None:
+        return "the local stage runs no programs"
+    variables = execute["Environment"]["Variables"]
+    if mode == "process":
+        python = variables.get("STEPLINE_EXEC_PYTHON", "")
+        return "" if python and Path(python).exists() else "the local stage has no interpreter for programs"
+    return docker_obstacle(variables.get("PY_CODE_EXEC_IMAGE", ""))
+
+
+def docker_obstacle(image: str) -> str:
+    """Return why Docker cannot run programs with an image; empty if it can."""
+    if shutil.which("docker") is None or not _succeeds("docker", "info"):
+        return "no Docker daemon answers"
+    return "" if image and _succeeds("docker", "image", "inspect", image) else f"no image {image!r} is built"
+
+
+@contextmanager
+def programs_in(stage, mode: str) -> Iterator[None]:
+    """Let the stage choose a mode for programs that say nothing about it."""
+    functions, act = client("lambda", stage.deployed), find_function(stage, "act")
+    assert act is not None
+    name, before = act["FunctionName"], act["Environment"]["Variables"]
+    live = functions.get_alias(FunctionName=name, Name=ALIAS)["FunctionVersion"]
+    if before.get(MODE) == mode:
+        yield
+        return
+    _configure(functions, name, {**before, MODE: mode})
+    version = functions.publish_version(FunctionName=name)["Version"]
+    try:
+        functions.update_alias(FunctionName=name, Name=ALIAS, FunctionVersion=version)
+        yield
+    finally:
+        functions.update_alias(FunctionName=name, Name=ALIAS, FunctionVersion=live)
+        _configure(functions, name, before)
+        functions.delete_function(FunctionName=name, Qualifier=version)
+
+
+def _configure(functions: Any, name: str, variables: dict[str, str]) -> None:
+    functions.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
+    functions.get_waiter("function_updated_v2").wait(
+        FunctionName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 30}
+    )
+
+
+def _succeeds(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0

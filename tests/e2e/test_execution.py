@@ -1,0 +1,213 @@
+"""Programs on the deployed stage: what they get, what they leave, and how a turn goes on when one does not end well."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from stepline.local.stage import client
+from stepline.model.ids import make_lane
+from stepline.model.path import exec_key
+from tests.e2e.mode import obstacle, programs_in
+from tests.e2e.order import check_order, events, terminals
+from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
+from tests.e2e.stage import a_word, answer_of, read_until
+from tests.e2e.test_recovery import check_log
+
+pytestmark = pytest.mark.emulator
+
+EXEC = "exec_tools.execute_code_python"
+RUN = "Run this program:\n```python\n{}\n```"
+WAITING = """\
+import time
+from pathlib import Path
+
+print("{word}", flush=True)
+time.sleep(60)
+Path("outputs").mkdir(exist_ok=True)
+Path("outputs/late.txt").write_text("{word}")
+"""
+
+
+@pytest.fixture(params=["process", "docker"])
+def executing(request, scripted):
+    """The stage with its programs in one mode."""
+    why = obstacle(scripted, request.param)
+    if why:
+        pytest.skip(f"{request.param}: {why}")
+    with programs_in(scripted, request.param):
+        scripted.mode = request.param
+        yield scripted
+
+
+def the_run(stage, conversation):
+    """Return the one result of a program in a conversation."""
+    (result,) = [entry for entry in stage.entries(conversation, "result") if entry["tool_id"] == EXEC]
+    return result
+
+
+def the_call(stage, conversation):
+    (call,) = [
+        action
+        for decision in stage.entries(conversation, "decision")
+        for action in decision.get("actions", ())
+        if action["tool_id"] == EXEC
+    ]
+    return call
+
+
+def bodies(result):
+    """Return the stored bodies of a result by the name of their file."""
+    return {
+        block["path"].rpartition("/")[2]: block["body"] for block in result["blocks"] if block.get("body")
+    }
+
+
+def report_of(result):
+    return next(block["text"] for block in result["blocks"] if not block.get("path") and block.get("text"))
+
+
+def entered(stage, conversation, epoch):
+    return [
+        event["stateEnteredEventDetails"]["name"]
+        for event in stage.history(conversation, epoch)
+        if event["type"].endswith("StateEntered")
+    ]
+
+
+def wait_for_start(stage, conversation, seen):
+    """Wait until somebody has taken the right to run the program that a client saw asked for."""
+    (asked,) = [line for line in events(seen, "react.tool.call") if line["data"]["tool_id"] == EXEC]
+    lane = make_lane("local", "default", conversation)
+    key = exec_key(lane, asked["turn_id"], asked["data"]["call_id"], "started.json")
+    waiter = client("s3", stage.deployed).get_waiter("object_exists")
+    waiter.wait(Bucket=stage.deployed.bucket, Key=key, WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+
+
+def is_running(line):
+    return line.get("type") == "code_exec.status" and line["data"]["status"] == "exec"
+
+
+def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart(executing, conversation):
+    stage = executing
+    first = stage.send(WRITE.format(word=a_word()), conversation)
+    lines = stage.send(TOTALS, conversation)
+    check_order(lines, after=check_order(first))
+    assert len(terminals(lines)) == 1
+
+    results = {entry["tool_id"]: entry for entry in stage.entries(conversation, "result")}
+    assert {tool: entry["status"] for tool, entry in results.items()} == {
+        "react.write": "ok",
+        "react.pull": "ok",
+        EXEC: "ok",
+    }
+    expected = totals_of(stage.object_bytes(bodies(results["react.write"])["sales.csv"]["key"]))
+    assert len(expected) == 5
+    assert table_of(answer_of(lines)) == expected
+
+    kept = bodies(results[EXEC])
+    assert sorted(kept) == ["monthly_totals.csv", "monthly_totals.png"]
+    chart = stage.object_bytes(kept["monthly_totals.png"]["key"])
+    assert chart.startswith(PNG)
+    assert len(chart) > 1024
+    assert written_totals(stage.object_bytes(kept["monthly_totals.csv"]["key"])) == expected
+    (files,) = events(lines, "chat.files")
+    turn = files["turn_id"]
+    assert sorted(item["logical_path"] for item in files["data"]["items"]) == [
+        f"fi:{turn}.outputs/monthly_totals.csv",
+        f"fi:{turn}.outputs/monthly_totals.png",
+    ]
+    assert [line["data"]["status"] for line in events(lines, "code_exec.status")] == ["exec", "done"]
+
+
+def test_a_program_is_kept_and_can_be_read_later(executing, conversation):
+    word = a_word()
+    code = f'print("{word}")\nopen("outputs/{word}.txt", "w").write("{word}")'
+    lines = executing.send(RUN.format(code), conversation)
+    call = the_call(executing, conversation)
+    assert call["code"] == code
+    turn = events(lines, "chat.start")[0]["turn_id"]
+    again = executing.send(f"Read fi:{turn}.code.{call['call_id']}", conversation)
+    assert code.split("\n", maxsplit=1)[0] in answer_of(again)
+
+
+def test_a_round_with_a_program_takes_at_most_six_transitions(executing, conversation):
+    lines = executing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
+    assert the_run(executing, conversation)["status"] == "ok"
+    names = entered(executing, conversation, events(lines, "chat.start")[0]["n"])
+    decides = [at for at, name in enumerate(names) if name == "Decide"]
+    assert names.count("Execute") == 1
+    assert max(later - sooner for sooner, later in itertools.pairwise(decides)) <= 6
+
+
+def test_a_later_program_gets_what_an_earlier_one_wrote(executing, conversation):
+    word = a_word()
+    first = executing.send(RUN.format(f"open('outputs/{word}.txt', 'w').write('{word[::-1]}')"), conversation)
+    turn = events(first, "chat.start")[0]["turn_id"]
+    reading = f"import os\nprint(open(os.environ['OUTPUT_DIR'] + '/{turn}/outputs/{word}.txt').read())"
+    done = "open('outputs/done.txt', 'w').write('done')"
+    lines = executing.send(RUN.format(f"{reading}\n{done}"), conversation)
+    assert word[::-1] in answer_of(lines)
+    called = [entry["tool_id"] for entry in executing.entries(conversation, "result")]
+    assert called == [EXEC, "react.pull", EXEC]
+
+
+def test_a_program_that_fails_is_told_of_and_not_repeated(executing, conversation):
+    word = a_word()
+    lines = executing.send(RUN.format(f"raise ValueError('{word}')"), conversation)
+    check_order(lines)
+    assert terminals(lines)[0]["type"] == "chat.complete"
+    result = the_run(executing, conversation)
+    assert (result["status"], result["error"]["code"]) == ("error", "nonzero_exit")
+    assert word in report_of(result)
+    assert "did not succeed" in answer_of(lines)
+    assert f"ValueError: {word}" in answer_of(lines)
+    assert events(lines, "code_exec.status")[-1]["data"]["status"] == "error"
+    assert not events(lines, "chat.files")
+
+
+def test_a_program_that_takes_too_long_is_ended(executing, conversation):
+    word = a_word()
+    said = RUN.format(WAITING.format(word=word)).replace(":", " with a timeout of 2 seconds:", 1)
+    lines = executing.send(said, conversation)
+    result = the_run(executing, conversation)
+    assert (result["status"], result["error"]["code"]) == ("error", "timeout")
+    assert word in report_of(result)
+    assert "timeout" in answer_of(lines)
+    assert bodies(result) == {}
+
+
+def test_a_worker_killed_while_a_program_runs_costs_the_program_and_no_more(executing, conversation):
+    word = a_word()
+    with executing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
+        seen = read_until(sender, is_running)
+        wait_for_start(executing, conversation, seen)
+        assert executing.kill_workers("execute") >= 1
+        seen += read_until(sender, lambda line: line.get("terminal", False))
+    check_order(seen)
+    assert len(terminals(seen)) == 1
+    result = the_run(executing, conversation)
+    assert (result["status"], bodies(result)) == ("unverified", {})
+    assert "I cannot tell whether" in answer_of(seen)
+    check_log(executing, conversation)
+    names = entered(executing, conversation, events(seen, "chat.start")[0]["n"])
+    assert names.count("Execute") == 1
+    again = executing.send(RUN.format("open('outputs/a.txt', 'w').write('a')"), conversation)
+    assert terminals(again)[0]["type"] == "chat.complete"
+
+
+def test_a_stop_while_a_program_runs_leaves_no_locked_conversation(executing, conversation):
+    word = a_word()
+    with executing.sending(RUN.format(WAITING.format(word=word)), conversation) as sender:
+        seen = read_until(sender, is_running)
+        wait_for_start(executing, conversation, seen)
+        executing.command("down")
+    executing.command("up")
+    rest = executing.watch(conversation, "--after", str(check_order(seen)))
+    assert len(terminals(rest)) == 1
+    assert "I cannot tell whether" in answer_of(rest)
+    assert the_run(executing, conversation)["status"] == "unverified"
+    assert len(executing.entries(conversation, "takeover")) == 1
+    check_log(executing, conversation)
+    assert f"CONV#local#default#{conversation}" not in executing.open_lanes()

@@ -1,0 +1,121 @@
+"""The backends as a deployment uses them, with a supervisor that has a secret, and one way to run a program on each."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from stepline.adapters.docker.executor import DockerExecutor
+from stepline.adapters.process.executor import ProcessExecutor
+from stepline.model.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
+from stepline.ports.executor import Executor, Job
+from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
+from tests.unit.timeline.story import LANE, Story
+
+TURN = "turn_20261122T100000_e5ca9e"
+SECRET = f"secret-{secrets.token_hex(16)}"
+"""Lies everywhere around the program: in descriptors, in the environment, in files. No program ever shows it."""
+
+LIMITS = Limits(
+    timeout_s=60,
+    max_file_bytes=MIB,
+    max_delta_bytes=4 * MIB,
+    memory_bytes=2048 * MIB,
+    processes=64,
+    open_files=128,
+    monitor_interval_s=0.1,
+    tool_calls=60,
+    log_bytes=64 * 1024,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A run and the bytes of the files it left."""
+
+    run: Run
+    files: Mapping[str, bytes]
+
+
+class Backend:
+    """One executor under attack. `name` is what the report calls it."""
+
+    def __init__(self, name: str, executor: Executor, profile: RuntimeProfile) -> None:
+        self.name = name
+        self.executor = executor
+        self.profile = profile
+        self._story = Story()
+        self._story.message("The agent is about to run a program.")
+        self._runs = 0
+
+    def run(self, program: str, limits: Limits = LIMITS) -> Outcome:
+        """Run one program to its end. It may call `react.read`, and no other tool."""
+        self._runs += 1
+        request = ExecRequest(
+            exec_id=f"tc_{self._runs:012x}",
+            lane=LANE,
+            turn=TURN,
+            iteration=1,
+            at=self._story.at,
+            n=len(self._story.batches),
+            code=program,
+            contract=(),
+            tools=("react.read",),
+            limits=limits,
+            profile=self.profile,
+        )
+        with tempfile.TemporaryDirectory(prefix="escape-") as spool:
+            job = Job(request=request, batches=self._story.batches, fetch=_nothing, spool=Path(spool))
+            run = self.executor.run(job)
+            files = {file.path: Path(spool, file.sha256).read_bytes() for file in run.files}
+        return Outcome(run, files)
+
+    def servers(self) -> list[int]:
+        """Return the pids of the processes that make programs, as this machine knows them."""
+        process = getattr(getattr(self.executor, "_server", None), "_process", None)
+        if process is None:
+            return []
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return [process.pid, *map(int, children)]
+
+
+def _nothing(key: str) -> bytes:
+    raise AssertionError(f"no input was given, and {key} was fetched")
+
+
+@contextmanager
+def process_backend() -> Iterator[Backend]:
+    executor = ProcessExecutor(
+        python=Path(sys.executable), home=HOME, host=tool_host, preload=("json", "ctypes")
+    )
+    try:
+        backend = Backend("process", executor, RuntimeProfile(mode="process"))
+        probe = backend.run("")
+        if probe.run.error == "unsupported_platform":
+            pytest.skip(probe.run.message)
+        yield backend
+    finally:
+        executor.close()
+
+
+@contextmanager
+def docker_backend(strategy: Strategy) -> Iterator[Backend]:
+    if reason := docker_missing():
+        pytest.skip(reason)
+    executor = DockerExecutor(
+        descriptors={"secrets.yaml": f"api_key: {SECRET}\n"},
+        environment={**DOCKER_ENVIRONMENT, "AWS_SECRET_ACCESS_KEY": SECRET},
+    )
+    try:
+        # The supervisor has the host's network, as by default: the walls of the program must not depend on it.
+        profile = RuntimeProfile(mode="docker", image=IMAGE, container_strategy=strategy, network_mode="host")
+        yield Backend(f"docker {strategy}", executor, profile)
+    finally:
+        executor.close()

@@ -1,0 +1,137 @@
+"""The escape suite: named attempts to leave the sandbox, made on every backend; the list and the count are printed.
+
+Most attempts share a run, each in a child process; those that need a run of their own are scenes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend
+from .escape.scenes import SCENES, World
+from .escape.table import BATCHES, expected, render_host, render_program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")
+
+BACKENDS = {
+    "process": process_backend,
+    "docker split": lambda: docker_backend("split"),
+    "docker combined": lambda: docker_backend("combined"),
+}
+ATTEMPTS = [(batch, name) for batch in BATCHES for name in expected(batch)]
+
+
+class Siege:
+    """One backend, what lies around it, and what has come of the attempts so far."""
+
+    def __init__(self, backend: Backend, folder: Path, abstract: str) -> None:
+        self.backend = backend
+        self.world = World(world_readable=str(folder / "everybody"), secret=SECRET)
+        self.verdicts: dict[str, str] = {}
+        self._host = {
+            "world_readable": self.world.world_readable,
+            "root_only": str(folder / "root"),
+            "abstract": abstract,
+        }
+        self._outcomes: dict[str, dict[str, Any]] = {}
+
+    def outcome(self, batch: str, name: str) -> Any:
+        """Return what an attempt came to; the first of a batch makes them all."""
+        if batch not in self._outcomes:
+            host = render_host(self.backend.servers(), self._host, SECRET, LIMITS.max_file_bytes)
+            done = self.backend.run(render_program(batch, host))
+            assert not done.run.error, done.run
+            assert SECRET not in done.run.program_log
+            self._outcomes[batch] = json.loads(done.files[f"{TURN}/outputs/outcomes.json"])
+        return self._outcomes[batch][name]
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def siege(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
+    """A backend with a secret in its environment, in two files beside it, and a socket that somebody listens on."""
+    folder = tmp_path_factory.mktemp("planted")
+    for parent in (folder, *list(folder.parents)[:2]):
+        parent.chmod(0o755)
+    for name, mode in (("everybody", 0o644), ("root", 0o600)):
+        (folder / name).write_text(SECRET)
+        (folder / name).chmod(mode)
+    abstract = f"escape-{os.getpid()}"
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        patch.setenv("STEPLINE_ESCAPE_SECRET", SECRET)
+        listener.bind(f"\0{abstract}")
+        listener.listen()
+        with BACKENDS[request.param]() as backend:
+            yield Siege(backend, folder, abstract)
+
+
+@pytest.mark.parametrize(("batch", "name"), ATTEMPTS, ids=[name for _, name in ATTEMPTS])
+def test_an_attempt_is_stopped(siege, batch, name):
+    found = siege.outcome(batch, name)
+    stopped = found in expected(batch)[name]
+    siege.verdicts[name] = f"stopped ({found})" if stopped else f"NOT STOPPED: {found}"
+    assert stopped, f"{name} on {siege.backend.name} came to {found!r}"
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=[scene.__doc__ for scene in SCENES])
+def test_an_attempt_with_a_run_of_its_own_is_stopped(siege, scene):
+    siege.verdicts[scene.__doc__] = "NOT STOPPED"
+    scene(siege.backend, siege.world)
+    siege.verdicts[scene.__doc__] = "stopped"
+
+
+def test_the_backend_serves_the_next_run_after_all_of_it(siege, capsys):
+    done = siege.backend.run("open('outputs/fine.txt', 'w').write('fine')")
+    assert (done.run.error, done.files) == ("", {f"{TURN}/outputs/fine.txt": b"fine"})
+    assert done.run.isolation.seccomp
+    assert done.run.isolation.no_new_privs
+    stopped = sum(verdict.startswith("stopped") for verdict in siege.verdicts.values())
+    lines = [
+        f"{siege.backend.name}: {done.run.isolation}",
+        *(f"  {verdict:28} {name}" for name, verdict in siege.verdicts.items()),
+        f"{stopped} of {len(siege.verdicts)} attempts stopped on {siege.backend.name}",
+    ]
+    with capsys.disabled():
+        sys.stdout.write("\n".join(["", "", *lines, ""]))
+
+
+def test_the_attempts_do_get_out_where_nothing_holds_them(tmp_path):
+    """The suite can fail: the same programs, run by an ordinary interpreter, are reported as escapes."""
+    planted = tmp_path / "planted"
+    planted.write_text(SECRET)
+    abstract = f"escape-free-{os.getpid()}"
+    free = {
+        "network": [
+            "an IPv4 stream socket",
+            "an IPv6 datagram socket",
+            "a netlink socket",
+            "a socket that the host listens on in the abstract namespace",
+        ],
+        "files": ["a file of the host that everybody may read", "executing a file that it wrote"],
+        "kernel": ["the processors of the first process"] if os.geteuid() == 0 else ["another personality"],
+    }
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{abstract}")
+        listener.listen()
+        for batch, names in free.items():
+            host = render_host([], {"world_readable": str(planted), "abstract": abstract}, SECRET, 1 << 20)
+            program = render_program(batch, host, only=names)
+            done = subprocess.run(
+                [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            found = json.loads((tmp_path / "outputs/outcomes.json").read_text())
+            assert list(found) == names
+            for name in names:
+                assert found[name] not in expected(batch)[name]

@@ -1,0 +1,104 @@
+import os
+import threading
+
+import pytest
+
+from stepline.adapters.sandbox import quota as measuring
+from stepline.adapters.sandbox.quota import INTERVAL_MIN_S, Quota, watch
+from stepline.adapters.sandbox.tree import DEPTH_MAX
+from stepline.execution.manifest import FileFact, Manifest
+from stepline.model.execution import Limits
+
+WAIT_S = 10.0
+
+
+def check(*roots, before=(), **limits):
+    baseline = Manifest(files={path: FileFact(sha256="", size_bytes=size) for path, size in before})
+    return Quota(roots, Limits(**limits), baseline).check()
+
+
+def test_what_fits_is_no_violation(tmp_path):
+    (tmp_path / "x").write_bytes(b"x" * 10)
+    assert check(tmp_path, max_file_bytes=10, max_delta_bytes=10, max_workspace_bytes=10) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({"max_file_bytes": 9}, "file_size_limit"),
+        ({"max_delta_bytes": 19}, "exec_workspace_delta_limit"),
+        ({"max_workspace_bytes": 19}, "workspace_size_limit"),
+    ],
+)
+def test_a_limit_is_exceeded_by_all_roots_together(tmp_path, limits, code):
+    for name in ("work", "out"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "x").write_bytes(b"x" * 10)
+    assert check(tmp_path / "work", tmp_path / "out", **limits) == code
+
+
+def test_growth_is_counted_from_what_was_there(tmp_path):
+    (tmp_path / "input").write_bytes(b"x" * 100)
+    (tmp_path / "new").write_bytes(b"x" * 10)
+    before = [("input", 100)]
+    assert check(tmp_path, before=before, max_file_bytes=10, max_delta_bytes=10) is None
+    assert check(tmp_path, before=before, max_delta_bytes=9) == "exec_workspace_delta_limit"
+
+
+def test_a_hole_counts_as_if_it_were_written(tmp_path):
+    (tmp_path / "hole").touch()
+    os.truncate(tmp_path / "hole", 1 << 40)
+    assert check(tmp_path) == "file_size_limit"
+
+
+def test_a_file_counts_once_however_many_names_it_has(tmp_path):
+    (tmp_path / "0").write_bytes(b"x" * 10)
+    for i in range(1, 5):
+        os.link(tmp_path / "0", tmp_path / str(i))
+    assert check(tmp_path, max_delta_bytes=10) is None
+
+
+def test_what_a_link_leads_to_does_not_count(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "large").write_bytes(b"x" * 100)
+    (root / "link").symlink_to(tmp_path)
+    (root / "loop").symlink_to(root)
+    assert check(root, max_delta_bytes=10) is None
+
+
+def test_too_many_entries_and_too_deep_folders_are_growth_too(tmp_path, monkeypatch):
+    (tmp_path / "many").mkdir()
+    for i in range(4):
+        (tmp_path / "many" / str(i)).touch()
+    (tmp_path / ("d/" * (DEPTH_MAX + 1))).mkdir(parents=True)
+    assert check(tmp_path / "many") is None
+    assert check(tmp_path) == "exec_workspace_delta_limit"
+    monkeypatch.setattr(measuring, "ENTRIES_MAX", 3)
+    assert check(tmp_path / "many") == "exec_workspace_delta_limit"
+    assert check(tmp_path / "many", before=[("many/0", 0)]) is None
+
+
+def test_a_root_that_is_gone_holds_nothing(tmp_path):
+    assert check(tmp_path / "missing", max_delta_bytes=0) is None
+
+
+def test_a_watch_tells_the_first_violation_and_ends(tmp_path):
+    (tmp_path / "x").write_bytes(b"x" * 10)
+    told = []
+    quota = Quota([tmp_path], Limits(max_delta_bytes=5), Manifest())
+    thread = watch(quota, INTERVAL_MIN_S, threading.Event(), told.append)
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert told == ["exec_workspace_delta_limit"]
+
+
+def test_a_watch_that_is_stopped_tells_nothing(tmp_path):
+    (tmp_path / "x").write_bytes(b"x" * 10)
+    told, stop = [], threading.Event()
+    stop.set()
+    quota = Quota([tmp_path], Limits(max_delta_bytes=5), Manifest())
+    thread = watch(quota, WAIT_S, stop, told.append)
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+    assert told == []

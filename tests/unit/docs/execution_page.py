@@ -1,0 +1,408 @@
+"""docs/reference/execution.md: profiles, limits, descriptors, and every code that a run can end with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import fields
+
+from stepline.adapters.docker.argument import ALLOWED
+from stepline.bundle.descriptor import FOLDER_VARIABLE, FORMS, MAX_BYTES
+from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
+from stepline.execution.archive_member import ArchiveLimits
+from stepline.execution.contract import FILES_MAX
+from stepline.execution.outcome import Envelope
+from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
+from stepline.model.execution import MODES, Limits, RuntimeProfile
+from tests.unit.docs.source import DOCS
+
+PAGE = DOCS / "reference/execution.md"
+MIB = 1024 * 1024
+
+PROFILE = {
+    "mode": f"one of {', '.join(f'`{word}`' for word in MODES)}; `local` is `process`, `external` is `fargate`",
+    "enabled": "`false` is mode `none`, whatever `mode` says; `true` by default",
+    "image": "mode `docker`: the image of both sides",
+    "container_strategy": "mode `docker`: `split` or `combined`; `py_code_exec_container_strategy` is its older name",
+    "network_mode": "mode `docker`: the network of the supervisor; a split executor has none in any case",
+    "cpus": "mode `docker`: processors of the container with the program, a number",
+    "memory": "memory, a size: of the container in mode `docker`, of each process in mode `process`",
+    "extra_args": "mode `docker`: more arguments for the container with the program, from [a list](#docker)",
+    "descriptor_payload_scope": "which bundles' [descriptors](#descriptors) go to a supervisor elsewhere: "
+    "`active_bundle` or `all`",
+}
+"""Keys of a profile that are neither limits nor Fargate's."""
+
+LIMIT = {
+    "timeout_s": "wall clock from the start of the program; a call may ask for less (`timeout_s`), never for more",
+    "max_file_bytes": "one file",
+    "max_delta_bytes": "what the workspace grows by",
+    "max_workspace_bytes": "the workspace as a whole, also before the program starts; 0: no limit of its own",
+    "monitor_interval_s": "how often somebody looks, 0.1 at least; looking takes a fifth of the time at most",
+    "memory_bytes": "address space of a process; in mode `docker` also the memory of the container",
+    "processes": "processes and threads at a time",
+    "open_files": "descriptors of a process",
+    "tool_calls": "calls of tools, refused ones too",
+    "log_bytes": "the end of what is printed that is kept; all of it is counted",
+}
+"""Fields of `Limits`."""
+
+CONTRACT = {
+    "missing_turn_id": "the turn is not known; a mistake of ours",
+    "missing_artifacts": "no contract",
+    "invalid_artifacts_json": "a text that is no JSON",
+    "invalid_artifacts": f"no list of objects, an empty one, or more than {FILES_MAX}",
+    "invalid_artifact_spec": "an item without `filename` or `description`, or with another `visibility`",
+    "invalid_filename": "a file that would not lie in `files/` or `outputs/` of this turn, or one that meets another",
+    "exec_missing_code": "the channel `code` was empty",
+    "exec_code_contaminated": "the text holds a leftover of the channels or a fence; `marker`, `line`, `excerpt` say where",
+    "pre_exec_pull_required": "the text names files of other turns that are not there; `pull_hint` is the call that "
+    "brings them",
+    "execution_unavailable": "this deployment runs no programs",
+}
+"""Why a program is not run, in the order of the checks."""
+
+RUN = {
+    "timeout": "ended by its time limit",
+    "nonzero_exit": "ended by itself with another code than 0; the last lines say why",
+    "file_size_limit": "a file grew larger than one may be",
+    "exec_workspace_delta_limit": "the workspace grew by more than it may, or by too many or too deep entries",
+    "workspace_size_limit": "the workspace as a whole is larger than it may be, before the run or after",
+    "isolation_failed": "the jail did not close; nothing of the program ran",
+    "unsupported_platform": "this machine cannot isolate a program this way; the message says what to do",
+    "restore_failed": "a file of the workspace could not be laid out as it was stored",
+    "collect_failed": "what the program left could not be taken over",
+    "docker_unavailable": "no Docker command or daemon answers",
+    "docker_image_missing": "the image is not there; nothing is ever pulled",
+    "docker_args_refused": "`extra_args` holds something that is no resource limit",
+    "payload_unavailable": "the descriptors could not be written for the supervisor",
+    "backend_unavailable": "the profile names a mode that this deployment does not have",
+    "sandbox_not_started": "the run was lost before it began; nothing happened",
+    "unverified": "the run was lost after it began: it may have happened, and is not run again",
+    "sandbox_execution_failed": "anything else that is the environment's failure and not the program's",
+    "execution_failed": "the program left no exit status",
+    "missing_output_files": "the program ended well, and a promised file is missing or empty",
+    "artifact_validation_failed": "the program ended well, and a promised file is not taken over",
+}
+"""What a run ends with: of several, the first."""
+
+OUTPUT = {
+    "missing_file": "the program did not write it",
+    "empty_file": "it has no bytes",
+    "artifact_symlink_blocked": "a symbolic link",
+    "artifact_path_escape_blocked": "it lies on another file system",
+    "artifact_not_regular_file": "a pipe, a device, a socket, or a file with two names",
+    "artifact_unstable": "it changed or vanished while it was taken over",
+    "artifact_unreadable": "its mode closes it to us",
+    "artifact_too_many_entries": "only so many entries are looked at",
+    "path_too_deep": "it lies in too many folders",
+    "path_not_canonical": "its name is not in Unicode NFC; restoring it is refused, collecting composes it",
+    "path_clash": "another file has this name on a system that ignores case or composes characters",
+    "path_not_writable": "it lies neither in `files/` nor in `outputs/` of the turn",
+    "artifact_not_current_turn": "it belongs to another turn, and those never change",
+    "file_size_limit": "it is larger than a file may be",
+    "exec_workspace_delta_limit": "all files together are larger than a run may add",
+    "artifact_internal_path_blocked": "an archive that is [not taken](#archives)",
+    "file_unusually_small": "a PDF, DOCX, PPTX or XLSX too small to hold anything",
+    "artifact_invalid": "an XLSX that does not open (`xlsx_open_failed`) or shows no sheet (`xlsx_no_visible_sheets`)",
+    "artifact_not_in_contract": "too many files that no contract names",
+}
+"""Why a file is not taken over."""
+
+ARCHIVE = {
+    "archive_unreadable": "two readers could see two different contents, or this one less than another; encrypted ones too",
+    "archive_empty": "it holds nothing",
+    "archive_too_many_entries": f"more than {ArchiveLimits().max_entries:,} members",
+    "archive_too_large": f"more than {ArchiveLimits().max_inflated_bytes // MIB} MiB inflated",
+    "archive_ratio_too_high": f"it grows to more than {ArchiveLimits().max_ratio} times its size, and to more than "
+    f"{ArchiveLimits().ratio_from_bytes // MIB} MiB",
+    "archive_path_escape": "a member with an absolute name, or one that leads out of its folder",
+    "archive_internal_path": "a member in a folder of the system or of the run",
+    "archive_runtime_log": "a member named like a log of the run",
+    "archive_not_regular_file": "a link or a device",
+}
+
+DESCRIPTOR = {
+    "bad_setting": "a value that is unknown, of the wrong type, or names a profile that is not there; the message has "
+    "its place",
+    "bad_descriptor": "YAML that is not taken: a key twice, another shape, a secret that is no text; the message never "
+    "shows any of it",
+    "secret_missing": "a tool asked for a secret that is not there",
+}
+
+ENVELOPE = {
+    "exec_id": "the call's id",
+    "ok": "it ended with 0 and every promised file is there and sound",
+    "result_filename": "the name other runtimes know the envelope by",
+    "artifacts": "the promised files that are there, as resources",
+    "items": "the same by the names of the contract",
+    "error": "why it is no success: `code`, `message`, `description` (what to do), `details`; null if it is one",
+    "report_text": "the [report](#report)",
+    "errors": "promised files that are not taken over, each with a [code](#outputs)",
+    "succeeded": "promised files that are there, each with its size and whether it was there before",
+    "user_out_tail": "the end of what the program printed",
+    "runtime_err_tail": "the end of what its surroundings printed",
+    "user_error_lines": "lines of the program that speak of errors",
+    "user_tracebacks": "its tracebacks",
+    "runtime_error_lines": "the same of its surroundings",
+    "runtime_tracebacks": "the same of its surroundings",
+    "seconds": "how long the program ran",
+    "returncode": "its exit code, negative for a signal; null if it did not run",
+    "backend": "the mode",
+    "isolation": "what kept it in, as [the hello](executor-protocol.md#requests-and-replies) said",
+    "log_bytes": "how much it printed",
+    "files": "every file that is taken over, with its body and the preview of a text",
+    "left": "files that are not",
+    "deleted": "inputs of this turn that it removed",
+    "calls": "its calls of tools, each with parameters, duration and the beginning of the result",
+    "events": "what those tools told the user",
+    "v": "version of the envelope",
+}
+"""Fields of `Envelope`."""
+
+CODES = {code for group in (CONTRACT, RUN, OUTPUT, ARCHIVE, DESCRIPTOR) for code in group}
+
+
+def render() -> str:
+    """Return the page."""
+    return "\n".join(
+        [
+            "# Execution: profiles, limits, codes",
+            "",
+            "Generated by `python -m tests.unit.docs`; a test keeps it in step with the source. Why it is so:",
+            "[execution](../concepts/execution.md); how to: [run programs](../how-to/run-programs.md).",
+            "",
+            *_profiles(),
+            *_limits(),
+            *_descriptors(),
+            *_before(),
+            *_after(),
+            *_docker(),
+        ]
+    )
+
+
+def _profiles() -> list[str]:
+    return [
+        "## Profiles",
+        "",
+        "`execution.runtime` (older name `exec_runtime`) says where programs run. Each key is taken from the strongest place",
+        "that has it:",
+        "",
+        "1. the profile that a call names;",
+        "2. the bundle: its properties, then its descriptor, then the defaults of its code;",
+        "3. the assembly; for limits then its `platform.services.proc.exec`;",
+        "4. variables: `EXEC_RUNTIME_MODE`, `PY_CODE_EXEC_IMAGE`, `PY_CODE_EXEC_TIMEOUT`, `PY_CODE_EXEC_NETWORK_MODE`,",
+        "   `PY_CODE_EXEC_CONTAINER_STRATEGY`, `EXEC_DESCRIPTOR_PAYLOAD_SCOPE`; then what is built in.",
+        "",
+        "A deployment whose `EXEC_RUNTIME_MODE` is `none` runs no programs, whatever the others say: it has no function for",
+        "it.",
+        "",
+        "```yaml",
+        "execution:",
+        "  runtime:",
+        "    use: docker                  # a profile; or one word instead of all this: a profile's name, or a mode",
+        "    cpus: 2                      # what stands beside the profiles overrides the chosen one",
+        "    profiles:",
+        "      docker:",
+        "        mode: docker",
+        "        image: py-code-exec:latest",
+        "        memory: 2g",
+        '        extra_args: ["--pids-limit", "256"]',
+        "      quick:",
+        "        mode: process",
+        "        timeout_s: 60",
+        "```",
+        "",
+        f"A profile is chosen by the first of {', '.join(f'`{key}`' for key in SELECTORS)} in the strongest place that has one.",
+        "Profiles of one name in two places are one profile. Whatever is unknown is refused by its place, in profiles that",
+        "nobody chooses too: a key, a mode, a profile's name, a value of the wrong type (`bad_setting`).",
+        "",
+        *_keys(),
+        "A size is a number of bytes, or has `k`, `m`, `g` or `t` behind it, with or without `b` or `ib`, each 1024 of the one",
+        "before. `0`, `off`, `none`, `disabled` and `unlimited` lift a limit of size.",
+        "",
+    ]
+
+
+def _keys() -> list[str]:
+    default = RuntimeProfile()
+    shown = {
+        "mode": f"`{default.mode}`",
+        "enabled": "`true`",
+        "image": "`py-code-exec:latest`",
+        "container_strategy": f"`{default.container_strategy}`",
+        "network_mode": f"`{default.network_mode}`",
+        "memory": f"{Limits().memory_bytes // MIB // 1024} GiB",
+        "descriptor_payload_scope": f"`{default.descriptor_payload_scope}`",
+    }
+    return [
+        "| key | default | meaning |",
+        "|---|---|---|",
+        *(f"| `{key}` | {shown.get(key, 'none')} | {PROFILE[key]} |" for key in KEYS if key in PROFILE),
+        (
+            f"| {', '.join(f'`{key}`' for key in FARGATE)} | none | mode `fargate`; also in a mapping `fargate`, which counts "
+            "more. They are checked; the mode itself is not there yet |"
+        ),
+        "| the limits' keys | | see below |",
+        "",
+    ]
+
+
+def _limits() -> list[str]:
+    keys = {field: key for key, (field, _) in LIMITS.items()} | {"memory_bytes": "memory"}
+    rows = []
+    for field in fields(Limits):
+        key = f"`{keys[field.name]}`" if field.name in keys else "none"
+        rows.append(f"| `{field.name}` | {_shown(field.name, field.default)} | {key} | {LIMIT[field.name]} |")
+    return [
+        "## Limits",
+        "",
+        "| limit | default | key | of what |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+    ]
+
+
+def _shown(name: str, value: float) -> str:
+    if name.endswith("_bytes") and value:
+        return f"{value / MIB:g} MiB"
+    return f"{value:g}{' s' if name.endswith('_s') else ''}"
+
+
+def _descriptors() -> list[str]:
+    return [
+        "## Descriptors",
+        "",
+        f"Five YAML files in the folder of `{FOLDER_VARIABLE}`, each at most {MAX_BYTES // MIB} MiB; one that is absent is empty.",
+        'Tools read them through their context, programs never: `settings.get_plain("a.b")`, `secrets.get_secret("a.b")`,',
+        "and of the active bundle with `b:` in front.",
+        "",
+        "| file | holds | payload variable | path variable |",
+        "|---|---|---|---|",
+        *(f"| `{form.file}` | {HOLDS[form.name]} | `{form.payload}` | `{form.path}` |" for form in FORMS),
+        "",
+        "A supervisor in a container of its own gets them with its launch, on standard input; where a launch can carry",
+        "variables only, they are base64 in the payload variables. It writes them, before any tool is loaded, into a folder of",
+        "mode 0700 as files of mode 0400, which the path variables name. `descriptor_payload_scope: active_bundle` sends of",
+        "the two files about bundles only the active bundle's part, and neither without an active bundle. The active bundle",
+        "is the one `bundles.default_bundle_id` names.",
+        "",
+        *_table(DESCRIPTOR),
+    ]
+
+
+HOLDS = {
+    "assembly": "settings of the deployment",
+    "bundles": "`bundles: {default_bundle_id, items: [{id, config}]}`; `props` for `config` is understood",
+    "gateway": "settings of what stands in front",
+    "secrets": "secrets of the deployment, each of them text",
+    "bundles.secrets": "`bundles: {items: [{id, secrets}]}`",
+}
+
+
+def _before() -> list[str]:
+    return [
+        "## Contract",
+        "",
+        "A call of [`exec_tools.execute_code_python`](tools.md#exec_toolsexecute_code_python) promises files. A name is completed",
+        "to `turn_<current>/outputs/<name>` if it says neither `files/` nor `outputs/`; the notice",
+        "`protocol_violation.exec_contract_rewritten` says so. `filepath` is understood for `filename`.",
+        "",
+        "## Before the run",
+        "",
+        "Each of these refuses the call before anything runs, as its result and as a notice that the model reads:",
+        "",
+        *_table(CONTRACT),
+        "## What a program finds",
+        "",
+        "| | |",
+        "|---|---|",
+        "| working directory | `OUTPUT_DIR/turn_<current>`; `outputs/` and `files/` are there |",
+        (
+            "| globals | `OUTPUT_DIR`, `OUT_DIR` (the same as a `Path`), `WORKDIR`, `EXECUTION_ID`, `agent_io_tools`, `ctx_tools`, "
+            "an object for every alias of a granted tool |"
+        ),
+        (
+            "| environment | `WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT` (JSON: version, socket, token), and "
+            "what Python and its packages look for |"
+        ),
+        "| modules | Python's own and those of `exec_task/requirements.txt`; what it writes beside itself |",
+        "| `__name__` | `__main__`; top-level `await` works |",
+        "| standard input | nothing |",
+        "",
+    ]
+
+
+def _after() -> list[str]:
+    return [
+        "## Errors",
+        "",
+        "What kept a program from ending well counts more than files that are missing, and those more than files that are",
+        "no good.",
+        "",
+        *_table(RUN),
+        "## Outputs",
+        "",
+        "A promised file must be there, be a file and hold what its type says; the first rule that fails is its code. A file that",
+        "is not taken over leaves the former version standing.",
+        "",
+        *_table(OUTPUT),
+        "Names that no logical path can have keep [their codes](paths.md#what-is-refused). Files that nobody promised are kept",
+        f"as internal ones, up to {OUTPUTS_KEPT_MAX} below `outputs/` and {PROJECT_KEPT_MAX} below `files/`; `tmp/`, `__pycache__` and `.pyc` are not.",
+        "",
+        "## Archives",
+        "",
+        "`zip`, `tar`, `tgz` and `gz` files are inflated to nowhere and counted while that happens. One of these findings is",
+        "enough:",
+        "",
+        *_table(ARCHIVE),
+        "## Envelope",
+        "",
+        "`result.json`: the same fields whatever failed and wherever the program ran.",
+        "",
+        "| field | |",
+        "|---|---|",
+        *(f"| `{field.name}` | {ENVELOPE[field.name]} |" for field in fields(Envelope)),
+        "",
+        "## Report",
+        "",
+        "What the model reads, in this order, each part only if there is something to say: status with its code and advice; file",
+        "errors; missing files; what succeeded; errors of the surroundings; the end of the program's output; files kept",
+        "without a promise; files not taken over; deletions; calls of tools. What a program printed is indented, like all",
+        "[data](../concepts/context.md#data-is-indented).",
+        "",
+    ]
+
+
+def _docker() -> list[str]:
+    return [
+        "## Docker",
+        "",
+        "Nothing is pulled, and nothing of a run is logged by the daemon. All containers have a read-only root, no capability",
+        "but those listed, `no-new-privileges`, and a `/tmp` in memory, `noexec,nosuid,nodev`.",
+        "",
+        "| | split supervisor | split executor | combined |",
+        "|---|---|---|---|",
+        "| network | `network_mode` | `none` | `network_mode`; the filter keeps the program off it |",
+        "| user | root | 1001:1001 | root, the program 1001:1001 |",
+        "| capabilities | `CHOWN`, `DAC_OVERRIDE`, `FOWNER` | none | these and `KILL`, `SETGID`, `SETPCAP`, `SETUID` |",
+        "| cpus, memory, pids, `extra_args` | no | yes | yes |",
+        "| workspace | a volume in memory that both mount, as large as the run may need | the same | in memory |",
+        "| descriptors | yes | no | yes, behind the user id |",
+        "",
+        "`extra_args` may share out the machine and choose a runtime; what would open the container is refused",
+        f"(`docker_args_refused`). Allowed are {', '.join(f'`{name}`' for name in sorted(ALLOWED))}.",
+        "",
+    ]
+
+
+def _table(rows: dict[str, str]) -> list[str]:
+    return ["| code | means |", "|---|---|", *(f"| `{code}` | {what} |" for code, what in rows.items()), ""]
+
+
+def write() -> Path:
+    """Write the page."""
+    PAGE.write_text(render(), encoding="utf-8")
+    return PAGE

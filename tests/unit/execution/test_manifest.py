@@ -1,0 +1,124 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.errors import PathError
+from stepline.execution.manifest import (
+    FileFact,
+    Manifest,
+    admit,
+    check_place,
+    diff,
+)
+from stepline.model.name import Names, ancestors, find_clashes
+
+TURN = "turn_20261121T101500_ab12cd"
+OUT = f"{TURN}/outputs"
+
+
+def take(*paths):
+    names = Names()
+    for path in paths:
+        admit(names, path)
+
+
+facts = st.builds(FileFact, sha256=st.sampled_from(["a" * 64, "b" * 64]), size_bytes=st.integers(0, 2))
+paths = st.lists(st.sampled_from(["a", "b", "A", "c"]), min_size=1, max_size=3).map("/".join)
+manifests = st.builds(Manifest, files=st.dictionaries(paths, facts))
+
+
+@given(manifests, manifests)
+def test_what_changed_stayed_and_went_is_everything_there_was_or_is(before, after):
+    found = diff(before, after)
+    assert sorted(found.changed + found.unchanged) == sorted(after.files)
+    assert set(found.unchanged + found.deleted) <= set(before.files)
+    assert set(before.files) - set(after.files) == set(found.deleted)
+
+
+@given(manifests)
+def test_nothing_changes_between_a_root_and_itself(manifest):
+    found = diff(manifest, manifest)
+    assert (found.changed, found.deleted) == ((), ())
+
+
+def test_other_bytes_are_a_change_and_another_mode_is_none():
+    before = Manifest(files={"a": FileFact(sha256="a" * 64, size_bytes=1)})
+    touched = Manifest(files={"a": FileFact(sha256="a" * 64, size_bytes=1, mode=0o755)})
+    written = Manifest(files={"a": FileFact(sha256="b" * 64, size_bytes=1)})
+    assert diff(before, touched).unchanged == ("a",)
+    assert diff(before, written).changed == ("a",)
+
+
+def test_a_manifest_knows_its_bytes_and_folders():
+    manifest = Manifest(
+        files={
+            "a/b/c": FileFact(sha256="a" * 64, size_bytes=2),
+            "a/d": FileFact(sha256="a" * 64, size_bytes=5),
+        }
+    )
+    assert (manifest.total_bytes, manifest.largest_bytes) == (7, 5)
+    assert manifest.folders() == {"a", "a/b"}
+    assert Manifest().largest_bytes == 0
+
+
+def test_ancestors_come_from_the_outside():
+    assert list(ancestors("a/b/c")) == ["a", "a/b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        (f"{OUT}/../../secret", "path_dot_segment"),
+        (f"{OUT}/./x", "path_dot_segment"),
+        (f"/{OUT}/x", "path_absolute"),
+        (f"{OUT}/a//x", "path_empty_segment"),
+        (f"{OUT}/a\\b", "path_backslash"),
+        (f"{OUT}/a\0b", "path_control_character"),
+        (f"{OUT}/a\udcff", "path_control_character"),
+        (f"{OUT}/C:x", "path_drive"),
+        (f"{OUT}/e\u0301", "path_not_canonical"),
+        (f"{OUT}/ x", "path_blank_edge"),
+        (f"{OUT}/{'a' * 256}", "path_too_long"),
+        (f"{TURN}/x", "path_not_physical"),
+        ("x", "path_not_physical"),
+        ("", "path_empty"),
+    ],
+)
+def test_a_place_is_below_a_root_of_a_turn_or_refused(path, code):
+    with pytest.raises(PathError) as refused:
+        check_place(path)
+    assert refused.value.reason == code
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x", "x"),
+        ("Report.csv", "report.CSV"),
+        ("straße", "STRASSE"),
+        ("a", "a/b"),
+        ("a/b", "a"),
+        ("A", "a/b/c"),
+        ("a/b/c", "A/b"),
+    ],
+)
+def test_two_files_that_cannot_stand_together_are_refused(one, other):
+    with pytest.raises(PathError) as refused:
+        take(f"{OUT}/{one}", f"{OUT}/{other}")
+    assert refused.value.reason == "path_clash"
+
+
+def test_folders_that_differ_in_case_are_one_folder_with_different_files():
+    take(f"{OUT}/A/x", f"{OUT}/a/y")
+
+
+@given(st.lists(paths, unique=True), st.data())
+def test_without_those_that_clash_all_files_can_stand_together(names, data):
+    places = [f"{OUT}/{name}" for name in names]
+    settled = data.draw(st.sets(st.sampled_from(places))) if places else set()
+    clashes = find_clashes(places, settled=settled)
+    left = [place for place in places if place not in clashes]
+    take(*left)
+    assert set(clashes.values()) <= set(left)
+    if not find_clashes(settled, settled=()):
+        assert not settled & clashes.keys()

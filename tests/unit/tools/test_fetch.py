@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.model.usage import estimate_tokens
+from stepline.tools.context import ReadCaps
+from stepline.tools.fetch import FETCH, PATHS_MAX, run_fetch
+
+from .conftest import TURN, World
+
+PROMPT = f"ar:{TURN}.user.prompt"
+RESULT = f"tc:{TURN}.tc_000000000001.result"
+POOL = tuple({"sid": sid, "title": f"page {sid}"} for sid in (1, 2, 5))
+
+
+def fetch(world: World, path: Any, **context: Any) -> Any:
+    """Return what a program gets."""
+    assert FETCH.validate({"path": path}) == []
+    return run_fetch({"path": path}, replace(world.context("tc_000000000009"), **context)).ret
+
+
+def code(world: World, path: str) -> str:
+    row = fetch(world, path)
+    assert set(row) == {"path", "err"}
+    return row["err"]["code"]
+
+
+def test_a_text_comes_whole_however_little_may_be_read(world):
+    world.caps = ReadCaps(max_chars=10, max_tokens=1, max_bytes=10)
+    text = "Grüße\n" * 10_000
+    assert estimate_tokens(text) > world.caps.max_tokens
+    world.say(PROMPT, text)
+    assert fetch(world, PROMPT) == {"path": PROMPT, "ret": {"text": text}}
+
+
+def test_json_comes_parsed(world):
+    world.say(RESULT, json.dumps({"rows": [1, 2]}), mime="application/json")
+    assert fetch(world, RESULT)["ret"] == {"payload": {"rows": [1, 2]}}
+
+
+def test_a_long_result_that_lies_in_the_store_comes_whole_too(world):
+    world.keep(RESULT, json.dumps(list(range(50_000))).encode(), "application/json; charset=utf-8")
+    assert fetch(world, RESULT)["ret"]["payload"][-1] == 49_999
+
+
+def test_what_says_it_is_json_and_is_not_comes_as_the_text_it_is(world):
+    world.say(RESULT, "{cut", mime="application/json")
+    assert fetch(world, RESULT)["ret"] == {"text": "{cut"}
+
+
+def test_a_list_is_answered_path_by_path_in_its_order(world):
+    world.say(PROMPT, "one")
+    world.say(RESULT, "two")
+    rows = fetch(world, [RESULT, "fi:x", PROMPT, f"conv:{PROMPT}"])
+    assert [row["path"] for row in rows] == [RESULT, "fi:x", PROMPT, f"conv:{PROMPT}"]
+    assert [row.get("ret", {}).get("text") for row in rows] == ["two", None, "one", "one"]
+
+
+@pytest.mark.parametrize(
+    ("path", "sids"),
+    [
+        ("so:sources_pool", [1, 2, 5]),
+        ("so:sources_pool[2-5]", [2, 5]),
+        ("sources_pool[5,1]", [1, 5]),
+    ],
+)
+def test_rows_of_the_source_pool_come_as_rows(world, path, sids):
+    assert fetch(world, path, sources=POOL)["ret"]["payload"] == [row for row in POOL if row["sid"] in sids]
+
+
+def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(world):
+    assert fetch(world, "so:sources_pool")["ret"] == {"payload": []}
+    assert code(world, "so:sources_pool[3]") == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("", "invalid_path_empty"),
+        (" ", "invalid_path_empty"),
+        ("outputs/report.md", "invalid_path_literal"),
+        (f"{TURN}/outputs/report.md", "invalid_path_literal"),
+        (f"fi:{TURN}.outputs/report.md", "invalid_path_file"),
+        (f"conv:fi:{TURN}.outputs/report.md", "invalid_path_file"),
+        ("sk:public.pdf", "invalid_path_skill"),
+        ("ks:handbook.md", "invalid_path_kind"),
+        (f"ws:{TURN}.conv.working.summary", "invalid_path_kind"),
+        ("file:///etc/passwd", "invalid_path_kind"),
+        (f"ar:{TURN}.artifacts.summary", "not_found"),
+        (PROMPT, "not_found"),
+        (f"tc:{TURN}.tc_000000000001", "invalid_path_tc"),
+        (f"tc:{TURN}.tc_000000000001.view.0", "view_not_readable"),
+        ("ar:turn_20200101T000000_000000.user.prompt", "turn_not_found"),
+        ("so:sources_pool[x]", "invalid_path_so"),
+    ],
+)
+def test_a_path_that_cannot_be_fetched_says_why(world, path, expected):
+    assert code(world, path) == expected
+
+
+def test_what_is_no_text_is_not_fetched(world):
+    world.keep(RESULT, b"\x89PNG", "image/png")
+    assert code(world, RESULT) == "content_not_text"
+
+
+@given(st.text(max_size=60))
+def test_no_text_brings_the_tool_down(path):
+    assert set(fetch(World(), path)) & {"ret", "err"}
+
+
+def test_it_is_for_programs_only():
+    assert FETCH.in_exec
+    assert not FETCH.in_react
+
+
+@pytest.mark.parametrize("path", [None, 1, {}, [], [1], ["x"] * (PATHS_MAX + 1)])
+def test_a_path_is_a_text_or_a_list_of_some(path):
+    assert FETCH.validate({"path": path})

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.model.block import Block, Body, Produced
+from stepline.model.decision import Action
+from stepline.timeline.result import lean_blocks
+from stepline.timeline.workspace import fold_workspace
+from stepline.tools.catalogue import default_registry
+from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
+from stepline.tools.pull import TREE_FILES_MAX
+from stepline.tools.registry import run_tool
+from tests.unit.timeline.story import LANE, Story
+
+REGISTRY = default_registry(executes=True)
+
+
+@dataclass
+class Desk:
+    """A conversation over the real log and the real tools."""
+
+    story: Story = field(default_factory=Story)
+    artifacts: MemoryArtifacts = field(default_factory=MemoryArtifacts)
+
+    def __post_init__(self) -> None:
+        self.story.message("hello")
+
+    @property
+    def turn(self) -> str:
+        return self.story.turn
+
+    def call(self, tool: str, params: dict[str, Any]) -> ToolOutput:
+        story = self.story
+        story.act((tool, params))
+        action = Action(call_id=story.call(), tool_id=tool, params=params)
+        context = ToolContext(
+            lane=LANE,
+            turn=story.turn,
+            call_id=action.call_id,
+            iteration=0,
+            ts=story.at,
+            artifacts=self.artifacts,
+            timeline=story.timeline(),
+            caps=ReadCaps(),
+        )
+        output = run_tool(REGISTRY, action, context)
+        blocks = lean_blocks(output.blocks, context.path("result"))
+        story.result(tool=tool, status=output.status, blocks=blocks, error=output.error)
+        return output
+
+    def write(self, *paths: str) -> None:
+        for path in paths:
+            self.call("react.write", {"path": path, "content": f"this is {path}"})
+
+    def keep(self, *blocks: Produced, tool: str = "exec_tools.execute_code_python") -> None:
+        self.story.act((tool, {}))
+        self.story.result(tool=tool, blocks=(Produced(text="Status: success"), *blocks))
+
+    def next_turn(self) -> str:
+        """End the turn, open the next one and return the one that ended."""
+        ended = self.turn
+        self.story.answer()
+        self.story.close()
+        self.story.message("go on")
+        return ended
+
+    def pull(self, *paths: str) -> dict[str, Any]:
+        """Return the status of a pull."""
+        output = self.call("react.pull", {"paths": list(paths)})
+        assert output.status == "ok", output.error
+        return json.loads(status_of(output).text)
+
+    def workspace(self) -> list[str]:
+        return [file.path for file in fold_workspace(self.story.timeline(), self.turn)]
+
+
+def status_of(output: ToolOutput) -> Block:
+    (status,) = [block for block in output.blocks if block.path.endswith(".result")]
+    return status
+
+
+def stored(path: str) -> Produced:
+    return Produced(path=path, body=Body(key="out/k", sha256="ab" * 32, size_bytes=3, mime="text/plain"))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_an_exact_file_is_pulled_to_where_its_turn_wrote_it(desk):
+    desk.write("outputs/sales.csv")
+    first = desk.next_turn()
+    path = f"fi:{first}.outputs/sales.csv"
+    assert desk.pull(path) == {
+        "requested": [path],
+        "pulled": [
+            {
+                "logical_path": path,
+                "physical_path": f"{first}/outputs/sales.csv",
+                "file_count": 1,
+                "size_bytes": 25,
+                "mime": "text/csv",
+            }
+        ],
+    }
+    assert desk.workspace() == [f"{first}/outputs/sales.csv"]
+
+
+def test_a_pull_changes_nothing_but_the_workspace_of_programs(desk):
+    desk.write("outputs/sales.csv")
+    first = desk.next_turn()
+    kept = dict(desk.artifacts.objects)
+    output = desk.call("react.pull", {"paths": [f"fi:{first}.outputs/sales.csv"]})
+    assert [block.body for block in output.blocks] == [None]
+    assert desk.artifacts.objects == kept
+    assert not desk.story.timeline().resolve(f"fi:{desk.turn}.outputs/sales.csv")
+
+
+@pytest.mark.parametrize("ref", ["files/site", "files/site/", "files/", "files"])
+def test_a_folder_of_the_project_is_pulled_whole(desk, ref):
+    desk.write("files/site/index.html", "files/site/css/a.css", "outputs/other.md")
+    first = desk.next_turn()
+    (row,) = desk.pull(f"fi:{first}.{ref}")["pulled"]
+    below = "" if ref.startswith("files/site") else "site/"
+    root = "files/site/" if ref.startswith("files/site") else "files/"
+    assert row == {
+        "logical_root": f"fi:{first}.{root}",
+        "physical_root": f"{first}/{root}",
+        "file_count": 2,
+        "size_bytes": 28 + 29,
+        "tree": [f"{below}css/a.css", f"{below}index.html"],
+        "tree_truncated": False,
+        "omitted_files": 0,
+        "path_rule": {"logical": f"fi:{first}.{root}<path>", "physical": f"{first}/{root}<path>"},
+    }
+    assert desk.workspace() == [f"{first}/files/site/css/a.css", f"{first}/files/site/index.html"]
+
+
+def test_a_large_folder_is_pulled_whole_and_named_in_part(desk):
+    turn = desk.turn
+    desk.keep(*(stored(f"fi:{turn}.files/{n:03}.txt") for n in range(TREE_FILES_MAX + 5)))
+    first = desk.next_turn()
+    (row,) = desk.pull(f"fi:{first}.files/")["pulled"]
+    assert (row["file_count"], len(row["tree"])) == (TREE_FILES_MAX + 5, TREE_FILES_MAX)
+    assert (row["tree_truncated"], row["omitted_files"]) == (True, 5)
+    assert len(desk.workspace()) == TREE_FILES_MAX + 5
+
+
+def test_an_attachment_is_pulled_by_its_name(desk):
+    turn = desk.turn
+    desk.keep(
+        stored(f"fi:{turn}.user.attachments/in.pdf"), stored(f"fi:{turn}.external.mail.attachments/m1/x.eml")
+    )
+    first = desk.next_turn()
+    desk.pull(f"fi:{first}.user.attachments/in.pdf", f"fi:{first}.external.mail.attachments/m1/x.eml")
+    assert desk.workspace() == [
+        f"{first}/attachments/in.pdf",
+        f"{first}/external/mail/attachments/m1/x.eml",
+    ]
+
+
+def test_a_file_of_this_turn_is_there_already(desk):
+    desk.write("outputs/a.md")
+    path = f"fi:{desk.turn}.outputs/a.md"
+    output = desk.call("react.pull", {"paths": [path]})
+    (row,) = json.loads(status_of(output).text)["pulled"]
+    assert row["status"] == "already_in_workspace"
+    assert status_of(output).meta == {"pulled": []}
+
+
+@pytest.mark.parametrize(
+    ("ref", "reason"),
+    [
+        ("outputs/sales.csv", "not_a_fi_ref"),
+        ("turn_0001/outputs/sales.csv", "not_a_fi_ref"),
+        ("ar:turn_0001.user.prompt", "not_a_fi_ref"),
+        ("so:sources_pool[1]", "not_a_fi_ref"),
+        ("/etc/passwd", "unresolvable_fi_ref"),
+        ("fi:turn_0001.outputs/../files/x", "unresolvable_fi_ref"),
+        ("fi:turn_0001.secrets/x", "unresolvable_fi_ref"),
+        ("fi:turn_0001", "unresolvable_fi_ref"),
+        ("fi:turn_0001.code.tc_0123456789ab", "unresolvable_fi_ref"),
+        ("fi:turn_0001.outputs", "output_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.outputs/", "output_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.outputs/charts", "output_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.outputs/charts/", "output_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.user.attachments", "attachment_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.user.attachments/", "attachment_pulls_require_exact_file_ref"),
+        ("fi:turn_0001.external.mail.attachments/m1/", "attachment_pulls_require_exact_file_ref"),
+    ],
+)
+def test_what_cannot_be_pulled_is_refused_with_its_reason(desk, ref, reason):
+    desk.write("outputs/charts/a.md", "outputs/sales.csv")
+    assert desk.turn == "turn_0001"
+    desk.next_turn()
+    said = desk.pull(ref)
+    assert [row["reason"] for row in said["invalid"]] == [reason]
+    assert said["pulled"] == []
+    assert desk.workspace() == []
+
+
+def test_a_physical_path_is_answered_with_the_logical_one(desk):
+    (row,) = desk.pull("turn_0001/outputs/sales.csv")["invalid"]
+    assert row["suggested_path"] == "fi:turn_0001.outputs/sales.csv"
+
+
+@pytest.mark.parametrize(
+    ("ref", "reason"),
+    [
+        ("fi:turn_0001.outputs/nothing.csv", "not_found"),
+        ("fi:turn_0001.files/nothing/", "not_found"),
+        ("fi:turn_9999.outputs/sales.csv", "turn_not_found"),
+        ("fi:turn_of-somebody-else.files/", "turn_not_found"),
+    ],
+)
+def test_what_is_not_there_is_missing(desk, ref, reason):
+    desk.write("outputs/sales.csv")
+    desk.next_turn()
+    assert [row["reason"] for row in desk.pull(ref)["missing"]] == [reason]
+
+
+def test_a_deleted_file_is_missing(desk):
+    desk.write("files/a.txt")
+    desk.story.act(("exec_tools.execute_code_python", {}))
+    gone = Produced(text="Status: success", meta={"deleted": [f"{desk.turn}/files/a.txt"]})
+    desk.story.result(tool="exec_tools.execute_code_python", blocks=(gone,))
+    first = desk.next_turn()
+    assert desk.pull(f"fi:{first}.files/a.txt")["missing"][0]["reason"] == "not_found"
+
+
+def test_what_was_only_shown_is_not_pulled(desk):
+    desk.keep(Produced(path=f"fi:{desk.turn}.outputs/a.csv", text="[TEXT FILE PREVIEW]\na,b"))
+    first = desk.next_turn()
+    assert desk.pull(f"fi:{first}.outputs/a.csv")["missing"][0]["reason"] == "not_found"
+
+
+def test_one_bad_path_keeps_no_other_back_and_is_told_of(desk):
+    desk.write("outputs/sales.csv")
+    first = desk.next_turn()
+    good = f"fi:{first}.outputs/sales.csv"
+    output = desk.call("react.pull", {"paths": ["nonsense", good, f"fi:{first}.outputs/gone", good]})
+    notice, status = output.blocks
+    assert json.loads(notice.text)["code"] == "pull_paths_missing"
+    said = json.loads(status.text)
+    assert said["requested"] == ["nonsense", good, f"fi:{first}.outputs/gone"]
+    assert [row["logical_path"] for row in said["pulled"]] == [good]
+    assert status.meta == {"pulled": [f"{first}/outputs/sales.csv"]}
+    assert desk.workspace() == [f"{first}/outputs/sales.csv"]
+
+
+def test_the_prefix_of_conversations_is_an_alias(desk):
+    desk.write("outputs/sales.csv")
+    first = desk.next_turn()
+    assert desk.pull(f"conv:fi:{first}.outputs/sales.csv")["pulled"][0]["file_count"] == 1
+
+
+@pytest.mark.parametrize("params", [{}, {"paths": []}, {"paths": "fi:x"}, {"paths": ["fi:x"], "mode": "all"}])
+def test_a_call_that_breaks_the_contract_is_refused(desk, params):
+    output = desk.call("react.pull", params)
+    assert output.status == "error"
+    assert output.error is not None
+    assert output.error["code"] == "bad_params"
