@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import imports, parser, resume, stage, store, stream
+from bench import execution, imports, parser, resume, stage, store, stream
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -21,6 +21,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "store": store.rows,
     "stream": stream.rows,
     "imports": imports.rows,
+    "execution": execution.rows,
     "stage": stage.rows,
 }
 

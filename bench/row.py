@@ -9,6 +9,13 @@ from pathlib import Path
 
 HANDLERS = ("authorizer", "socket", "decide", "act", "close", "sweeper")
 
+EXEC_METRICS = tuple(
+    f"exec_start_ms_{backend}_{state}_{program}"
+    for backend in ("process", "docker")
+    for program in ("bare", "pandas")
+    for state in ("cold", "warm")
+)
+
 LISTED = (
     "parser_mb_s_8",
     "parser_mb_s_40",
@@ -26,6 +33,7 @@ LISTED = (
     "overhead_ms_per_round",
     "transitions_per_tool_round",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
+    *EXEC_METRICS,
 )
 """Every run has these; without one of them it failed."""
 
@@ -47,10 +55,13 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One metric. `peers` and `limit` come from the same run; `note` says how the value was come by."""
+    """One metric. `peers` and `limit` come from the same run; `note` says how the value was come by.
+
+    No value: what is measured is not on this machine, and the note says what that is.
+    """
 
     metric: str
-    value: float
+    value: float | None
     unit: str
     peers: Mapping[str, float] = field(default_factory=dict)
     limit: Limit | None = None
@@ -59,8 +70,8 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the value reaches its goal; None without one."""
-        if self.goal is None:
+        """Whether the value reaches its goal; None without one of them."""
+        if self.goal is None or self.value is None:
             return None
         return self.value >= self.goal if self.unit in MORE_IS_BETTER else self.value <= self.goal
 
@@ -101,7 +112,8 @@ def _cells(row: Row) -> tuple[str, ...]:
     met = {None: "", True: "met", False: "NOT MET"}[row.met]
     limit = f"{row.limit.value:g} {row.limit.name}" if row.limit else ""
     peers = ", ".join(f"{name} {value:g}" for name, value in row.peers.items())
-    return (row.metric, f"{row.value:g}", row.unit, goal, met, limit, peers)
+    value = "none" if row.value is None else f"{row.value:g}"
+    return (row.metric, value, row.unit, goal, met, limit, peers)
 
 
 def _fit(cell: str, width: int, at: int) -> str:

@@ -34,7 +34,7 @@ from stepline.adapters.docker.message import (
     blob_bytes,
 )
 from stepline.adapters.docker.payload import EXECUTOR_COMMAND, GID, PRIVATE, UID, WORKSPACE, render_payload
-from stepline.adapters.sandbox.collect import collect
+from stepline.adapters.sandbox.collect import Collected, collect
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, Quota
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
@@ -107,6 +107,9 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         raise SandboxError("a run begins with its launch")
     request = launch.request
     before = _lay_out(stdio, request, root, owner)
+    quota = Quota([root / "work", root / "out"], request.limits, before)
+    if request.limits.max_workspace_bytes and (exceeded := quota.check()):
+        raise SandboxError("the workspace is too large before the program begins", code=exceeded)
     host = LazyHost(lambda: make_host(launch))
     server = SupervisorServer(
         root / "socket/supervisor.sock",
@@ -117,9 +120,6 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         deadline_s=request.limits.timeout_s,
         owner=(0, owner[1]) if owner else None,
     )
-    quota = Quota([root / "work", root / "out"], request.limits, before)
-    if request.limits.max_workspace_bytes and (exceeded := quota.check()):
-        raise SandboxError("the workspace is too large before the program begins", code=exceeded)
     with server:
         stdio.send(Ready())
         if launch.strategy == "split":
@@ -138,19 +138,8 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         found = collect(root / "out", before, spool, limits=request.limits, turn=request.turn)
     except SandboxError as error:
         stdio.send(replace(report, error=error.reason, message=str(error)))
-        return
-    stdio.send(
-        replace(
-            report,
-            files=found.files,
-            unchanged=found.unchanged,
-            refused=found.refused,
-            deleted=found.deleted,
-        )
-    )
-    for sha256 in blob_bytes(found.files):
-        with (spool / sha256).open("rb") as file:
-            stdio.send_bytes(file.fileno())
+    else:
+        _send(stdio, report, found, spool)
 
 
 def make_host(launch: Launch) -> ToolHost:
@@ -235,6 +224,22 @@ def _run(stdio: Stdio, quota: Quota, launch: Launch, root: Path) -> None:
         check=quota.check,
     )
     stdio.send(ended)
+
+
+def _send(stdio: Stdio, report: Report, found: Collected, spool: Path) -> None:
+    """Send the report with what was found, and the bytes of its files after it."""
+    stdio.send(
+        replace(
+            report,
+            files=found.files,
+            unchanged=found.unchanged,
+            refused=found.refused,
+            deleted=found.deleted,
+        )
+    )
+    for sha256 in blob_bytes(found.files):
+        with (spool / sha256).open("rb") as file:
+            stdio.send_bytes(file.fileno())
 
 
 def _take_stdio() -> Stdio:

@@ -54,6 +54,8 @@ class StateStack(cdk.Stack):
             lifecycle_rules=[
                 s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
                 s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
+                # What a run was asked and answered is of use while its turn is open; the log keeps the rest.
+                s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
             ],
         )
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)

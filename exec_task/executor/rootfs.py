@@ -25,8 +25,10 @@ SHM: Final = Path("/dev/shm")  # noqa: S108 - a tmpfs of the run's own
 TMP_BYTES: Final = 256 * 1024 * 1024
 SHM_BYTES: Final = 64 * 1024 * 1024
 TMP_FILES: Final = 32_768
-COVERED: Final = (TMP, RUNS, WORKSPACE, PROC, Path("/dev"))
+COVERED: Final = (RUNS, WORKSPACE, PROC, Path("/dev"))
 """Where nothing can be read from: mounts of the tree itself stand there."""
+KEPT: Final = Path("/kept")
+"""Where a folder from below /tmp is, from which it is bound to its place in every run's own /tmp."""
 
 # Folders or, where the system has merged them into /usr, links.
 SYSTEM: Final = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
@@ -62,7 +64,7 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
         if path.is_symlink():
             _inside(root, path).symlink_to(path.readlink())
         elif path.is_dir():
-            _bind(path, _inside(root, path), _READ_ONLY)
+            _bind(path, _inside(root, _kept(path) if path.is_relative_to(TMP) else path), _READ_ONLY)
     _configure(root, uid, gid)
     _fill_dev(root / "dev")
     _bind(runs, _inside(root, RUNS), _DATA_ONLY)
@@ -72,22 +74,37 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
     _tmpfs(_inside(root, TMP), TMP_BYTES)
     _mount_proc(_inside(root, PROC))
     _enter(root)
+    _put_back(outermost)
     return outermost
 
 
-def fit(run: str) -> None:
+def fit(run: str, outermost: Iterable[Path]) -> None:
     """Add one run's own places, in a fresh mount and pid namespace.
 
     `run` names the run's folder below RUNS, which is out of reach afterwards. The socket's folder is read-only.
+    `outermost` is what `build` returned.
     """
     for place in PLACES:
         kernel.mount(RUNS / run / place, WORKSPACE / place, None, kernel.MS_BIND)
     _set_attributes(WORKSPACE / "socket", kernel.MS_RDONLY)
     kernel.umount(RUNS, kernel.MNT_DETACH)
     _tmpfs(TMP, TMP_BYTES)
+    _put_back(outermost)
     _tmpfs(SHM, SHM_BYTES)
     if not _mount_proc(PROC, "subset=pid"):
         _uncover(PROC)
+
+
+def _kept(path: Path) -> Path:
+    return KEPT / path.relative_to(TMP)
+
+
+def _put_back(outermost: Iterable[Path]) -> None:
+    """Let what lies below /tmp appear in the one that was just mounted there."""
+    for path in outermost:
+        if path.is_relative_to(TMP):
+            path.mkdir(parents=True)
+            kernel.mount(_kept(path), path, None, kernel.MS_BIND | kernel.MS_REC)
 
 
 def _uncover(path: Path) -> None:
@@ -115,7 +132,7 @@ def _outermost(prefixes: Iterable[str]) -> list[Path]:
     named = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
     found: list[Path] = []
     for path in sorted(named - {Path("/")}):
-        if any(path.is_relative_to(place) for place in COVERED):
+        if path == TMP or any(path.is_relative_to(place) for place in COVERED):
             raise OSError(errno.EINVAL, "programs cannot read what lies there; move it", str(path))
         if not any(path.is_relative_to(other) for other in (*SYSTEM, *found)):
             found.append(path)

@@ -40,6 +40,15 @@ NO_SYS_ADMIN: Final = (
 )
 
 
+class Cell:
+    """What every cell needs of the tree: the way back, the folders that programs read from, and whose it is."""
+
+    def __init__(self, own_pids: int, readable: list[Path], *, user_namespace: bool) -> None:
+        self.own_pids = own_pids
+        self.readable = readable
+        self.user_namespace = user_namespace
+
+
 class UnsupportedError(Exception):
     """No program can be isolated this way here; the message says what to do."""
 
@@ -72,7 +81,8 @@ def main(control_fd: int, channel_fd: int) -> NoReturn:
     inner.close()
     channel.close()
     control.send(json.dumps({"namespaces": namespaces, "readable": [*map(str, readable)]}).encode())
-    _serve(control, cells, own_pids, os.pidfd_open(made), user_namespace="user" in namespaces)
+    cell = Cell(own_pids, readable, user_namespace="user" in namespaces)
+    _serve(control, cells, cell, os.pidfd_open(made))
 
 
 def _leave(plan: dict[str, Any]) -> list[str]:
@@ -147,12 +157,10 @@ def _be_zygote(cells: socket.socket, channel: socket.socket, own_pids: int, prel
     zygote.serve(cells, channel, own_pids)
 
 
-def _serve(
-    control: socket.socket, cells: socket.socket, own_pids: int, made: int, *, user_namespace: bool
-) -> NoReturn:
-    """Put up a cell for every message, which names the run's folder and brings the program's socket.
+def _serve(control: socket.socket, cells: socket.socket, cell: Cell, made: int) -> NoReturn:
+    """Put up a cell for every message, which names the run's folder and brings the program's socket and pipe.
 
-    The pidfd of the cell's first process is the answer, and goes to the zygote with the socket. When the zygote
+    The pidfd of the cell's first process is the answer, and goes to the zygote with both. When the zygote
     ends, whose pidfd is `made`, everything here does.
     """
     events = select.poll()
@@ -161,19 +169,19 @@ def _serve(
     while True:
         if any(fd == made for fd, _ in events.poll()):
             os._exit(1)
-        message, feeds, _, _ = socket.recv_fds(control, 4096, 1)
+        message, ends, _, _ = socket.recv_fds(control, 4096, 2)
         if not message:
             os._exit(0)
         _reap()
         try:
-            pid = _put_up(json.loads(message)["run"], own_pids, user_namespace=user_namespace)
+            pid = _put_up(json.loads(message)["run"], cell)
         except OSError as error:
             control.send(json.dumps({"failed": str(error)}).encode())
             continue
         pidfd = os.pidfd_open(pid)
-        socket.send_fds(cells, [b"cell"], [pidfd, *feeds])
+        socket.send_fds(cells, [b"cell"], [pidfd, *ends])
         socket.send_fds(control, [b'{"cell":true}'], [pidfd])
-        for fd in (pidfd, *feeds):
+        for fd in (pidfd, *ends):
             os.close(fd)
 
 
@@ -185,7 +193,7 @@ def _reap() -> None:
         return
 
 
-def _put_up(run: str, own_pids: int, *, user_namespace: bool) -> int:
+def _put_up(run: str, cell: Cell) -> int:
     """Fork the first process of a cell and return its pid when the cell is ready."""
     told, telling = os.pipe2(os.O_CLOEXEC)
     kernel.unshare(kernel.CLONE_NEWPID)
@@ -193,9 +201,9 @@ def _put_up(run: str, own_pids: int, *, user_namespace: bool) -> int:
         pid = os.fork()
         if pid == 0:
             os.close(told)  # so that telling fails if the warden has ended by now
-            _init(run, telling, user_namespace=user_namespace)
+            _init(run, telling, cell)
     finally:
-        zygote.join(own_pids, kernel.CLONE_NEWPID)
+        zygote.join(cell.own_pids, kernel.CLONE_NEWPID)
         os.close(telling)
     with os.fdopen(told, "rb") as pipe:
         word = pipe.read()
@@ -205,16 +213,16 @@ def _put_up(run: str, own_pids: int, *, user_namespace: bool) -> int:
     return pid
 
 
-def _init(run: str, telling: int, *, user_namespace: bool) -> NoReturn:
+def _init(run: str, telling: int, cell: Cell) -> NoReturn:
     """Be the first process of a cell: make its places, then reap until killed."""
     try:
         kernel.set_pdeathsig(signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-        rootfs.fit(run)
+        rootfs.fit(run, cell.readable)
         # In a user namespace the zygote may join only who is dumpable. Nobody in the cell has the capabilities
         # that this process has, so nobody there may look into it all the same.
-        kernel.set_dumpable(user_namespace)
+        kernel.set_dumpable(cell.user_namespace)
         os.write(telling, READY)
         kernel.close_range(0)
     except BaseException as error:  # noqa: BLE001 - the word goes to the warden; nothing may run on in this fork

@@ -47,11 +47,11 @@ def warm(preload: Sequence[str]) -> list[str]:
 def serve(cells: socket.socket, channel: socket.socket, own_pids: int) -> NoReturn:
     """Fork a program for every cell until the warden ends; `own_pids` stands for this process's pid namespace.
 
-    With a cell, a pidfd of its first process, comes the socket on which the program will be told what it is. To the
-    channel go `started`, with a pidfd of the program, and `status` as waitpid gives it.
+    With a cell, a pidfd of its first process, come the socket on which the program will be told what it is and the
+    pipe for what it prints. To the channel go `started`, with a pidfd of the program, and `status` as waitpid gives it.
     """
     while True:
-        message, fds, _, _ = socket.recv_fds(cells, 16, 2)
+        message, fds, _, _ = socket.recv_fds(cells, 16, 3)
         if not message:
             os._exit(0)
         try:
@@ -69,30 +69,30 @@ def serve(cells: socket.socket, channel: socket.socket, own_pids: int) -> NoRetu
         channel.send(json.dumps({"status": status}).encode())
 
 
-def _fork(own_pids: int, cell: int, feed: int) -> int:
+def _fork(own_pids: int, cell: int, feed: int, output: int) -> int:
     join(cell, kernel.CLONE_NEWPID)
     try:
         pid = os.fork()
         if pid == 0:
-            _become(cell, feed)
+            _become(cell, feed, output)
     finally:
         join(own_pids, kernel.CLONE_NEWPID)
     return pid
 
 
-def _become(cell: int, feed: int) -> NoReturn:
+def _become(cell: int, feed: int, output: int) -> NoReturn:
     """Be a program: enter the cell, let go of everything that is the zygote's, wait to be told which, run it."""
     try:
         join(cell, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         _forget_the_dice()
+        _speak_into(output)
         os.dup2(feed, _FEED)
         kernel.close_range(_FEED + 1)
         with socket.socket(fileno=_FEED) as waiting:
-            message, fds, _, _ = socket.recv_fds(waiting, 16, 2)
+            message, fds, _, _ = socket.recv_fds(waiting, 16, 1)
         if not message:
             os._exit(0)  # nobody wants a program any more
-        payload, output = fds
-        _speak_into(output)
+        (payload,) = fds
         plan = json.loads(os.read(payload, PLAN_MAX_BYTES))
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
         kernel.close_range(3)

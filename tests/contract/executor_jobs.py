@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,14 +49,15 @@ LIMITS = Limits(timeout_s=60, monitor_interval_s=0.1)
 class Bench:
     """One backend and everything a run on it needs. Every run has an empty spool; `spool` is the newest one."""
 
-    def __init__(self, executor: Executor, profile: RuntimeProfile) -> None:
+    def __init__(self, executor: Executor, profile: RuntimeProfile, spools: Path) -> None:
         self.executor = executor
         self.profile = profile
         self.artifacts = MemoryArtifacts()
         self.story = Story()
         self.story.message(SAID)
         self.turn = self.story.turn
-        self.spool = Path()
+        self.spools = spools
+        self.spool = spools
         self.runs = 0
 
     def file(self, path: str, body: bytes) -> WorkFile:
@@ -75,7 +76,8 @@ class Bench:
         tools: tuple[str, ...] = TOOLS,
     ) -> Job:
         self.runs += 1
-        self.spool = Path(tempfile.mkdtemp(prefix="spool-"))
+        self.spool = self.spools / str(self.runs)
+        self.spool.mkdir()
         request = ExecRequest(
             exec_id=f"tc_{self.runs:012x}",
             lane=LANE,
@@ -135,30 +137,40 @@ def tool_host(job: Job) -> ToolHost:
 
 
 @contextmanager
+def bench_of(executor: Executor, profile: RuntimeProfile) -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="spools-") as spools, closing(executor):
+        yield Bench(executor, profile, Path(spools))
+
+
+@contextmanager
 def process_bench(
-    host: Callable[[Job], ToolHost] = tool_host, *, python: Path = Path(sys.executable)
+    host: Callable[[Job], ToolHost] = tool_host, *, python: Path = Path(sys.executable), home: Path = HOME
 ) -> Iterator[Bench]:
-    executor = ProcessExecutor(python=python, home=HOME, host=host)
-    bench = Bench(executor, RuntimeProfile(mode="process"))
-    try:
-        probe = bench.run("")
-        if probe.error == "unsupported_platform":
-            pytest.skip(probe.message)
+    executor = ProcessExecutor(python=python, home=home, host=host)
+    with bench_of(executor, RuntimeProfile(mode="process")) as bench:
         yield bench
-    finally:
-        executor.close()
+
+
+@contextmanager
+def sound_process_bench() -> Iterator[Bench]:
+    with process_bench() as bench:
+        skip_unsupported(bench)
+        yield bench
+
+
+def skip_unsupported(bench: Bench) -> None:
+    probe = bench.run("")
+    if probe.error == "unsupported_platform":
+        pytest.skip(probe.message)
 
 
 @contextmanager
 def docker_bench(strategy: Strategy) -> Iterator[Bench]:
     if reason := docker_missing():
         pytest.skip(reason)
-    executor = DockerExecutor(environment=DOCKER_ENVIRONMENT)
     profile = RuntimeProfile(mode="docker", image=IMAGE, container_strategy=strategy, network_mode="none")
-    try:
-        yield Bench(executor, profile)
-    finally:
-        executor.close()
+    with bench_of(DockerExecutor(environment=DOCKER_ENVIRONMENT), profile) as bench:
+        yield bench
 
 
 def docker_missing() -> str:
@@ -175,7 +187,7 @@ def docker_missing() -> str:
 
 
 BACKENDS = {
-    "process": process_bench,
+    "process": sound_process_bench,
     "docker-split": lambda: docker_bench("split"),
     "docker-combined": lambda: docker_bench("combined"),
 }

@@ -28,6 +28,14 @@ def test_without_a_goal_nothing_is_met_or_missed():
     assert a_row().met is None
 
 
+def test_what_could_not_be_measured_misses_no_goal_and_is_shown_with_its_reason():
+    row = a_row(value=None, goal=24.0, note="not measured: no Docker")
+    assert row.met is None
+    assert "none" in render_table([row])
+    assert "NOT MET" not in render_table([row])
+    assert "no Docker" in render_table([row])
+
+
 def test_a_row_is_written_with_every_field_it_has_or_lacks(tmp_path):
     path = tmp_path / "results.json"
     write_results([a_row(), a_row(limit=Limit("find", 30.0), peers={"regex": 8.0}, goal=20.0)], path)

@@ -71,6 +71,18 @@ def test_tools_plans_and_files_are_lines():
     assert render_event(files) == ["⎙ fi:turn_1.outputs/a.md"]
 
 
+def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
+    code = event("code_exec.code", language="python", text="\nimport pandas\nprint(1)\n")
+    assert render_event(code) == ["  3 lines of python: import pandas"]
+    assert render_event(event("code_exec.status", status="exec")) == ["  … running"]
+    assert render_event(event("code_exec.status", status="done")) == []
+
+
+def test_what_a_tool_says_on_its_way_is_a_line():
+    said = event("react.tool.event", type="rows", data={"count": 3})
+    assert render_event(said) == ['  rows: {"count": 3}']
+
+
 def test_every_event_type_can_be_shown():
     from stepline.timeline.event_type import TABLE
 

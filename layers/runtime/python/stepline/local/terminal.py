@@ -75,6 +75,21 @@ def _files(event: ClientEvent) -> list[str]:
     return [f"⎙ {one_line(str(item.get('logical_path')))}" for item in event.data.get("items", ())]
 
 
+def _program(event: ClientEvent) -> list[str]:
+    lines = str(event.data.get("text", "")).splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    return [f"  {len(lines)} lines of {one_line(str(event.data.get('language')))}: {one_line(first, 80)}"]
+
+
+def _status(event: ClientEvent) -> list[str]:
+    return ["  … running"] if event.data.get("status") == "exec" else []
+
+
+def _told(event: ClientEvent) -> list[str]:
+    said = json.dumps(event.data.get("data", {}), ensure_ascii=False)
+    return [f"  {one_line(str(event.data.get('type')))}: {one_line(said, 100)}"]
+
+
 def _nothing(_: ClientEvent) -> list[str]:
     return []
 
@@ -86,6 +101,9 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "solver.react.decision": _decision,
     "round.restarted": _restarted,
     "chat.files": _files,
+    "react.tool.event": _told,
+    "code_exec.code": _program,
+    "code_exec.status": _status,
     "react.plan": _plan,
     "chat.step": _step,
 }

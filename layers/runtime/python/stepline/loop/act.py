@@ -19,14 +19,13 @@ from stepline.loop.history import History
 from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
 from stepline.loop.program import advance_program
-from stepline.loop.record import Work, record, start, unverified
+from stepline.loop.record import Work, record, result_of, start, unverified
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
-from stepline.timeline.result import lean_blocks
 from stepline.tools.registry import Registry, run_tool
 from stepline.tools.spec import Effect
 
@@ -86,15 +85,4 @@ def _run(work: Work, timeline: Timeline, action: Action) -> Resulted:
     logger.info(
         "action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": output.status}
     )
-    return Resulted(
-        call_id=action.call_id,
-        tool_id=action.tool_id,
-        iteration=work.step.iteration,
-        status=output.status,
-        at=at,
-        duration_ms=duration_ms,
-        blocks=lean_blocks(output.blocks, context.path("result")),
-        plans=output.plans,
-        error=output.error,
-        emitted=tuple(context.events),
-    )
+    return result_of(action, context, output, duration_ms=duration_ms)

@@ -23,7 +23,7 @@ from stepline.execution.blocks import run_blocks
 from stepline.execution.code import check_program, notice_code
 from stepline.execution.contract import normalise_contract
 from stepline.execution.envelope import Envelope, decode_envelope, lost_envelope
-from stepline.loop.record import MAYBE, Work, record, start
+from stepline.loop.record import MAYBE, Work, record, result_of, start
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
@@ -131,19 +131,9 @@ def fit_timeout(asked_s: int | None, most_s: int) -> int:
 
 
 def _refusal(work: Work, timeline: Timeline, action: Action, refused: ToolError | PathError) -> Resulted:
-    at = utc(work.ports.clock.now())
-    context = work.context(timeline, action, at)
+    context = work.context(timeline, action, utc(work.ports.clock.now()))
     output = refusal(refused, action.tool_id, context, notice=notice_code(refused.reason))
-    return Resulted(
-        call_id=action.call_id,
-        tool_id=action.tool_id,
-        iteration=work.step.iteration,
-        status="error",
-        at=at,
-        blocks=lean_blocks(output.blocks, context.path("result")),
-        error=output.error,
-        program=True,
-    )
+    return result_of(action, context, output, program=True)
 
 
 def _settle(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:

@@ -24,7 +24,8 @@ from stepline.model.entry import Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
-from stepline.tools.context import ToolContext
+from stepline.timeline.result import lean_blocks
+from stepline.tools.context import ToolContext, ToolOutput
 
 MAYBE = (
     "The call was interrupted: it may have happened, or not. Check its effect before you ask for it again."
@@ -92,6 +93,25 @@ def record(
         work.ports.meter.count(TOOL_CALLS)
         work.ports.meter.count(TOOL_FAILURES, result.status != "ok")
     return batch
+
+
+def result_of(
+    action: Action, context: ToolContext, output: ToolOutput, *, duration_ms: int = 0, program: bool = False
+) -> Resulted:
+    """Return what an action's output stores."""
+    return Resulted(
+        call_id=action.call_id,
+        tool_id=action.tool_id,
+        iteration=context.iteration,
+        status=output.status,
+        at=context.ts,
+        duration_ms=duration_ms,
+        blocks=lean_blocks(output.blocks, context.path("result")),
+        plans=output.plans,
+        error=output.error,
+        program=program,
+        emitted=tuple(context.events),
+    )
 
 
 def unverified(work: Work, action: Action) -> Resulted:

@@ -37,7 +37,7 @@ from stepline.adapters.docker.message import (
 from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.plan import Plan, plan_run
 from stepline.adapters.docker.session import Session
-from stepline.adapters.docker.verdict import explain, fail, judge, read_status
+from stepline.adapters.docker.verdict import explain, fail, judge
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.execution import ExecRequest, Mode, Run
@@ -98,7 +98,7 @@ class DockerExecutor:
             return fail(SandboxError(f"the supervisor spoke nonsense: {error}"), session)
         finally:
             session.hang_up()
-            self._cleaner.clean(plan, session.children)
+            self._cleaner.clean(plan, session.children.values())
 
     def close(self) -> None:
         """Wait until everything that runs have made is removed."""
@@ -148,7 +148,7 @@ class DockerExecutor:
         while True:
             match session.next(deadline_s):
                 case "executor":
-                    returncode = read_status(session.children["executor"].wait())
+                    returncode = session.status("executor")
                     return Ended(error=error, returncode=returncode, seconds=time.monotonic() - started_s)
                 case "late" if error:
                     raise SandboxError("the executor's container does not end")

@@ -10,6 +10,7 @@ import collections
 import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -22,6 +23,23 @@ from stepline.execution.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
 RUNTIME_LOG_BYTES: Final = 64 * 1024
+
+GOODBYE_S: Final = 15.0
+FATAL: Final = frozenset(
+    {
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+        signal.SIGXCPU,
+        signal.SIGXFSZ,
+    }
+)
+"""Signals by which nobody ends on purpose; a container's exit code is 128 and the signal's number."""
 
 Role: TypeAlias = Literal["supervisor", "executor"]
 Gone: TypeAlias = Literal["supervisor", "executor", "late"]
@@ -76,6 +94,14 @@ class Session:
             for key, _ in self._selector.select(left_s):
                 key.data(key.fileobj)
         return self._heard.popleft()
+
+    def status(self, role: Role) -> int:
+        """Return the exit code of a command whose streams have ended, as a process's: negative for a signal."""
+        try:
+            code = self.children[role].wait(GOODBYE_S)
+        except subprocess.TimeoutExpired as error:
+            raise SandboxError(f"the {role}'s command does not end") from error
+        return 128 - code if code - 128 in FATAL else code
 
     def hang_up(self) -> None:
         """Let go of all streams. A supervisor ends when its input does."""

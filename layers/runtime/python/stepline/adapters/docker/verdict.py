@@ -12,25 +12,10 @@ from typing import Final
 
 from stepline.adapters.docker.message import Ended, Report
 from stepline.adapters.docker.session import Gone, Session
-from stepline.adapters.process.ending import FULL, REFUSED, TIMED_OUT, render_end, render_stop
+from stepline.adapters.sandbox.ending import FULL, REFUSED, TIMED_OUT, render_end, render_stop
 from stepline.adapters.sandbox.quota import FILE, WORKSPACE
 from stepline.errors import SandboxError
 from stepline.model.execution import Isolation, Limits, Run
-
-FATAL: Final = frozenset(
-    {
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGKILL,
-        signal.SIGSEGV,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-        signal.SIGXCPU,
-        signal.SIGXFSZ,
-    }
-)
 
 _UNAVAILABLE: Final = re.compile(
     r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
@@ -59,7 +44,7 @@ def explain(gone: Gone, session: Session) -> SandboxError:
             f"the image is not there: build it with `make image` or pull it ({_last(said)})",
             code="docker_image_missing",
         )
-    return SandboxError(f"the {gone}'s container ended early: {_last(said) or 'it said nothing'}")
+    return SandboxError(f"the {gone}'s container {render_end(session.status(gone))} early: {_last(said)}")
 
 
 def judge(ended: Ended, report: Report, limits: Limits, session: Session) -> Run:
@@ -99,11 +84,6 @@ def fail(error: SandboxError, session: Session) -> Run:
         log_bytes=session.program.total_bytes,
         runtime_log=session.runtime.text(),
     )
-
-
-def read_status(code: int) -> int:
-    """Return a container's exit code as a process's: negative for a signal by which nobody ends on purpose."""
-    return 128 - code if code - 128 in FATAL else code
 
 
 def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:

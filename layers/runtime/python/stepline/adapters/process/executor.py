@@ -18,11 +18,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.ending import FULL, Ending, attend, judge, render_stop
+from stepline.adapters.process.ending import Ending, attend, judge
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.process.run_folder import RunFolder
 from stepline.adapters.sandbox.collect import collect
+from stepline.adapters.sandbox.ending import FULL, render_stop
 from stepline.adapters.sandbox.quota import Quota
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
@@ -223,13 +224,9 @@ class _Room:
         payload = render_payload(
             job.request, token, namespaces=self._server.namespaces, readable=self._server.readable
         )
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        draining = drain(reading, tail)
+        draining = drain(self._cell.take_output(), tail)
         try:
-            self._cell.launch(payload, writing)
-        finally:
-            os.close(writing)
-        try:
+            self._cell.launch(payload)
             ending = attend(self._server, self._cell, quota=quota, limits=job.request.limits)
         finally:
             gone = self._cell.kill()

@@ -41,23 +41,45 @@ class UnsupportedError(Exception):
     """No program can be isolated this way here; the message says what to do about it."""
 
 
+class _Wires:
+    """Our ends of what leads into a cell that is being put up: the feed tells the program what it is."""
+
+    def __init__(self) -> None:
+        self.feed, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.output, self.input = os.pipe2(os.O_CLOEXEC)
+
+    def hand_over(self) -> None:
+        """Close the other ends, which are somebody else's now."""
+        self.theirs.close()
+        if self.input >= 0:
+            os.close(self.input)
+            self.input = -1
+
+    def close(self) -> None:
+        self.hand_over()
+        self.feed.close()
+        if self.output >= 0:
+            os.close(self.output)
+            self.output = -1
+
+
 class Cell:
     """Fresh namespaces around a run's folder, and a process in there that waits to be told what it runs.
 
     `program` is that process's pidfd, `init` that of the cell's first one.
     """
 
-    def __init__(self, init: int, program: int, feed: socket.socket) -> None:
+    def __init__(self, init: int, program: int, wires: _Wires) -> None:
         self.init = init
         self.program = program
-        self._feed = feed
+        self._wires = wires
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        self._feed.close()
+        self._wires.close()
         os.close(self.program)
         os.close(self.init)
 
@@ -66,12 +88,17 @@ class Cell:
         """Whether the waiting process is alive, before it is told anything."""
         return not is_readable(self.program, 0)
 
-    def launch(self, payload: bytes, output: int) -> None:
-        """Let the program begin; both its output streams are `output`. Raises SandboxError."""
+    def take_output(self) -> int:
+        """Return the reading end of the program's output, which is the caller's from now on."""
+        output, self._wires.output = self._wires.output, -1
+        return output
+
+    def launch(self, payload: bytes) -> None:
+        """Let the program begin. Raises SandboxError."""
         memory = os.memfd_create("payload")
         try:
             os.pwrite(memory, payload, 0)
-            socket.send_fds(self._feed, [b"run"], [memory, output])
+            socket.send_fds(self._wires.feed, [b"run"], [memory])
         except OSError as error:
             raise SandboxError(f"the sandbox is gone: {error}") from error
         finally:
@@ -111,7 +138,7 @@ class ForkServer:
         self.readable: tuple[Path, ...] = ()
         control, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel, self._channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._feed: socket.socket | None = None
+        self._wires: _Wires | None = None
         self._process: subprocess.Popen[bytes] | None = None
         try:
             with control, channel:
@@ -175,21 +202,23 @@ class ForkServer:
 
     def ask(self, run: str) -> None:
         """Have a cell put up around the run's folder; `take` gives it. Raises SandboxError."""
-        theirs, self._feed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._send(self._control, {"run": run}, (theirs.fileno(),))
+        self._wires = _Wires()
+        try:
+            self._send(self._control, {"run": run}, (self._wires.theirs.fileno(), self._wires.input))
+        finally:
+            self._wires.hand_over()
 
     def take(self) -> Cell:
         """Return the cell that was asked for, when it stands. Raises SandboxError."""
+        assert self._wires is not None
         _, (init,) = self._receive(self._control, ANSWER_S)
         try:
             _, (program,) = self._receive(self._channel, ANSWER_S)
         except SandboxError:
             os.close(init)
             raise
-        feed, self._feed = self._feed, None
-        assert feed is not None
-        return Cell(init, program, feed)
+        wires, self._wires = self._wires, None
+        return Cell(init, program, wires)
 
     @property
     def ending(self) -> socket.socket:
@@ -234,7 +263,7 @@ class ForkServer:
 
     def close(self) -> None:
         """End both processes and everything below them, and remove what they stood on."""
-        for end in (self._control, self._channel, self._feed):
+        for end in (self._control, self._channel, self._wires):
             if end is not None:
                 end.close()
         if self._process is not None:

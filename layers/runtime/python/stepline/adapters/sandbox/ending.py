@@ -1,0 +1,38 @@
+"""How programs end, in the words and exit codes of every backend. Pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import Final
+
+from stepline.model.execution import Limits
+
+TIMED_OUT: Final = 124
+REFUSED: Final = 126
+FULL: Final = 153
+
+STOPPED: Final = {
+    "timeout": "its time of {timeout_s} s was over",
+    "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
+    "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
+    "workspace_size_limit": "the workspace had more than {max_workspace_bytes} bytes",
+}
+
+
+def render_stop(code: str, limits: Limits) -> str:
+    """Return the sentence about a limit that was reached."""
+    reason = STOPPED[code].format(
+        timeout_s=limits.timeout_s,
+        max_file_bytes=limits.max_file_bytes,
+        max_delta_bytes=limits.max_delta_bytes,
+        max_workspace_bytes=limits.max_workspace_bytes,
+    )
+    return f"the program was stopped: {reason}"
+
+
+def render_end(returncode: int) -> str:
+    """Return how a process ended, after its name: `ended with 3`, `was killed by SIGSEGV`."""
+    if returncode >= 0:
+        return f"ended with {returncode}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-returncode, f'signal {-returncode}')}"

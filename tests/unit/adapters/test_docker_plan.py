@@ -1,0 +1,166 @@
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.docker.argument import ALLOWED, plan_arguments
+from stepline.adapters.docker.payload import plan_aliases, render_payload
+from stepline.adapters.docker.plan import EXPIRES, SLACK_BYTES, plan_run
+from stepline.errors import SandboxError
+from stepline.model.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
+from stepline.model.ids import Lane
+
+NOW_S = 1_795_000_000.25
+REQUEST = ExecRequest(
+    exec_id="tc_0123456789ab",
+    lane=Lane(tenant="acme", project="north", conversation="c1"),
+    turn="turn_0001",
+    iteration=1,
+    at="",
+    n=7,
+    code="pass",
+    contract=(),
+    tools=("react.read", "ctx_tools.fetch_ctx", "ctx_tools.other"),
+    limits=Limits(timeout_s=30, max_delta_bytes=10 * MIB, processes=77, open_files=99),
+    profile=RuntimeProfile(mode="docker", image="image:1"),
+)
+
+
+def profiled(**fields):
+    return replace(REQUEST, profile=replace(REQUEST.profile, **fields))
+
+
+def value_of(arguments, flag):
+    return [arguments[at + 1] for at, argument in enumerate(arguments) if argument == flag]
+
+
+def test_the_executor_has_no_network_no_capability_and_no_writable_root():
+    executor = plan_run(REQUEST, now_s=NOW_S).executor
+    assert value_of(executor, "--network") == ["none"]
+    assert value_of(executor, "--cap-drop") == ["ALL"]
+    assert value_of(executor, "--cap-add") == []
+    assert value_of(executor, "--security-opt") == ["no-new-privileges"]
+    assert value_of(executor, "--user") == ["1001:1001"]
+    assert "--read-only" in executor
+
+
+def test_the_limits_are_on_the_side_that_is_not_trusted():
+    plan = plan_run(profiled(cpus="1.5", memory="2147483648"), now_s=NOW_S)
+    assert value_of(plan.executor, "--memory") == value_of(plan.executor, "--memory-swap") == ["2147483648"]
+    assert value_of(plan.executor, "--cpus") == ["1.5"]
+    assert value_of(plan.executor, "--pids-limit") == ["77"]
+    assert value_of(plan.executor, "--ulimit") == ["nofile=99:99", "core=0:0"]
+    assert not {"--memory", "--cpus", "--pids-limit"} & set(plan.supervisor)
+
+
+def test_the_network_of_the_profile_is_the_supervisors():
+    plan = plan_run(profiled(network_mode="bridge"), now_s=NOW_S)
+    assert value_of(plan.supervisor, "--network") == ["bridge"]
+    assert value_of(plan.supervisor, "--cap-add") == ["CHOWN", "DAC_OVERRIDE", "FOWNER"]
+
+
+def test_both_share_one_volume_which_is_as_large_as_the_run_may_need():
+    file = WorkFile(path="turn_0001/outputs/a", key="k", sha256="s", size_bytes=5 * MIB, mime="text/plain")
+    plan = plan_run(replace(REQUEST, files=(file,)), now_s=NOW_S)
+    (volume,) = {*value_of(plan.supervisor, "--mount"), *value_of(plan.executor, "--mount")}
+    assert f"src={plan.volume},dst=/workspace" in volume
+    assert f"size={15 * MIB + SLACK_BYTES}," in volume
+    assert "nosuid,nodev,noexec" in volume
+
+
+def test_everything_is_named_for_its_run_and_says_when_nobody_needs_it_any_more():
+    plan = plan_run(REQUEST, now_s=NOW_S)
+    assert plan.supervisor_name == "stepline-supervisor-tc_0123456789ab-1795000000250"
+    assert plan.executor_name == "stepline-executor-tc_0123456789ab-1795000000250"
+    (label,) = {*value_of(plan.supervisor, "--label"), *value_of(plan.executor, "--label")}
+    assert label == f"{EXPIRES}=1795000630"
+    assert f"volume-label={label}" in value_of(plan.executor, "--mount")[0]
+
+
+def test_a_combined_run_is_one_container_with_the_limits_of_both():
+    plan = plan_run(profiled(container_strategy="combined", extra_args=("--cpu-shares", "512")), now_s=NOW_S)
+    assert (plan.executor, plan.executor_name, plan.volume) == ((), "", "")
+    assert value_of(plan.supervisor, "--pids-limit") == ["77"]
+    assert {"KILL", "SETUID", "SETGID"} <= set(value_of(plan.supervisor, "--cap-add"))
+    assert "SYS_ADMIN" not in plan.supervisor
+    assert "--cpu-shares=512" in plan.supervisor
+
+
+def test_arguments_of_the_profile_are_the_executors_and_come_last():
+    executor = plan_run(profiled(extra_args=("--pids-limit", "256")), now_s=NOW_S).executor
+    assert executor.index("--pids-limit=256") > executor.index("--pids-limit")
+    assert executor.index("--pids-limit=256") < executor.index("--entrypoint")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--privileged",),
+        ("--privileged=true",),
+        ("--cap-add", "SYS_ADMIN"),
+        ("--network", "host"),
+        ("--net=host",),
+        ("-v", "/:/host"),
+        ("--volume=/:/host",),
+        ("--mount", "type=bind,src=/,dst=/host"),
+        ("--pid", "host"),
+        ("--ipc=host",),
+        ("--uts=host",),
+        ("--userns", "host"),
+        ("--cgroupns=host",),
+        ("--cgroup-parent", "/"),
+        ("--security-opt", "seccomp=unconfined"),
+        ("--device", "/dev/kvm"),
+        ("--user", "0"),
+        ("--env", "TOKEN=1"),
+        ("--entrypoint", "sh"),
+        ("--read-only=false",),
+        ("--add-host", "a:1.2.3.4"),
+        ("--volumes-from", "other"),
+        ("--pids-limit", "-1"),
+        ("--pids-limit=0",),
+        ("--memory", "0"),
+        ("-m=0b",),
+        ("--cpus", "0.0"),
+        ("--pids-limit",),
+        ("--label", "stepline.expires=1"),
+        ("image:2",),
+        ("--cpu-shares", "512", "sh", "-c", "id"),
+    ],
+)
+def test_an_argument_that_opens_the_container_or_lifts_a_limit_is_refused(arguments):
+    with pytest.raises(SandboxError) as refused:
+        plan_arguments(arguments)
+    assert refused.value.reason == "docker_args_refused"
+
+
+def test_every_allowed_argument_is_taken_in_both_spellings():
+    for name in sorted(ALLOWED - {"-m"}):
+        assert plan_arguments((name, "7")) == plan_arguments((f"{name}=7",)) == (f"{name}=7",)
+    assert plan_arguments(("-m", "64m")) == ("--memory=64m",)
+
+
+def test_the_payload_says_what_the_program_may_know_and_no_more():
+    payload = json.loads(render_payload(REQUEST, "token", "split"))
+    assert payload["aliases"] == {"react": ["read"], "ctx_tools": ["fetch_ctx", "other"]}
+    assert payload["token"] == "token"
+    assert (payload["own_pid_ns"], payload["protected_pids"]) == (True, [])
+    assert "net" in payload["namespaces"]
+    assert not {"code", "lane", "batches", "descriptors", "environment"} & payload.keys()
+
+
+def test_in_a_combined_container_the_supervisor_is_protected_and_no_network_is_claimed():
+    payload = json.loads(render_payload(REQUEST, "token", "combined"))
+    assert (payload["own_pid_ns"], payload["protected_pids"]) == (False, [1])
+    assert "net" not in payload["namespaces"]
+
+
+def test_nothing_of_the_supervisors_is_readable_for_a_program():
+    payload = json.loads(render_payload(REQUEST, "token", "split"))
+    for place in ("/opt", "/opt/stepline", "/opt/supervisor", "/private", "/"):
+        assert place not in payload["read"] + payload["write"]
+
+
+def test_aliases_keep_the_order_of_the_tools():
+    assert plan_aliases(()) == {}
+    assert plan_aliases(("b.y", "a.x", "b.x")) == {"b": ["y", "x"], "a": ["x"]}
