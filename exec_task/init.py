@@ -10,7 +10,18 @@ import signal
 import sys
 
 PR_SET_DUMPABLE = 4
+FONTS = ("/opt/exec/share/matplotlib", "/tmp/matplotlib")  # noqa: S108 - the container's own
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
+    """Put the list of fonts that came with the image where Matplotlib looks for it: making one takes 0.1 s."""
+    if not os.path.isdir(source):  # noqa: PTH112 - as above
+        return
+    os.mkdir(target)  # noqa: PTH102 - as above
+    for name in os.listdir(source):  # noqa: PTH208 - as above
+        with open(f"{source}/{name}", "rb") as old, open(f"{target}/{name}", "wb") as new:  # noqa: PTH123 - as above
+            new.write(old.read())
 
 
 def main() -> None:
@@ -20,10 +31,11 @@ def main() -> None:
     from executor.main import main as execute  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone
 
     sys.path.remove(home)
+    place_fonts()
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     child = os.fork()
     if child == 0:
         execute()
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(child, number))
     # Its output is the child's alone: when the last process that has it ends, who reads it knows.

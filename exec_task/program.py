@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from exec_task.init import FONTS, place_fonts
 from exec_task.stdio import Stdio
 from stepline.adapters.docker.message import Ended
+from stepline.adapters.docker.payload import GID, UID
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 
@@ -36,6 +38,9 @@ class Program:
         """
         if os.getpid() != INIT:
             raise SandboxError("a combined run needs a container of its own")
+        place_fonts()
+        with contextlib.suppress(FileNotFoundError):
+            os.chown(FONTS[1], UID, GID)  # Matplotlib wants to write there
         self.log = Tail(log_bytes)
         self._child = subprocess.Popen(  # noqa: S603 - our own executor, no shell
             command,

@@ -102,7 +102,9 @@ class App:
 
         return build_agent(
             read_caps(self.settings),
-            runtime=execution_runtime(self.settings),
+            runtime=execution_runtime(
+                self.settings, self.descriptors if self.settings.descriptors_dir else None
+            ),
             packages=self.settings.exec_packages,
             preview_chars=self.settings.exec_text_preview_max_chars,
         )

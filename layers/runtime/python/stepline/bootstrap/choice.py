@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.model_call import plan_roles
@@ -10,6 +12,9 @@ from stepline.loop.port import Policy
 from stepline.model.execution import Limits, RuntimeProfile
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, fit_read_caps
+
+if TYPE_CHECKING:
+    from stepline.bundle.descriptor import Descriptors
 
 WINDOW_TOKENS = 200_000
 """The context window of the models we map by default."""
@@ -23,8 +28,13 @@ def policy(settings: Settings) -> Policy:
     return Policy(max_iterations=rounds, turn_deadline_s=settings.turn_deadline_s)
 
 
-def execution_runtime(settings: Settings) -> tuple[RuntimeProfile, Limits] | None:
-    """Return where programs run and within which limits; None for a deployment that runs none."""
+def execution_runtime(
+    settings: Settings, descriptors: Descriptors | None = None
+) -> tuple[RuntimeProfile, Limits] | None:
+    """Return where programs run and within which limits; None for a deployment that runs none.
+
+    The active bundle's descriptor counts after its properties, and the assembly's where the setting is empty.
+    """
     if settings.exec_mode == "none":
         return None
     default = RuntimeProfile(
@@ -37,7 +47,13 @@ def execution_runtime(settings: Settings) -> tuple[RuntimeProfile, Limits] | Non
     from stepline.bundle.runtime_profile import resolve_runtime  # noqa: PLC0415 - only where programs run
 
     limits = Limits(timeout_s=settings.exec_timeout_s)
-    profile, limits = resolve_runtime(settings.bundle_props, settings.assembly, default, limits=limits)
+    profile, limits = resolve_runtime(
+        settings.bundle_props,
+        settings.assembly or (descriptors.assembly if descriptors else {}),
+        default,
+        descriptor=descriptors.config if descriptors else {},
+        limits=limits,
+    )
     return None if profile.mode == "none" else (profile, limits)
 
 

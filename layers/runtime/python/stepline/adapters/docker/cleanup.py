@@ -1,11 +1,13 @@
-"""The end of containers and volumes: of a run when its answer stands, and of runs whose caller crashed.
+"""The end of containers and volumes: of a run when its answer stands, or when its caller is gone.
 
-It is done by a process of its own that outlives this one: nobody waits for it, and whoever runs programs may be
-ended right after the answer.
+Each run has a guard, a shell that waits at the end of a pipe. It is told when the run is over; a caller that is
+killed tells it the same by closing the pipe, so that no program outlives who waits for it. What even a guard did
+not see, as when the machine went down, is removed by a later run, by the time in its label.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
 import time
@@ -19,10 +21,15 @@ logger = logging.getLogger(__name__)
 COMMAND_S: Final = 60.0
 SWEEP_EVERY_S: Final = 60.0
 
+# Nothing on standard input: the caller was killed, perhaps while the daemon was still making what is to be removed.
 # A volume is free a moment after its last container is gone.
-_REMOVE: Final = """
+_GUARD: Final = """
 docker=$1 volume=$2
 shift 2
+read -r told || {
+    "$docker" rm --force "$@"
+    sleep 5
+}
 "$docker" rm --force "$@"
 [ -n "$volume" ] || exit 0
 for pause in 0.1 0.3 1 3 10; do
@@ -66,12 +73,19 @@ class Cleaner:
         except (OSError, subprocess.TimeoutExpired) as error:
             logger.warning("container not stopped", extra={"container": container, "reason": str(error)})
 
-    def clean(self, plan: Plan, children: Iterable[subprocess.Popen[bytes]]) -> None:
-        """Begin to remove what a run made, and now and then what others left; `children` are its commands."""
+    def guard(self, plan: Plan) -> subprocess.Popen[bytes]:
+        """Begin to watch over what a run makes, until `clean` or the end of this process."""
+        names = [name for name in (plan.executor_name, plan.supervisor_name) if name]
+        return self._begin(_GUARD, plan.volume, *names, stdin=subprocess.PIPE)
+
+    def clean(self, guard: subprocess.Popen[bytes], children: Iterable[subprocess.Popen[bytes]]) -> None:
+        """Have a run's guard remove everything, and now and then what others left; `children` are its commands."""
+        assert guard.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # somebody killed it; a later run does its work
+            guard.stdin.write(b"over\n")
+        guard.stdin.close()
         self._leaving = [child for child in self._leaving if child.poll() is None]
         self._leaving += children
-        names = [name for name in (plan.executor_name, plan.supervisor_name) if name]
-        self._begin(_REMOVE, plan.volume, *names)
         if time.monotonic() - self._swept_s >= SWEEP_EVERY_S:
             self._swept_s = time.monotonic()
             self.sweep()
@@ -91,13 +105,16 @@ class Cleaner:
                 child.wait()
         self._leaving.clear()
 
-    def _begin(self, script: str, *arguments: str) -> None:
-        self._leaving.append(
-            subprocess.Popen(  # noqa: S603 - our own script and names
-                ["/bin/sh", "-c", script, "sh", self._docker, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+    def _begin(
+        self, script: str, *arguments: str, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(  # noqa: S603 - our own script and names
+            ["/bin/sh", "-c", script, "sh", self._docker, *arguments],
+            stdin=stdin,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            bufsize=0,
         )
+        self._leaving.append(child)
+        return child

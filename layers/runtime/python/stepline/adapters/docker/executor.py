@@ -90,6 +90,7 @@ class DockerExecutor:
             )
         except SandboxError as error:
             return Run(error=error.reason, message=str(error))
+        guard = self._cleaner.guard(plan)
         try:
             return self._run(Launched(job=job, plan=plan, token=secrets.token_urlsafe(32)), session)
         except SandboxError as error:
@@ -98,7 +99,7 @@ class DockerExecutor:
             return fail(SandboxError(f"the supervisor spoke nonsense: {error}"), session)
         finally:
             session.hang_up()
-            self._cleaner.clean(plan, session.children.values())
+            self._cleaner.clean(guard, session.children.values())
 
     def close(self) -> None:
         """Wait until everything that runs have made is removed."""

@@ -1,0 +1,73 @@
+"""What the settings choose about programs, and what a supervisor elsewhere is handed."""
+
+import pytest
+
+from stepline.bootstrap import in_memory
+from stepline.bootstrap.choice import execution_runtime
+from stepline.bundle.descriptor import parse_descriptors
+from stepline.errors import ToolError
+from stepline.settings import Settings, handed_on
+
+BUNDLES = """
+bundles:
+  default_bundle_id: demo
+  items:
+    - id: demo
+      config:
+        execution:
+          runtime: {mode: process, memory: 1g}
+"""
+
+
+def settings(**variables):
+    return Settings.from_env({"EXEC_RUNTIME_MODE": "docker", **variables})
+
+
+def test_a_deployment_that_runs_no_programs_offers_the_model_none():
+    app = in_memory(Settings.from_env({}))
+    assert execution_runtime(app.settings) is None
+    assert app.agent.execution is None
+    assert "exec_tools.execute_code_python" not in app.agent.system
+    assert "# Programs" not in app.agent.system
+
+
+def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
+    app = in_memory(settings(STEPLINE_EXEC_PACKAGES="numpy,pandas"))
+    assert app.agent.execution.profile.mode == "docker"
+    assert "numpy, pandas" in app.agent.system
+    assert app.agent.execution.tools == ("react.read", "ctx_tools.fetch_ctx")
+    assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids
+
+
+def test_the_bundles_descriptor_counts_after_its_properties():
+    descriptors = parse_descriptors({"bundles": BUNDLES})
+    profile, limits = execution_runtime(settings(), descriptors)
+    assert (profile.mode, limits.memory_bytes) == ("process", 1 << 30)
+    props = '{"execution": {"runtime": "docker"}}'
+    profile, _ = execution_runtime(settings(STEPLINE_BUNDLE_PROPS=props), descriptors)
+    assert profile.mode == "docker"
+
+
+def test_a_tool_called_by_a_program_reads_the_descriptors(tmp_path):
+    (tmp_path / "secrets.yaml").write_text("search: {key: s3cret}\n")
+    (tmp_path / "assembly.yaml").write_text("region: eu\n")
+    app = in_memory(settings(PLATFORM_DESCRIPTORS_DIR=str(tmp_path)))
+    assert app.descriptors.get_secret("search.key") == "s3cret"
+    assert app.descriptors.get_plain("region") == "eu"
+    with pytest.raises(ToolError) as caught:
+        app.descriptors.get_secret("search")
+    assert caught.value.reason == "secret_missing"
+    assert "s3cret" not in repr(app)
+
+
+def test_a_supervisor_elsewhere_is_handed_our_settings_and_a_way_to_aws_and_nothing_else():
+    handed = handed_on(
+        {
+            "STEPLINE_TABLE": "t",
+            "AWS_REGION": "eu-west-1",
+            "HOME": "/root",
+            "GITHUB_TOKEN": "x",
+            "PATH": "/bin",
+        }
+    )
+    assert handed == {"STEPLINE_TABLE": "t", "AWS_REGION": "eu-west-1"}
