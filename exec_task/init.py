@@ -26,6 +26,7 @@ def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
 
 def main() -> None:
     """Run `executor.main` in a child, and leave with its exit code, 128 + n for signal n."""
+    os.dup2(1, 2)  # one stream: the daemon carries two without regard to which of them came first
     home = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 4 ms
     sys.path.insert(0, home)
     from executor.main import main as execute  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone

@@ -12,13 +12,15 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from exec_task.init import FONTS, place_fonts
 from exec_task.stdio import Stdio
 from stepline.adapters.docker.message import Ended
-from stepline.adapters.docker.payload import GID, UID
+from stepline.adapters.docker.verdict import KILLED, MEMORY
+from stepline.adapters.sandbox.payload import GID, UID
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 
@@ -26,6 +28,16 @@ READ_BYTES: Final = 256 * 1024
 INIT: Final = 1
 TERM_S: Final = 1.0
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108 - the container's own
+
+
+OOM_EVENTS: Final = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+"""Where the kernel counts, for this container alone, the processes it ended for want of memory: cgroup v2 and v1."""
+
+
+def was_out_of_memory(events: Iterable[Path] = OOM_EVENTS) -> bool:
+    """Return whether the kernel has ended a process here because the container's memory was used up."""
+    lines = [line.split() for path in events if path.is_file() for line in path.read_text().splitlines()]
+    return any(len(line) == 2 and line[0] == "oom_kill" and line[1] != "0" for line in lines)
 
 
 class Program:
@@ -70,6 +82,8 @@ class Program:
         finally:
             self._kill()
         seconds = time.monotonic() - started_s
+        if not error and self._child.returncode == KILLED and was_out_of_memory():
+            error = MEMORY
         self._drain()
         return Ended(
             error=error,

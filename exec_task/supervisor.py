@@ -33,8 +33,9 @@ from stepline.adapters.docker.message import (
     Violation,
     blob_bytes,
 )
-from stepline.adapters.docker.payload import EXECUTOR_COMMAND, GID, PRIVATE, UID, WORKSPACE, render_payload
+from stepline.adapters.docker.payload import EXECUTOR_COMMAND, PRIVATE, WORKSPACE, render_payload
 from stepline.adapters.sandbox.collect import Collected, collect
+from stepline.adapters.sandbox.payload import GID, UID
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, Quota
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer

@@ -81,7 +81,9 @@ class Code:
 
 def render_bootstrap(python: str, digest: str) -> str:
     """Return the entry point of a function whose runtime is the project's environment."""
-    return f'#!/bin/sh\n# library {digest}\nPYTHONUNBUFFERED=1 exec "{python}" -m awslambdaric "$_HANDLER"\n'
+    # A program may fill every thread of its supervisor with text; two arenas give it back, one a thread would not.
+    variables = "PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2"
+    return f'#!/bin/sh\n# library {digest}\n{variables} exec "{python}" -m awslambdaric "$_HANDLER"\n'
 
 
 def read_packages(requirements: Path) -> tuple[str, ...]:

@@ -29,6 +29,10 @@ _CLOSED: Final = (
     b"\nSeccomp:\t2\n",
 )
 _CPU_GRACE_S: Final = 5
+_REACHABLE: Final = (
+    "abstract sockets of others are within reach: the network is shared, and this kernel's Landlock does not hold "
+    "them off (Linux 6.12 does); run without a network, or the supervisor in a container of its own"
+)
 
 
 class JailError(Exception):
@@ -36,7 +40,7 @@ class JailError(Exception):
 
 
 def prebuild(payload: Mapping[str, Any]) -> None:
-    """Do before a fork what does not depend on the run: `payload` needs `own_pid_ns` and `protected_pids` only."""
+    """Do before a fork what does not depend on the run: `payload` needs `own_pid_ns` and what `_filter` reads then."""
     try:
         _filter(payload)
     except (OSError, seccomp.UnsupportedMachineError) as error:
@@ -58,6 +62,8 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
     uid, gid = int(payload["uid"]), int(payload["gid"])
     if uid <= 0 or gid <= 0:
         raise JailError("a program never runs as root")
+    if payload.get("shared_network") and landlock.kernel_abi() < landlock.ABSTRACT_SCOPE_ABI:
+        raise JailError(_REACHABLE)
     ready = _filter(payload)
     _set_limits(payload["limits"])
     _close_descriptors(keep)
@@ -87,10 +93,14 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
 
 
 def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
-    """Return the filter for how far this run's signals may go; without a pid namespace Landlock must hold them."""
+    """Return the filter for how far this run's signals may go.
+
+    Without a pid namespace Landlock must hold them, or an identity that is about to become another one than the
+    supervisor's: then the kernel delivers them to the program's own processes only.
+    """
     if payload.get("own_pid_ns"):
         return _built("namespace", frozenset())
-    if landlock.kernel_abi() >= landlock.SIGNAL_SCOPE_ABI:
+    if landlock.kernel_abi() >= landlock.SIGNAL_SCOPE_ABI or os.geteuid() != int(payload["uid"]):
         return _built("domain", frozenset(int(pid) for pid in payload.get("protected_pids", ())))
     return _built("self", frozenset())
 
@@ -101,11 +111,14 @@ def _built(reach: seccomp.Reach, protected: frozenset[int]) -> seccomp.Filter:
 
 
 def _set_limits(limits: Mapping[str, Any]) -> None:
-    """Lower soft and hard limits; one that is lower already stays."""
+    """Lower soft and hard limits; one that is lower already stays.
+
+    Without `processes` somebody else counts them: a container does, and there the kernel's own limit would count
+    what the uid has on the whole machine.
+    """
     cores = os.cpu_count() or 1
     wanted = {
         resource.RLIMIT_FSIZE: int(limits["max_file_bytes"]),
-        resource.RLIMIT_NPROC: int(limits["processes"]),
         resource.RLIMIT_NOFILE: int(limits["open_files"]),
         resource.RLIMIT_AS: int(limits["memory_bytes"]),
         # Behind the wall clock's deadline: every core for the whole time.
@@ -115,6 +128,8 @@ def _set_limits(limits: Mapping[str, Any]) -> None:
         resource.RLIMIT_RTPRIO: 0,
         resource.RLIMIT_NICE: 0,
     }
+    if "processes" in limits:
+        wanted[resource.RLIMIT_NPROC] = int(limits["processes"])
     for which, value in wanted.items():
         hard = resource.getrlimit(which)[1]
         limit = value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -31,6 +31,7 @@ _TCP: Final = 0b11  # bind, connect
 _SCOPES: Final = 0b11  # abstract sockets, signals
 
 SIGNAL_SCOPE_ABI: Final = 6
+ABSTRACT_SCOPE_ABI: Final = 6
 
 
 def _known_file_rights(abi: int) -> int:

@@ -1,8 +1,12 @@
 """The file tree of the sandbox: what every run may read, and the few places that each run writes to.
 
 `build` makes it once, in a mount namespace of its own: a small read-only tmpfs with binds of the system's libraries
-and of the interpreter, and nothing else of the machine. `fit` adds what belongs to one run, in a mount namespace of
-that run, which starts as a copy of the first and vanishes with its last process.
+and of the interpreter, and nothing else of the machine. Files among those that may hold passwords are covered by empty
+ones. `fit` adds what belongs to one run, in a mount namespace of that run, which starts as a copy of the first and
+vanishes with its last process.
+
+What a program can still read of the machine is where its mounts come from: /proc/self/mountinfo names the folders that
+were bound, such as the one of the interpreter and the temporary one of the server. Nothing hides it without hiding /proc.
 Source: docs/concepts/execution.md#the-tree; man pages mount_setattr(2), pivot_root(2), pid_namespaces(7).
 """
 
@@ -34,6 +38,11 @@ KEPT: Final = Path("/kept")
 SYSTEM: Final = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
 CONFIGURATION: Final = ("ld.so.cache", "alternatives", "fonts", "localtime", "mime.types")
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
+EMPTY: Final = Path("/empty")
+"""Holds an empty file and an empty folder, which are bound over what nobody shall read."""
+LOCAL_CONFIGURATION: Final = Path("/usr/local/etc")
+INDEX_CONFIGURATION: Final = "pip.conf"
+"""Names package indexes, often with a password, beside the packages that came from there."""
 WRITTEN: Final = {
     "passwd": "root:x:0:0::/:/bin/false\nexecutor:x:{uid}:{gid}::/tmp:/bin/false\n",
     "group": "root:x:0:\nexecutor:x:{gid}:\n",
@@ -59,7 +68,8 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
     """
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", root, "tmpfs", _NO_POWER, "mode=755,size=1m")
-    outermost = _outermost(prefixes)
+    named = _named(prefixes)
+    outermost = _outermost(named)
     for path in (*SYSTEM, *outermost):
         if path.is_symlink():
             _inside(root, path).symlink_to(path.readlink())
@@ -67,6 +77,8 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
             _bind(path, _inside(root, _kept(path) if path.is_relative_to(TMP) else path), _READ_ONLY)
     _configure(root, uid, gid)
     _fill_dev(root / "dev")
+    _inside(root, EMPTY / "folder").mkdir(parents=True)
+    _inside(root, EMPTY / "file").touch()
     _bind(runs, _inside(root, RUNS), _DATA_ONLY)
     for path in (PROC, TMP, *(WORKSPACE / place for place in PLACES)):
         _inside(root, path).mkdir(parents=True, exist_ok=True)
@@ -75,6 +87,7 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
     _mount_proc(_inside(root, PROC))
     _enter(root)
     _put_back(outermost)
+    _cover([LOCAL_CONFIGURATION, *(prefix / INDEX_CONFIGURATION for prefix in named)])
     return outermost
 
 
@@ -97,6 +110,13 @@ def fit(run: str, outermost: Iterable[Path]) -> None:
 
 def _kept(path: Path) -> Path:
     return KEPT / path.relative_to(TMP)
+
+
+def _cover(paths: Iterable[Path]) -> None:
+    """Hide what is there of `paths`, under whatever name it can be reached in a run."""
+    for path in {path.resolve() for path in paths if path.exists()}:
+        source = EMPTY / ("folder" if path.is_dir() else "file")
+        kernel.mount(source, _kept(path) if path.is_relative_to(TMP) else path, None, kernel.MS_BIND)
 
 
 def _put_back(outermost: Iterable[Path]) -> None:
@@ -127,11 +147,16 @@ def _mount_proc(path: Path, options: str | None = None) -> bool:
     return True
 
 
-def _outermost(prefixes: Iterable[str]) -> list[Path]:
-    """Return the folders that are below no other one and not in the system's; as named, and where links lead."""
-    named = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
+def _named(prefixes: Iterable[str]) -> list[Path]:
+    """Return the folders among `prefixes`, as named, and where links lead."""
+    both = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
+    return sorted(both - {Path("/")})
+
+
+def _outermost(named: Iterable[Path]) -> list[Path]:
+    """Return the folders that are below no other one and not in the system's; `named` is sorted."""
     found: list[Path] = []
-    for path in sorted(named - {Path("/")}):
+    for path in named:
         if path == TMP or any(path.is_relative_to(place) for place in COVERED):
             raise OSError(errno.EINVAL, "programs cannot read what lies there; move it", str(path))
         if not any(path.is_relative_to(other) for other in (*SYSTEM, *found)):

@@ -17,7 +17,8 @@ from typing import Final, Literal, TypeAlias
 from . import kernel
 from .calls import LAST_KNOWN, NUMBERS
 
-# Whom a program may signal: anybody in its own pid namespace; anybody in its own Landlock domain; itself.
+# Whom a program may signal: anybody in its own pid namespace; anybody in its own Landlock domain, or of its own
+# uid where nobody of ours has that; itself.
 Reach: TypeAlias = Literal["namespace", "domain", "self"]
 
 
@@ -85,13 +86,17 @@ _NO_USE: Final = """
     setdomainname quotactl quotactl_fd acct settimeofday clock_settime adjtimex clock_adjtime iopl ioperm
     modify_ldt syslog vhangup
     shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open mq_unlink
+    io_setup sync syncfs memfd_create memfd_secret
 """
+# The last line: contexts of which the machine has few, writes of everybody to wait for, memory that no limit counts.
 
 _AF_UNIX: Final = 1
 _CLONE_PARENT: Final = 0x8000  # would hand the new process to our parent
 _F_SETOWN, _F_SETOWN_EX = 8, 15  # name a process that the kernel signals for us
 _FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902  # the same by ioctl
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type into a terminal that others read
+# Reserve blocks, free some, zero some, ask for more at every write (FS_IOC_*): disk that is in no file's size.
+_RESERVE: Final = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839, 0x401C5820)
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
 _ITSELF: Final = (0, OWN_PID)
@@ -131,7 +136,10 @@ def rules(reach: Reach, protected: frozenset[int] = frozenset()) -> dict[str, Ru
     table["ioprio_set"] = _refuse_unless(Check(0, one_of=(_IOPRIO_WHO_PROCESS,)), Check(1, one_of=_ITSELF))
     table["personality"] = _refuse_unless(Check(0, one_of=(0xFFFFFFFF,)))
     table["fcntl"] = _refuse_unless(Check(1, none_of=(_F_SETOWN, _F_SETOWN_EX)))
-    table["ioctl"] = _refuse_unless(Check(1, none_of=(_TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP)))
+    forbidden = (_TIOCSTI, _TIOCLINUX, _FIOSETOWN, _SIOCSPGRP, *_RESERVE)
+    table["ioctl"] = _refuse_unless(Check(1, none_of=forbidden))
+    # Mode 0 lets the file grow, where its limit holds; what any other mode takes or frees is in no file's size.
+    table["fallocate"] = _refuse_unless(Check(1, one_of=(0,)), code=errno.EOPNOTSUPP)
     return table
 
 

@@ -8,6 +8,7 @@ Source: docs/concepts/execution.md#the-zygote; man page pid_namespaces(7).
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -41,12 +42,11 @@ NO_SYS_ADMIN: Final = (
 
 
 class Cell:
-    """What every cell needs of the tree: the way back, the folders that programs read from, and whose it is."""
+    """What every cell needs of the tree: the way back, and the folders that programs read from."""
 
-    def __init__(self, own_pids: int, readable: list[Path], *, user_namespace: bool) -> None:
+    def __init__(self, own_pids: int, readable: list[Path]) -> None:
         self.own_pids = own_pids
         self.readable = readable
-        self.user_namespace = user_namespace
 
 
 class UnsupportedError(Exception):
@@ -81,8 +81,7 @@ def main(control_fd: int, channel_fd: int) -> NoReturn:
     inner.close()
     channel.close()
     control.send(json.dumps({"namespaces": namespaces, "readable": [*map(str, readable)]}).encode())
-    cell = Cell(own_pids, readable, user_namespace="user" in namespaces)
-    _serve(control, cells, cell, os.pidfd_open(made))
+    _serve(control, cells, Cell(own_pids, readable), os.pidfd_open(made))
 
 
 def _leave(plan: dict[str, Any]) -> list[str]:
@@ -91,17 +90,14 @@ def _leave(plan: dict[str, Any]) -> list[str]:
     The warden is the first process there, so everything below it ends with it. And a user without privilege can
     go back only into a pid namespace of its own, which it does after every cell.
     """
-    namespaces = ["pid", "ipc", "mnt", "net", "uts"]
-    if os.geteuid() != 0:
-        _enter_user_namespace(plan["uid"], plan["gid"])
-        namespaces.append("user")
-    elif not kernel.capabilities()[0] >> _CAP_SYS_ADMIN & 1:
+    if os.geteuid() == 0 and not kernel.capabilities()[0] >> _CAP_SYS_ADMIN & 1:
         raise UnsupportedError(NO_SYS_ADMIN)
+    _enter_user_namespace(plan["uid"], plan["gid"])
     try:
         kernel.unshare(kernel.CLONE_NEWPID)
     except OSError as error:
         raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
-    return namespaces
+    return ["pid", "ipc", "mnt", "net", "uts", "user"]
 
 
 def _settle(plan: dict[str, Any]) -> list[Path]:
@@ -131,18 +127,67 @@ def _settle(plan: dict[str, Any]) -> list[Path]:
 
 
 def _enter_user_namespace(uid: int, gid: int) -> None:
-    """Become `uid` and `gid` in a user namespace; outside, everything is still done as the caller."""
-    outer_uid, outer_gid = os.geteuid(), os.getegid()
+    """Enter a user namespace, where the kernel counts processes apart from those that a uid has elsewhere.
+
+    An ordinary caller becomes `uid` and `gid`; outside, everything is still done as the caller. Root keeps every id,
+    files of others and the program's own uid among them, and loses its power over whatever this namespace does not own.
+    """
     try:
+        if os.geteuid() == 0:
+            _map_from_outside(
+                {name: _same(Path("/proc/self", name).read_text()) for name in ("uid_map", "gid_map")}
+            )
+            return
+        outer_uid, outer_gid = os.geteuid(), os.getegid()
         kernel.unshare(kernel.CLONE_NEWUSER)
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{uid} {outer_uid} 1"),
-            ("gid_map", f"{gid} {outer_gid} 1"),
-        ):
-            Path("/proc/self", name).write_text(text, encoding="ascii")
+        _write_maps(
+            "self",
+            {"setgroups": "deny", "uid_map": f"{uid} {outer_uid} 1", "gid_map": f"{gid} {outer_gid} 1"},
+        )
     except OSError as error:
         raise UnsupportedError(NO_USER_NAMESPACE.format(error=error)) from error
+
+
+def _same(known: str) -> str:
+    """Return the map that keeps every id which a namespace knows; `known` is that namespace's own map."""
+    extents = (line.split() for line in known.splitlines())
+    return "\n".join(f"{first} {first} {count}" for first, _, count in extents)
+
+
+def _map_from_outside(maps: dict[str, str]) -> None:
+    """Enter a user namespace whose maps only somebody in the present one may write: a child that stays behind."""
+    entered, entering = os.pipe2(os.O_CLOEXEC)
+    owner, writer = os.getpid(), os.fork()
+    if writer == 0:
+        os.close(entering)
+        _write_when_told(entered, owner, maps)
+    os.close(entered)
+    try:
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        os.write(entering, READY)
+    finally:
+        os.close(entering)
+        code = os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1])
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _write_when_told(entered: int, owner: int, maps: dict[str, str]) -> NoReturn:
+    """Write the maps of `owner`'s namespace once it is there; end with 0, or the errno of what failed."""
+    code = errno.EIO
+    try:
+        if os.read(entered, len(READY)):
+            _write_maps(str(owner), maps)
+        code = 0
+    except OSError as error:
+        code = error.errno or code
+    finally:
+        os._exit(code)
+
+
+def _write_maps(process: str, maps: dict[str, str]) -> None:
+    for name, text in maps.items():
+        Path("/proc", process, name).write_text(text, encoding="ascii")
 
 
 def _be_zygote(cells: socket.socket, channel: socket.socket, own_pids: int, preload: list[str]) -> NoReturn:
@@ -222,7 +267,7 @@ def _init(run: str, telling: int, cell: Cell) -> NoReturn:
         rootfs.fit(run, cell.readable)
         # In a user namespace the zygote may join only who is dumpable. Nobody in the cell has the capabilities
         # that this process has, so nobody there may look into it all the same.
-        kernel.set_dumpable(cell.user_namespace)
+        kernel.set_dumpable(True)
         os.write(telling, READY)
         kernel.close_range(0)
     except BaseException as error:  # noqa: BLE001 - the word goes to the warden; nothing may run on in this fork

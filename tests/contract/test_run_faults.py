@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -128,10 +129,14 @@ def test_an_input_that_is_gone_ends_the_run_before_it_begins(bench):
 def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench):
     ended = threading.Event()
     program = "import time\ntime.sleep(20)"
-    killer = threading.Thread(target=kill_sandbox, args=(bench.executor.mode, ended))
+    job = bench.job(program, limits=replace(LIMITS, timeout_s=15))
+    # Its containers are found by its name, and so must not be found by anybody else's.
+    name = f"tc_{uuid.uuid4().hex[:12]}"
+    job = dataclasses.replace(job, request=replace(job.request, exec_id=name))
+    killer = threading.Thread(target=kill_sandbox, args=(bench.executor.mode, name, ended))
     killer.start()
     try:
-        envelope = settle(bench, bench.job(program, limits=replace(LIMITS, timeout_s=15)))
+        envelope = settle(bench, job)
     finally:
         ended.set()
         killer.join()
@@ -139,10 +144,10 @@ def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench
     assert envelope["error"]["code"] in ("sandbox_execution_failed", "nonzero_exit")
 
 
-def kill_sandbox(mode: str, ended: threading.Event) -> None:
-    """Kill what a run is made of as soon as it is all there."""
+def kill_sandbox(mode: str, name: str, ended: threading.Event) -> None:
+    """Kill what a run is made of, and nobody else's, as soon as it is all there."""
     while not ended.wait(0.3):
-        alive = containers() if mode == "docker" else children(os.getpid())
+        alive = containers(name) if mode == "docker" else children(os.getpid())
         if alive and not ended.wait(0.7):
             for one in alive:
                 _kill(mode, one)
@@ -156,9 +161,9 @@ def _kill(mode: str, one: str) -> None:
         os.kill(int(one), signal.SIGKILL)
 
 
-def containers() -> list[str]:
+def containers(name: str) -> list[str]:
     listed = subprocess.run(
-        ["docker", "ps", "--quiet", "--filter", "name=stepline-"], capture_output=True, text=True, check=True
+        ["docker", "ps", "--quiet", "--filter", f"name={name}"], capture_output=True, text=True, check=True
     )
     return listed.stdout.split()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stepline.adapters.sandbox.collect import ENTRIES_MAX
+from stepline.adapters.sandbox.payload import UID
 from stepline.execution.outputs import validate_outputs
 from stepline.model.execution import ContractFile, ExecRequest
 
@@ -325,6 +327,28 @@ def traces_for_the_next_run(backend: Backend, world: World) -> None:
     assert not any(json.loads(second.files[f"{OUT}/found.json"]).values()), second.files
 
 
+def processes_of_others(backend: Backend, world: World) -> None:
+    """more processes of the same user id elsewhere on the machine than a run may have"""
+    limits = replace(LIMITS, processes=16)
+    uid = UID if os.geteuid() == 0 else None
+    others = [subprocess.Popen(["sleep", "60"], user=uid, cwd="/") for _ in range(limits.processes + 4)]
+    try:
+        outcome = backend.run(
+            """
+import subprocess, threading
+print(subprocess.run(["echo", "a process"], capture_output=True, text=True, check=True).stdout, end="")
+thread = threading.Thread(target=print, args=("a thread",))
+thread.start(); thread.join()
+""",
+            limits,
+        )
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert outcome.run.program_log == "a process\na thread\n", outcome.run
+
+
 def a_flood_of_words(backend: Backend, world: World) -> None:
     """a log without end"""
     outcome = backend.run("for _ in range(3000): print('x' * 10_000)")
@@ -363,6 +387,7 @@ SCENES = (
     processes_that_stay,
     processes_that_stay_after_a_timeout,
     traces_for_the_next_run,
+    processes_of_others,
     a_flood_of_words,
     its_own_verdict,
 )

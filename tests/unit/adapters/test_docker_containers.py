@@ -13,12 +13,35 @@ from msgspec.structs import replace
 
 from stepline.adapters.docker.cleanup import Cleaner
 from stepline.adapters.docker.executor import DockerExecutor
-from stepline.adapters.docker.plan import EXPIRES
-from stepline.model.execution import RuntimeProfile
-from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, IMAGE, ROOT, bench_of, docker_missing
+from stepline.adapters.docker.plan import EXPIRES, INIT_TASKS, SUPERVISOR_TASKS
+from stepline.model.execution import MIB, Limits, RuntimeProfile
+from tests.contract.executor_jobs import (
+    DOCKER_ENVIRONMENT,
+    IMAGE,
+    ROOT,
+    bench_of,
+    docker_bench,
+    docker_missing,
+)
 
 ENDLESS = "open('outputs/begun', 'w')\nimport time\nwhile True: time.sleep(1)"
 SEEN_S = 30
+LOOKS = """
+import ctypes, pathlib
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+print(pathlib.Path("/proc/self/environ").read_bytes())
+"""
+FORKS = """
+import os, signal
+made = 0
+try:
+    while True:
+        if not os.fork():
+            signal.pause()
+        made += 1
+except OSError:
+    print(made)
+"""
 CALLER = """
 import sys
 from tests.contract.executor_jobs import docker_bench
@@ -68,6 +91,12 @@ def bench():
         yield made
 
 
+@pytest.fixture(params=["split", "combined"])
+def each(request):
+    with docker_bench(request.param) as made:
+        yield made
+
+
 class Running:
     """A program that does not end, in a thread, and its two containers."""
 
@@ -114,7 +143,7 @@ def test_the_program_is_held_in_and_the_secrets_are_on_the_other_side(bench):
     assert not host["CapAdd"]
     assert host["ReadonlyRootfs"]
     assert host["Memory"] == host["MemorySwap"] == 1 << 30
-    assert host["PidsLimit"] == 256
+    assert host["PidsLimit"] == 256 + INIT_TASKS
     assert host["NanoCpus"] == 10**9
     assert not host["Binds"]
     assert [mount["Destination"] for mount in executor["Mounts"]] == ["/workspace"]
@@ -134,7 +163,7 @@ def test_a_supervisor_killed_from_outside_ends_the_program_too(bench):
     running = Running(bench)
     run = running.end(running.supervisor)
     assert run.error == "sandbox_execution_failed"
-    assert "SIGKILL" in run.message
+    assert run.message.endswith("was killed by SIGKILL early: it said nothing")
     bench.executor.close()
     assert existing(running.job.request.exec_id) == []
 
@@ -186,3 +215,31 @@ def test_an_image_that_is_not_there_is_not_pulled(bench):
     profile = replace(bench.profile, image="stepline-exec:there-is-none")
     run = bench.executor.run(changed(bench.job("pass"), profile=profile))
     assert run.error == "docker_image_missing"
+
+
+def test_a_program_never_sees_the_proxies_of_the_docker_command(each, tmp_path, monkeypatch):
+    proxies = {"httpProxy": "http://user:planted@proxy.example:3128", "noProxy": "localhost"}
+    (tmp_path / "config.json").write_text(json.dumps({"proxies": {"default": proxies}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    run = each.ran(LOOKS)
+    assert "PATH=" in run.program_log
+    assert not [word for word in ("planted", "PROXY", "proxy", "localhost") if word in run.program_log]
+
+
+def test_a_container_that_is_out_of_memory_says_so(each):
+    profile = replace(each.profile, memory=str(128 * MIB))
+    run = each.executor.run(changed(each.job(f"b'x' * {256 * MIB}"), profile=profile))
+    assert (run.error, run.returncode) == ("memory_limit", -9)
+    assert "memory" in run.message
+
+
+def test_what_a_program_prints_stays_in_the_order_in_which_it_printed_it(each):
+    run = each.ran("import os\nfor n in range(200): os.write(1 + n % 2, f'{n}\\n'.encode())")
+    assert run.program_log.split() == [str(n) for n in range(200)]
+
+
+def test_processes_are_counted_for_each_container(each):
+    run = each.ran(FORKS, limits=Limits(processes=20, timeout_s=60))
+    tasks = {"split": INIT_TASKS, "combined": SUPERVISOR_TASKS}[each.profile.container_strategy]
+    # The program itself is one of them, and what ours do not need is left to it.
+    assert 19 <= int(run.program_log) < 20 + tasks

@@ -141,6 +141,11 @@ ENDS = [
         Report(isolation=ISOLATION, exceeded="exec_workspace_delta_limit"),
         ("exec_workspace_delta_limit", 0),
     ),
+    (
+        Ended(error="memory_limit", returncode=-9, seconds=1),
+        Report(isolation=ISOLATION),
+        ("memory_limit", -9),
+    ),
     (Ended(error="", returncode=3, seconds=1), Report(isolation=ISOLATION), ("nonzero_exit", 3)),
     (
         Ended(error="", returncode=0, seconds=1),
@@ -185,6 +190,14 @@ def test_a_supervisor_that_dies_is_named_with_its_last_words(docker, job):
     assert "SIGSEGV" in run.message
     assert "no such device" in run.message
     assert run.runtime_log == "no such device\n"
+
+
+def test_last_words_are_heard_though_they_come_after_the_end_of_the_conversation(docker, job):
+    run = docker("exec >&-; for i in 1 2 3 4 5; do /bin/true; done; echo 'no room' >&2; exit 3").run(
+        combined(job)
+    )
+    assert "no room" in run.message
+    assert run.runtime_log == "no room\n"
 
 
 def test_a_late_supervisor_is_given_up(docker, job, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from exec_task.executor.wire import Client
-from exec_task.program import Program
+from exec_task.program import Program, was_out_of_memory
 from exec_task.stdio import HungUp, Stdio
 from exec_task.supervisor import serve
 from stepline.adapters.docker.message import (
@@ -205,3 +205,18 @@ def test_the_program_cannot_write_to_the_folder_of_the_socket_or_above(superviso
 def test_a_combined_run_ends_everything_around_it_and_so_needs_to_be_process_1():
     with pytest.raises(SandboxError):
         Program(["true"], b"", log_bytes=1)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ("low 0\nhigh 0\nmax 12\noom 1\noom_kill 1\noom_group_kill 0\n", True),
+        ("low 0\nhigh 0\nmax 12\noom 1\noom_kill 0\n", False),
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", True),
+        ("oom_kill_disable 1\nunder_oom 0\noom_kill 0\n", False),
+        ("", False),
+    ],
+)
+def test_the_kernels_count_says_whether_memory_was_used_up(tmp_path, events, expected):
+    (tmp_path / "events").write_text(events)
+    assert was_out_of_memory([tmp_path / "absent", tmp_path / "events"]) is expected

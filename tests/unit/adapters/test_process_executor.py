@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from stepline.adapters.process.fork_server import is_readable
+from stepline.adapters.process.fork_server import Cell, is_readable
 from stepline.adapters.sandbox.ending import render_end
 from stepline.execution.host import ToolHost
 from stepline.ports.executor import Job
@@ -32,6 +32,7 @@ from tests.contract.executor_jobs import (
 )
 from tests.unit.execution.desk import make_host, tool
 
+cell_kill = Cell.kill
 HIDDEN = (
     "/home",
     "/var",
@@ -239,6 +240,17 @@ def test_folders_deeper_than_any_path_are_removed(bench):
     """)
     (prepared,) = (bench.executor._server.base / "runs").iterdir()
     assert prepared.name == bench.executor._next.name
+
+
+def test_what_a_cell_that_does_not_die_wrote_is_not_taken_over(bench, monkeypatch):
+    server = bench.executor._server
+    with monkeypatch.context() as patch:
+        # No process of a test survives SIGKILL: the cell dies, and we are told that it did not.
+        patch.setattr(Cell, "kill", lambda cell: cell_kill(cell) and False)
+        run = bench.run("open('outputs/x', 'w').write('x'); print('ran')")
+    assert (run.error, run.files, run.program_log) == ("collect_failed", (), "ran\n")
+    assert not server.base.exists()
+    assert bench.ran("print('next')").program_log == "next\n"
 
 
 def test_a_workspace_that_is_too_large_before_the_start_runs_nothing(bench):

@@ -8,6 +8,7 @@ import pytest
 
 from stepline.adapters.sandbox import collect as collecting
 from stepline.adapters.sandbox.collect import collect
+from stepline.adapters.sandbox.refusal import PATH_MAX_CHARS, printable
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.tree import DEPTH_MAX
 from stepline.errors import SandboxError
@@ -195,6 +196,8 @@ def test_another_file_system_is_not_entered(place):
         (b"a\nb", "path_control_character", "a\\nb"),
         (b"a\x1b[31m", "path_control_character", "a\\x1b[31m"),
         ("\u202etxt.exe".encode(), "path_control_character", "\\u202etxt.exe"),
+        ("a\u200b".encode(), "path_control_character", "a\\u200b"),
+        ("a\U000e0041".encode(), "path_control_character", "a\\U000e0041"),
         (b"..\\..\\x", "path_backslash", "..\\..\\x"),
         (b"...", "path_dot_segment", "..."),
         (b" x", "path_blank_edge", " x"),
@@ -306,6 +309,48 @@ def test_refusals_are_counted_beyond_what_anybody_reads(place, monkeypatch):
         (place.root / TURN / "outputs" / str(i)).symlink_to("x")
     *shown, rest = place.collect().refused
     assert (len(shown), rest.path, rest.message) == (3, "", "2 more entries are refused")
+
+
+def test_nothing_below_a_folder_that_no_path_can_name_is_looked_at(place):
+    place.restore(**{f"{TURN}/files/kept": b"x"})
+    folder = place.root / TURN / "outputs" / os.fsdecode(b"\xff" * 200)
+    deepest = folder / "inner"
+    deepest.mkdir(parents=True)
+    for i in range(20):
+        (deepest / str(i)).symlink_to("x")
+    found = place.collect()
+    assert codes(found) == {f"{TURN}/outputs/" + "\\xff" * 200: "path_control_character"}
+    assert (found.unchanged, found.deleted) == ((f"{TURN}/files/kept",), ())
+
+
+def test_no_folder_is_entered_that_only_holds_longer_paths_than_there_are(place):
+    folder = place.root / TURN / "outputs"
+    for _ in range(6):
+        folder = folder / ("x" * 250)
+        folder.mkdir()
+        (folder / "y").touch()
+    found = place.collect()
+    assert [path.count("/") - 1 for path in names(found.files)] == [4, 3, 2]
+    assert [(one.path.count("/") - 1, one.code) for one in found.refused] == [(4, "path_too_long")]
+
+
+def test_a_path_counts_in_nfc_before_it_is_too_long(place):
+    syllable = "\u1112\u1161\u11ab"  # nine bytes of which NFC makes three
+    folder = place.root / TURN / "outputs" / "/".join([syllable * 20] * 7)
+    folder.mkdir(parents=True)
+    (folder / "y").touch()
+    assert names(place.collect().files) == [f"{TURN}/outputs/" + ("\ud55c" * 20 + "/") * 7 + "y"]
+
+
+def test_a_path_is_cut_before_it_is_made_harmless():
+    assert printable("\udcff" * 1_000_000) == ("\\xff" * PATH_MAX_CHARS)[:PATH_MAX_CHARS]
+
+
+def test_a_walk_that_takes_too_long_fails_the_collection(place, monkeypatch):
+    monkeypatch.setattr(collecting, "WALK_S", 0.0)
+    with pytest.raises(SandboxError) as failure:
+        place.collect()
+    assert failure.value.reason == "collect_failed"
 
 
 def test_a_root_or_spool_that_cannot_be_opened_fails_the_collection(place):

@@ -1,4 +1,5 @@
 import os
+import subprocess
 import threading
 
 import pytest
@@ -12,9 +13,18 @@ from stepline.model.execution import Limits
 WAIT_S = 10.0
 
 
-def check(*roots, before=(), **limits):
+def check(*roots, before=(), reserve_bytes=0, **limits):
     baseline = Manifest(files={path: FileFact(sha256="", size_bytes=size) for path, size in before})
-    return Quota(roots, Limits(**limits), baseline).check()
+    return Quota(roots, Limits(**limits), baseline, reserve_bytes=reserve_bytes).check()
+
+
+def allocate_beyond_end(path, size_bytes):
+    """Take blocks of the disk for a file without making it longer."""
+    done = subprocess.run(
+        ["fallocate", "--keep-size", "--length", str(size_bytes), path], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"no file system for this: {done.stderr.decode()}")
 
 
 def test_what_fits_is_no_violation(tmp_path):
@@ -49,6 +59,44 @@ def test_a_hole_counts_as_if_it_were_written(tmp_path):
     (tmp_path / "hole").touch()
     os.truncate(tmp_path / "hole", 1 << 40)
     assert check(tmp_path) == "file_size_limit"
+
+
+def test_blocks_beyond_the_end_of_a_file_count(tmp_path):
+    (tmp_path / "short").write_bytes(b"x")
+    allocate_beyond_end(tmp_path / "short", 1 << 20)
+    assert check(tmp_path, max_delta_bytes=1 << 19) == "exec_workspace_delta_limit"
+    assert check(tmp_path, max_workspace_bytes=1 << 19) == "workspace_size_limit"
+
+
+def test_the_last_block_of_a_file_is_not_held_against_it(tmp_path):
+    for i in range(10):
+        (tmp_path / str(i)).write_bytes(b"x")
+    assert check(tmp_path, max_delta_bytes=10) is None
+
+
+def test_a_disk_with_less_room_than_the_reserve_is_a_full_workspace(tmp_path):
+    assert check(tmp_path, reserve_bytes=1) is None
+    assert check(tmp_path, reserve_bytes=1 << 60) == "workspace_size_limit"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_files_without_a_name_use_up_the_reserve(tmp_path):
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        quota = Quota([tmp_path], Limits(), Manifest(), reserve_bytes=1 << 19)
+        with (tmp_path / "x").open("wb") as file:
+            (tmp_path / "x").unlink()
+            assert quota.check() is None
+            file.write(bytes(600_000))
+            file.flush()
+            assert quota.check() == "workspace_size_limit"
+        assert quota.check() is None
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_a_file_counts_once_however_many_names_it_has(tmp_path):

@@ -6,16 +6,21 @@ import select
 import socket
 import stat
 import threading
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
+from stepline.adapters.sandbox.receiver import ROOM_BYTES
 from stepline.adapters.sandbox.server import CONNECTIONS_MAX, SupervisorServer
 from stepline.errors import SandboxError
 from stepline.execution.frame import REQUEST_BYTES_MAX, render_frame
+from stepline.execution.gate import REFUSED_MAX
+from stepline.execution.host import ToolHost
 from stepline.tools.context import ToolOutput
 from tests.unit.execution.desk import make_host, tool
 
@@ -114,7 +119,6 @@ def test_a_refused_call_leaves_the_connection_open(place):
             ({"tool_id": "__class__"}, "unknown_tool"),
             ({"tool_id": "react.write"}, "tool_not_allowed"),
             ({"params": 1}, "bad_params"),
-            ({"token": "guess"}, "unauthorized"),
             ({"type": "hello", "isolation": {}}, "already_confined"),
             ({"tool_id": "test.refuse", "params": {"kind": "tool", "code": "own"}}, "own"),
         ):
@@ -139,6 +143,8 @@ def test_the_quota_is_that_of_the_run(place):
         (render_frame(b""), "bad_frame"),
         (render_frame(b"[]"), "bad_frame"),
         (render_frame(b'{"v":9,"id":3}'), "bad_version"),
+        (render_frame(b'{"v":1,"id":3}'), "unauthorized"),
+        (render_frame(json.dumps({"v": 1, "id": 3, "token": TOKEN}).encode()), "unknown_type"),
         (b"GET / HTTP/1.1\r\n\r\n", "frame_too_large"),
     ],
 )
@@ -147,6 +153,92 @@ def test_who_breaks_the_framing_is_told_and_hung_up_on(place, frame, code):
         peer.hello().socket.sendall(frame)
         assert peer.code() == code
         assert peer.is_hung_up()
+
+
+def test_after_many_refusals_a_run_gets_no_more_connections_but_keeps_those_it_has(place):
+    with served(place) as server, Peer(place) as peer:
+        peer.hello()
+        for _ in range(REFUSED_MAX):
+            with Peer(place) as stranger:
+                stranger.send(token="guess")
+                assert stranger.code() == "unauthorized"
+                assert stranger.is_hung_up()
+        with Peer(place) as late:
+            assert late.code() == "too_many_refusals"
+            assert late.is_hung_up()
+        assert peer.ask()["ok"]
+        peer.send(type="hello", isolation={})
+        assert peer.code() == "already_confined"
+        assert peer.is_hung_up()
+        assert server.isolation is not None
+
+
+def test_large_requests_wait_for_room_and_small_ones_do_not(place):
+    size = REQUEST_BYTES_MAX
+    with served(place) as server, ExitStack() as stack:
+        half = [stack.enter_context(Peer(place)) for _ in range(ROOM_BYTES // size)]
+        half[0].hello()
+        for peer in half:
+            peer.socket.sendall(size.to_bytes(4, "big") + b" ")
+        assert reaches(lambda: server._room._free_bytes == 0)
+        waits = stack.enter_context(Peer(place))
+        frame = memoryview(render_frame(b" " * size))
+        poll = select.poll()
+        poll.register(waits.socket, select.POLLOUT)
+        while poll.poll(50):  # until nobody takes any more of it
+            frame = frame[waits.socket.send(frame) :]
+        assert len(frame) > size // 2
+        small = stack.enter_context(Peer(place))
+        assert small.ask()["ok"]
+        half[0].socket.close()
+        waits.socket.sendall(frame)
+        assert waits.code() == "bad_frame"
+    assert server._room._free_bytes == ROOM_BYTES
+
+
+def test_a_request_that_waits_for_room_ends_with_the_run(place):
+    give_up_s = time.monotonic() + PATIENCE_S
+    with (
+        served(place, deadline_s=0.3) as server,
+        Peer(place) as waits,
+        server._room.held(ROOM_BYTES, give_up_s),
+    ):
+        waits.socket.sendall(REQUEST_BYTES_MAX.to_bytes(4, "big"))
+        assert waits.code() == "deadline_over"
+        assert waits.is_hung_up()
+
+
+def reaches(state: Callable[[], bool]) -> bool:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not (there := state()) and time.monotonic() < give_up_s:
+        os.sched_yield()
+    return there
+
+
+def test_a_large_request_is_understood_and_its_room_is_given_back(place):
+    with served(place) as server, Peer(place) as peer:
+        peer.hello()
+        for _ in range(4):
+            assert peer.ask(params={"text": "x" * 7_000_000})["result"] == {"text": "x" * 7_000_000}
+        assert peer.ask()["ok"]
+        assert reaches(lambda: server._room._free_bytes == ROOM_BYTES)
+
+
+def test_a_host_that_breaks_is_logged_and_answered_and_ends_no_connection(place, caplog):
+    class Broken:
+        """Stands where the host is made on the first call, and making it fails."""
+
+        def call(self, _tool_id: Any, _params: Any) -> Any:
+            raise RuntimeError("password is hunter2")
+
+    given = {"token": TOKEN, "allowed_uids": frozenset({os.getuid()}), "quota": 9, "deadline_s": 60.0}
+    with SupervisorServer(place, host=cast("ToolHost", Broken()), **given), Peer(place) as peer:
+        peer.hello()
+        for _ in range(2):
+            reply = peer.ask()
+            assert (reply["id"], reply["error"]["code"]) == (1, "tool_failed")
+            assert "hunter2" not in str(reply)
+    assert "hunter2" in caplog.text
 
 
 def test_a_request_in_many_pieces_and_two_in_one_are_both_understood(place):

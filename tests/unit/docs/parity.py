@@ -138,7 +138,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("supervisor and executor", "adapters/sandbox/server.py", "SupervisorServer", _EXECUTOR),
         partial("backends `docker` (split, combined), `fargate`, `process`", "adapters/docker/plan.py", "_plan_combined", _EXECUTOR, "no `fargate`, and so none in AWS"),
         planned("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "a supervisor gets its launch over standard input"),
-        done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/docker/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
+        done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "execution/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bundle/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
         done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor.py", "get_secret", "unit/bundle/test_descriptor.py"),

@@ -8,9 +8,10 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from stepline.adapters.sandbox.server import CONNECTIONS_MAX, FRAME_S, GRACE_S, SOCKET_MODE
+from stepline.adapters.sandbox.receiver import FRAME_S, ROOM_BYTES, SMALL_BYTES
+from stepline.adapters.sandbox.server import CONNECTIONS_MAX, GRACE_S, SOCKET_MODE
 from stepline.execution.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
-from stepline.execution.gate import DEPTH_MAX, VALUES_MAX, VERSION
+from stepline.execution.gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
 from stepline.execution.host import INSTEAD, RESULT_BYTES_MAX
 from stepline.model.execution import Isolation, Limits
 from stepline.tools.catalogue import default_registry
@@ -21,7 +22,8 @@ MIB = 1024 * 1024
 
 REFUSED = {
     "wrong_peer": "the other end of the connection is another user; nothing it sends is read",
-    "too_many_connections": "the run has all the connections it may have",
+    "too_many_refusals": f"{REFUSED_MAX} requests of the run were refused; it gets no more connections",
+    "too_many_connections": "the run has all the connections it may have; later it may have another",
     "frame_too_large": "a header announces more than a request may have",
     "frame_timeout": "a frame was begun and not completed in time",
     "deadline_over": "the run's time is over",
@@ -40,14 +42,7 @@ REFUSED = {
 }
 """Codes of refusals, in the order of the checks. The tool's own codes follow."""
 
-HANGS_UP = (
-    "wrong_peer",
-    "too_many_connections",
-    "frame_too_large",
-    "frame_timeout",
-    "bad_frame",
-    "bad_version",
-)
+ENDS = HANGS_UP | {"too_many_connections"}
 
 FOUND = {
     "backend": "the mode that started it",
@@ -137,10 +132,12 @@ def _frames() -> list[str]:
         "|---|---|",
         f"| body of a request | {REQUEST_BYTES_MAX // MIB} MiB |",
         f"| body of a reply | {REPLY_BYTES_MAX // MIB} MiB |",
+        f"| requests of more than {SMALL_BYTES // 1024} KiB that are read or served at a time | {ROOM_BYTES // MIB} MiB; more wait |",
         f"| from a frame's first byte to its last, and for taking a reply | {FRAME_S:g} s |",
         f"| connections at a time | {CONNECTIONS_MAX} |",
         f"| values in the parameters of a call, and their depth | {VALUES_MAX:,}, {DEPTH_MAX} |",
         f"| calls of a run | {Limits().tool_calls} |",
+        f"| refused requests of a run | {REFUSED_MAX} |",
         "| life of a connection | the run's |",
         f"| what a call that still runs gets when the run ends | {GRACE_S:g} s; its record says `unfinished` |",
         "",
@@ -162,7 +159,8 @@ def _requests() -> list[str]:
         "|---|---|",
         *(f"| `{field.name}` | {FOUND[field.name]} |" for field in fields(Isolation)),
         "",
-        "Every other request is a call. `reason` may be left out.",
+        "Every other request is a call. `reason` may be left out; it is for people who read the program, and nothing keeps",
+        "it.",
         "",
         *_json(_CALL),
         "`result` is what the tool returns: a value of its own for programs, or its status and blocks.",
@@ -180,15 +178,16 @@ def _checks() -> list[str]:
         "",
         "Who may not speak learns that and no more, so the order is part of the protocol. The peer is asked of the kernel",
         "(`SO_PEERCRED`) before a byte is read; tokens are compared in constant time, and a server without one refuses",
-        "all. After a code marked *hangs up* the connection is closed: the stream has no next frame, or its other end has",
-        "no business here.",
+        "all. Until then the fields of a request are found and not read, and parameters are built when they are known to be",
+        "few: a hostile frame costs its own size and no more.",
+        "",
+        "After a code marked *hangs up* the connection is closed: the stream has no next frame, or its other end has no",
+        f"business here. So it is from the refusal number {REFUSED_MAX} of a run on, whatever its code. A refusal that ends the",
+        "connection has the `id` 0. Calls that a tool or the registry of tools refuses count as calls, not as refusals.",
         "",
         "| code | means | |",
         "|---|---|---|",
-        *(
-            f"| `{code}` | {what} | {'hangs up' if code in HANGS_UP else ''} |"
-            for code, what in REFUSED.items()
-        ),
+        *(f"| `{code}` | {what} | {'hangs up' if code in ENDS else ''} |" for code, what in REFUSED.items()),
         "",
         f"A result of more than {RESULT_BYTES_MAX:,} bytes is replaced by `reply_too_large`. Whatever a call comes to, refused or",
         "not, it is in the run's record with its parameters, its duration and the beginning of what it returned.",

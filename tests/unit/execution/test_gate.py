@@ -1,13 +1,26 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.execution.gate import DEPTH_MAX, VALUES_MAX, Call, Gate, Hello, Refusal
+from stepline.errors import ToolError
+from stepline.execution.frame import REQUEST_BYTES_MAX
+from stepline.execution.gate import (
+    DEPTH_MAX,
+    HANGS_UP,
+    REFUSED_MAX,
+    VALUES_MAX,
+    Call,
+    Gate,
+    Hello,
+    Refusal,
+    count_marks,
+)
 from stepline.model.execution import Isolation
 
 TOKEN = "t0ken"
@@ -85,13 +98,13 @@ def test_another_type_is_refused(kind):
     assert code(ask(gate(), type=kind)) == "unknown_type"
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", True, None, 1.0, "absent"])
+@pytest.mark.parametrize("version", [0, 2, "1", True, None, 1.0, 11, "absent"])
 def test_another_version_ends_the_connection(version):
     verdict = ask(gate(), v=version)
     assert (code(verdict), verdict.fatal) == ("bad_version", True)
 
 
-@pytest.mark.parametrize("number", ["7", True, None, 7.5, "absent"])
+@pytest.mark.parametrize("number", ["7", True, None, 7.5, 10**4_200, "absent"])
 def test_a_request_without_a_number_cannot_be_answered(number):
     verdict = ask(gate(), id=number)
     assert (code(verdict), verdict.fatal, verdict.id) == ("bad_frame", True, 0)
@@ -131,6 +144,7 @@ def test_calls_are_counted_and_then_refused():
 def test_a_refused_call_counts_too_but_not_who_may_not_call():
     made = gate(quota=1)
     assert code(ask(made, token="guess")) == "unauthorized"
+    assert code(ask(made, type="eval")) == "unknown_type"
     assert code(ask(made, params=[[]] * (VALUES_MAX + 1))) == "bad_params"
     assert code(ask(made)) == "quota_exceeded"
 
@@ -167,12 +181,12 @@ def test_parameters_are_bounded_in_number_and_depth(params, fits):
 
 # Every flaw a call can have, in the order in which they are looked for.
 FLAWS: list[tuple[str, dict[str, Any]]] = [
+    ("deadline_over", {}),
     ("bad_frame", {"id": None}),
     ("bad_version", {"v": 2}),
     ("unauthorized", {"token": "guess"}),
     ("unknown_type", {"type": "eval"}),
     ("hello_required", {}),
-    ("deadline_over", {}),
     ("quota_exceeded", {}),
     ("bad_params", {"params": nested(DEPTH_MAX + 1)}),
 ]
@@ -183,7 +197,10 @@ def test_the_first_flaw_is_the_one_that_is_named(flaws):
     made = gate(quota=0 if "quota_exceeded" in flaws else 1, hello="hello_required" not in flaws)
     fields = {key: value for name, change in FLAWS if name in flaws for key, value in change.items()}
     now_s = DEADLINE_S if "deadline_over" in flaws else 0.0
-    assert code(ask(made, now_s, **fields)) == next(name for name, _ in FLAWS if name in flaws)
+    verdict = ask(made, now_s, **fields)
+    first = next(name for name, _ in FLAWS if name in flaws)
+    fatal = first in HANGS_UP
+    assert (code(verdict), verdict.fatal, verdict.id) == (first, fatal, 0 if fatal else 7)
 
 
 def test_another_user_is_refused_before_anything_is_read():
@@ -192,3 +209,111 @@ def test_another_user_is_refused_before_anything_is_read():
     refusal = made.check_peer(0)
     assert refusal is not None
     assert (refusal.code, refusal.fatal) == ("wrong_peer", True)
+
+
+BROKEN = b'["\xff"]'
+"""JSON as far as its brackets go; whoever builds its text finds out that there is none."""
+
+
+def raw(params: bytes, **fields: Any) -> bytes:
+    head = {"v": 1, "id": 7, "type": "call", "token": TOKEN, "tool_id": "test.echo", **fields}
+    return json.dumps(head).encode()[:-1] + b',"params":' + params + b"}"
+
+
+def test_parameters_are_not_read_before_the_caller_may_call():
+    made = gate(quota=1)
+    assert code(made.take(raw(BROKEN, token="guess"), 0.0)) == "unauthorized"
+    assert code(made.take(raw(BROKEN, type="eval"), 0.0)) == "unknown_type"
+    assert code(made.take(raw(BROKEN), DEADLINE_S)) == "deadline_over"
+    assert code(gate(hello=False).take(raw(BROKEN), 0.0)) == "hello_required"
+    assert code(gate(quota=0).take(raw(BROKEN), 0.0)) == "quota_exceeded"
+    assert code(made.take(raw(BROKEN), 0.0)) == "bad_frame"
+
+
+def test_parameters_are_not_read_before_they_are_known_to_be_few():
+    many = b"[" + b"[]," * (2 * VALUES_MAX) + BROKEN + b"]"
+    assert code(gate().take(raw(many), 0.0)) == "bad_params"
+
+
+@pytest.mark.parametrize("field", ["v", "id", "type", "token", "isolation", "tool_id", "params", "other"])
+@pytest.mark.parametrize("kind", ["call", "hello"])
+def test_no_field_costs_memory_many_times_its_size(field, kind):
+    fields = {
+        "v": 1,
+        "id": 7,
+        "type": kind,
+        "token": TOKEN,
+        "tool_id": "test.echo",
+        "params": {},
+        field: None,
+    }
+    many = b"[" + b"[]," * 1_000_000 + b"[]]"
+    body = json.dumps(fields).encode().replace(b"null", many)
+    made = gate(hello=kind == "call")
+    tracemalloc.start()
+    try:
+        made.take(body, 0.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < len(body)
+
+
+def test_a_long_text_full_of_commas_and_quotes_is_one_value():
+    text = '","[{\\' * ((REQUEST_BYTES_MAX - 1_000) // 12)
+    verdict = ask(gate(), params={"text": text})
+    assert isinstance(verdict, Call)
+    assert verdict.params == {"text": text}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.text(alphabet='\\",[{x', max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.text(alphabet='\\",[{x', max_size=6), inner, max_size=5)
+    ),
+    max_leaves=30,
+)
+
+
+def marks(value: Any) -> int:
+    match value:
+        case dict() | list():
+            inner = list(value.values()) if isinstance(value, dict) else value
+            return 1 + max(0, len(inner) - 1) + sum(marks(item) for item in inner)
+        case _:
+            return 0
+
+
+@given(JSON, st.integers(min_value=1, max_value=40), st.booleans())
+def test_marks_inside_texts_do_not_count_wherever_a_piece_ends(value, piece_bytes, ascii_only):
+    data = json.dumps(value, ensure_ascii=ascii_only).encode(errors="surrogatepass")
+    assert count_marks(data, len(data), piece_bytes=piece_bytes) == marks(value)
+
+
+def test_after_many_refusals_a_run_loses_its_connections_and_gets_no_more():
+    made = gate(quota=1)
+    assert isinstance(ask(made), Call)
+    for _ in range(REFUSED_MAX - 1):
+        verdict = ask(made)
+        assert (code(verdict), verdict.fatal, verdict.id) == ("quota_exceeded", False, 7)
+        assert made.check_refused() is None
+    verdict = ask(made)
+    assert (code(verdict), verdict.fatal, verdict.id) == ("quota_exceeded", True, 0)
+    refusal = made.check_refused()
+    assert refusal is not None
+    assert (refusal.code, refusal.fatal) == ("too_many_refusals", True)
+
+
+def test_a_frame_that_is_refused_elsewhere_counts_too():
+    made = gate()
+    for _ in range(REFUSED_MAX):
+        refusal = made.refuse(ToolError("too long", code="frame_too_large"))
+        assert (refusal.code, refusal.fatal) == ("frame_too_large", True)
+    assert made.check_refused() is not None
+
+
+def test_calls_that_were_let_in_are_no_refusals():
+    made = gate(quota=2 * REFUSED_MAX)
+    assert all(isinstance(ask(made, tool_id="test.fly"), Call) for _ in range(2 * REFUSED_MAX))
+    assert made.check_refused() is None

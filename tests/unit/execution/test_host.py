@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -101,6 +105,37 @@ def test_a_result_that_is_no_json_is_the_tools_failure(ret, caplog):
     host = make_host(tool("test.odd", lambda _params, _context: ToolOutput(ret=ret)))
     assert refusal(host, "test.odd").reason == "tool_failed"
     assert "tool failed" in caplog.text
+
+
+@pytest.mark.parametrize("data", ["AAAA", ""])
+def test_bytes_in_the_place_of_the_parameters_are_none(data):
+    host = make_host()
+    assert refusal(host, "test.echo", {"__type__": "bytes", "__data__": data}).reason == "bad_params"
+    assert [(call.status, call.code) for call in host.calls] == [("error", "bad_params")]
+
+
+def test_what_breaks_outside_the_tool_is_its_failure_too_and_on_record(caplog):
+    host = make_host(tool("test.odd", lambda _p, _c: ToolOutput(ret=1), schema={"type": "no such type"}))
+    assert refusal(host, "test.odd").reason == "tool_failed"
+    assert [(call.status, call.code) for call in host.calls] == [("error", "tool_failed")]
+    assert "no such type" in caplog.text
+
+
+def test_a_refused_call_leaves_nothing_behind_but_its_record():
+    class Kept(dict[str, Any]):
+        """A dict that can be watched."""
+
+    host, given = make_host(), Kept(kind="tool", code="own")
+    found = weakref.ref(given)
+    gc.disable()
+    try:
+        with suppress(ToolError):
+            host.call("test.refuse", given)
+        del given
+        assert found() is None
+        assert [call.code for call in host.calls] == ["own"]
+    finally:
+        gc.enable()
 
 
 def test_bytes_go_in_and_come_out_as_bytes():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import tarfile
 import zipfile
 
@@ -168,15 +169,36 @@ def test_a_workbook_with_one_visible_sheet_is_taken_over(scene) -> None:
     assert codes(scene.judge()) == [""]
 
 
-def test_a_list_of_parts_that_would_fill_the_memory_is_not_read(tmp_path) -> None:
-    data = bytearray(workbook("visible"))
-    end = data.rfind(b"PK\x05\x06")
-    data[end + 12 : end + 16] = (9 * 1024 * 1024).to_bytes(4, "little")
+def listing(count: int, *, zip64: bool) -> bytes:
+    """A zip file of `count` parts that are not there; with `zip64` its plain end states ten of them."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, *(0,) * 6)
+    parts = (entry + b"a") * count
+    data = b"PK\3\4" + bytes(26)
+    end = (10, 10, 100) if zip64 else (min(count, 0xFFFF), min(count, 0xFFFF), len(parts))
+    large = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, len(parts), len(data))
+    large += struct.pack("<4sLQL", b"PK\6\7", 0, len(data) + len(parts), 1)
+    tail = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *end, len(data), 0)
+    return data + parts + (large if zip64 else b"") + tail
+
+
+@pytest.mark.parametrize("zip64", [False, True])
+def test_a_list_of_parts_that_would_fill_the_memory_is_not_read(tmp_path, zip64) -> None:
     path = tmp_path / "a.xlsx"
-    path.write_bytes(data)
+    path.write_bytes(listing(30_000, zip64=zip64))
     flaw = inspect_workbook(path)
     assert flaw is not None
-    assert "list of parts" in flaw.message
+    assert "too large" in flaw.message
+
+
+def test_a_stored_part_may_be_larger_than_the_list_of_parts(scene) -> None:
+    padding = " " * (4 * 1024 * 1024)
+    book = '<workbook><sheets><sheet name="a"/></sheets></workbook>' + padding
+    scene.contract = promised("a.xlsx")
+    scene.left(
+        "outputs/a.xlsx",
+        zipped({"_rels/.rels": "<Relationships/>", "xl/workbook.xml": book}, compression=zipfile.ZIP_STORED),
+    )
+    assert codes(scene.judge()) == [""]
 
 
 @given(at_=st.integers(0, 3000), value=st.integers(0, 255), cut=st.integers(0, 200))

@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+import resource
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from exec_task.executor import kernel, landlock, seccomp
 from exec_task.executor.calls import NUMBERS
 
-from .jailed import GID, UID, linux, run_jailed
+from .jailed import GID, PAYLOAD, UID, linux, run_jailed
 
 pytestmark = linux
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to have something to give up")
@@ -92,6 +93,14 @@ except ValueError as error:
     assert {name: done.found[name] for name in expected} == {n: [v, v] for n, v in expected.items()}
     assert done.found["CPU"][0] >= 60
     assert "maximum limit" in done.found["raise"]
+
+
+def test_processes_are_not_limited_where_somebody_else_counts_them():
+    limits = {name: value for name, value in PAYLOAD["limits"].items() if name != "processes"}
+    done = run_jailed(
+        "import resource; found['now'] = resource.getrlimit(resource.RLIMIT_NPROC)", limits=limits
+    )
+    assert done.found["now"] == list(resource.getrlimit(resource.RLIMIT_NPROC))
 
 
 def test_a_limit_that_is_lower_already_stays():
@@ -211,10 +220,61 @@ for pid in (1, -1, {victim.pid}, -{victim.pid}):
         victim.wait()
 
 
+END_A_CHILD = """
+waits, ends = os.pipe()
+child = os.fork()
+if child == 0:
+    os.close(ends)
+    os.read(waits, 1)
+    os._exit(0)
+try:
+    os.kill(child, 9)
+    found["status"] = os.waitpid(child, 0)[1]
+except OSError as error:
+    found["errno"] = error.errno
+"""
+
+
+@as_root
+def test_a_program_of_another_uid_than_its_supervisor_ends_its_children_without_landlock():
+    before = OUTER.format(number=444, code=errno.ENOSYS)
+    assert run_jailed(END_A_CHILD, before=before).found == {"status": 9}
+
+
+def test_a_program_with_its_supervisors_uid_and_no_landlock_signals_itself_only():
+    before = f"os.setgroups([]); os.setresgid({GID}, {GID}, {GID}); os.setresuid({UID}, {UID}, {UID})\n"
+    before = (before if os.geteuid() == 0 else "") + OUTER.format(number=444, code=errno.ENOSYS)
+    assert run_jailed(END_A_CHILD, before=before).found == {"errno": errno.EPERM}
+
+
+def test_a_shared_network_runs_nothing_where_abstract_sockets_cannot_be_held_off():
+    without = OUTER.format(number=444, code=errno.ENOSYS)
+    refused = run_jailed("found['ran'] = True", before=without, shared_network=True)
+    assert (refused.returncode, refused.found) == (126, {})
+    assert "abstract sockets" in refused.refused
+    assert run_jailed("found['ran'] = True", before=without, shared_network=False).found == {"ran": True}
+    held = run_jailed("found['ran'] = True", shared_network=True)
+    assert held.found == ({"ran": True} if landlock.kernel_abi() >= landlock.ABSTRACT_SCOPE_ABI else {})
+
+
+def test_files_are_synced_one_by_one_and_grow_by_what_they_take():
+    done = run_jailed(
+        """
+import tempfile
+with tempfile.TemporaryFile(dir="/tmp") as file:
+    os.posix_fallocate(file.fileno(), 0, 8192)
+    os.fsync(file.fileno()); os.fdatasync(file.fileno())
+    found["size"] = os.fstat(file.fileno()).st_size
+"""
+    )
+    assert done.found == {"size": 8192}
+
+
 def test_a_program_may_have_processes_and_threads_and_end_them():
     done = run_jailed(
         """
 import asyncio, multiprocessing, socket, subprocess, sys, threading, time, concurrent.futures
+from multiprocessing import shared_memory
 found["subprocess"] = subprocess.run([sys.executable, "-I", "-c", "print(6 * 7)"], capture_output=True, text=True).stdout
 sleeper = subprocess.Popen([sys.executable, "-I", "-c", "import time; time.sleep(60)"])
 sleeper.terminate()
@@ -222,6 +282,14 @@ found["terminated"] = sleeper.wait()
 worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
 worker.start(); worker.kill(); worker.join()
 found["killed"] = worker.exitcode
+queue = multiprocessing.Queue()
+multiprocessing.get_context("fork").Process(target=queue.put, args=("sent",)).start()
+found["queue"] = queue.get()
+memory = shared_memory.SharedMemory(create=True, size=4096)
+memory.buf[0] = 7
+again = shared_memory.SharedMemory(memory.name)
+found["shared"] = again.buf[0]
+again.close(); memory.close(); memory.unlink()
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     found["threads"] = sum(pool.map(abs, range(100)))
 async def talk():
@@ -240,6 +308,8 @@ found["asyncio"] = asyncio.run(talk())
         "subprocess": "42\n",
         "terminated": -15,
         "killed": -9,
+        "queue": "sent",
+        "shared": 7,
         "threads": 4950,
         "asyncio": "hello\n1\n",
     }, done.stderr

@@ -24,6 +24,7 @@ NO_USE = """
     fsconfig fsmount fspick mount_setattr bpf keyctl add_key request_key userfaultfd perf_event_open kexec_load
     kexec_file_load init_module finit_module delete_module reboot swapon swapoff sethostname setdomainname
     quotactl acct settimeofday clock_settime adjtimex open_by_handle_at shmget semget msgget mq_open
+    io_setup sync syncfs memfd_create memfd_secret
 """
 
 FILTERS = {
@@ -100,6 +101,7 @@ interesting = st.sampled_from(
         OTHER,
         8,
         15,
+        0x4030582A,
         0x5412,
         0x8901,
         16,
@@ -203,6 +205,19 @@ def test_nothing_is_typed_for_others_and_no_signal_is_ordered_by_descriptor(mach
     assert ask(machine, "fcntl", 0, 1030) == "allow"
     assert ask(machine, "personality", WORD) == "allow"
     assert ask(machine, "personality", 0x0040000) == "EPERM"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_disk_is_taken_only_where_a_file_grows_by_it(machine):
+    """Blocks beyond a file's end are in no size that the limits and the quota look at."""
+    assert ask(machine, "fallocate", 3, 0) == "allow"
+    assert ask(machine, "fallocate", 3, 1 << 32) == "allow", "the kernel looks at the low word, and so do we"
+    assert {
+        ask(machine, "fallocate", 3, mode) for mode in (1, 2, 3, 8, 0x10, 0x11, 0x20, 0x40, 0x80, -1)
+    } == {"ENOTSUP"}
+    reserving = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839, 0x401C5820)
+    assert {ask(machine, "ioctl", 3, request) for request in reserving} == {"EPERM"}
+    assert {ask(machine, "ioctl", 3, request | 7 << 32) for request in reserving} == {"EPERM"}
 
 
 @pytest.mark.parametrize("machine", MACHINES)

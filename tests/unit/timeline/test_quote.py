@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,30 @@ def test_an_encoded_blob_is_named_and_left_out(at: int, size: int, padding: str)
     assert "QQQQ" not in cleaned
     assert f"<{size + len(padding)} characters of encoded data left out>" in cleaned
     assert cleaned.endswith(" the end")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        ("\x1b[2J", "␛[2J"),
+        ("\x08", "␈"),
+        ("\x7f", "␡"),
+        ("\x9b31m", "\ufffd31m"),
+        ("\u202e", "\ufffd"),
+        ("\u200b", "\ufffd"),
+        ("\ufeff", "\ufffd"),
+        ("\U000e0041\U000e0042", "\ufffd\ufffd"),
+    ],
+)
+def test_what_nobody_would_see_is_shown(hidden: str, shown: str):
+    for around in ("plain", "ä"):
+        assert quote(f"{around}{hidden}.") == f"  {around}{shown}."
+
+
+def test_what_ordinary_text_needs_stays_as_it_is():
+    family, persian, hebrew = "👨\u200d👩\u200d👧", "می\u200cروم", "\u05d0\u200f!\u200e"
+    text = f"soft\u00adhyphen {family} {persian} {hebrew}\n\ttab"
+    assert clean(text) == text
 
 
 def test_long_prose_and_short_runs_are_no_blobs():

@@ -76,7 +76,7 @@ def too_many_connections():
     for _ in range(40):
         try:
             connection = connect()
-            if exchange(request(type="none"), connection) == "unknown_type":
+            if exchange(request(tool_id="none"), connection) == "unknown_tool":
                 served.append(connection)
         except BlockingIOError:
             continue  # not even the queue has room

@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 
 HOST = {}
 # In a container of its own the program is the first process itself: then the second is somebody else.
@@ -120,6 +121,36 @@ def punch_a_large_hole():
             os.unlink("/workspace/out/hole")
 
 
+def take_disk_by(request):
+    """Return an attempt to have blocks that are in no file's size: by a mode of fallocate, or by an ioctl."""
+
+    def attempt():
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open("beyond", "wb") as file:
+            try:
+                if request < 256:
+                    number = HOST["numbers"]["fallocate"]
+                    values = [ctypes.c_long(it) for it in (number, file.fileno(), request, 0, 1 << 20)]
+                    if libc.syscall(*values) < 0:
+                        raise OSError(ctypes.get_errno(), "fallocate")
+                else:
+                    fcntl.ioctl(file, request, struct.pack("hhqqiI4i", 0, 0, 0, 1 << 20, *[0] * 6))
+                return f"{os.fstat(file.fileno()).st_blocks} blocks"
+            finally:
+                os.unlink("beyond")
+
+    return attempt
+
+
+def take_memory_in_files_of_no_folder():
+    """Fill files that only a descriptor knows, which no limit on a process counts, up to 32 MB."""
+    held = []
+    while len(held) < 32:
+        held.append(os.memfd_create(f"{len(held)}"))
+        os.write(held[-1], bytes(1 << 20))
+    return len(held)
+
+
 def fork_until_refused():
     """Make processes until the kernel has enough; the number that came to be is below the limit."""
     children = []
@@ -148,6 +179,7 @@ def capabilities():
 NEWUSER, NEWNS, NEWPID, NEWNET = 0x10000000, 0x20000, 0x20000000, 0x40000000
 REFUSED = ("EPERM", "EACCES")
 GONE = (*REFUSED, "ESRCH")
+NO_SUCH_MODE = (*REFUSED, "ENOTSUP")  # another name for EOPNOTSUPP
 
 KERNEL = {
     "a signal to the supervisor": (send("supervisor"), GONE),
@@ -211,5 +243,23 @@ KERNEL = {
     "all descriptors": (take_all_descriptors, ("EMFILE",)),
     "a file beyond the limit": (write_a_large_file, ("EFBIG", "SIGXFSZ")),
     "a hole beyond the limit": (punch_a_large_hole, ("EFBIG", "SIGXFSZ")),
+    "disk beyond a file's end": (take_disk_by(1), NO_SUCH_MODE),
+    "a hole punched where disk was": (take_disk_by(3), NO_SUCH_MODE),
+    "a range that was never written": (take_disk_by(0x11), NO_SUCH_MODE),
+    "disk reserved by the older call": (take_disk_by(0x40305828), REFUSED),
+    "disk reserved by the newer call": (take_disk_by(0x4030582A), REFUSED),
+    "a range of zeros reserved": (take_disk_by(0x40305839), REFUSED),
+    "more disk at every write": (take_disk_by(0x401C5820), REFUSED),
+    "contexts for I/O, of which the machine has few": (
+        call("io_setup", 128, lambda: text(bytes(8))),
+        REFUSED,
+    ),
+    "waiting until everybody's files are written": (call("sync"), REFUSED),
+    "waiting until a file system is written": (
+        call("syncfs", lambda: os.open(".", os.O_RDONLY)),
+        REFUSED,
+    ),
+    "memory in files of no folder": (take_memory_in_files_of_no_folder, REFUSED),
+    "memory that even the kernel cannot read": (call("memfd_secret", 0), REFUSED),
     "a fork bomb": (fork_until_refused, ("EAGAIN",)),
 }

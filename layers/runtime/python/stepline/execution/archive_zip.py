@@ -32,7 +32,7 @@ _MEMBER: Final = b"PK\x03\x04"
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
 _ENCRYPTED: Final = 0x1
 _UTF8: Final = 0x800
-_BROKEN: Final = (
+BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -42,9 +42,10 @@ _BROKEN: Final = (
     OverflowError,
     ValueError,
 )
+"""What the standard library raises for a file that is no zip archive, or a damaged one."""
 
 
-class _File(io.FileIO):
+class BoundedFile(io.FileIO):
     """A zip file of which nobody reads much at once: the directory is read in one piece, of the size it states."""
 
     def __init__(self, path: Path, piece_max_bytes: int) -> None:
@@ -59,14 +60,14 @@ class _File(io.FileIO):
 
 def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[ArchiveProblem]:
     """Yield what is wrong with each member. Raises Unfit, OSError."""
-    with _File(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
+    with BoundedFile(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 members = archive.infolist()
             file.seek(0)
             if members and file.read(4) != _MEMBER:
                 raise unreadable("something precedes its first member")
-        except _BROKEN as error:
+        except BROKEN as error:
             raise unreadable(f"no directory of a zip archive can be read: {error}") from error
         for member in members:
             budget.enter()
@@ -77,7 +78,7 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
                 yield problem
             try:
                 _inflate(file, member, budget)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise unreadable(f"a member cannot be read: {error}", member.orig_filename) from error
 
 
@@ -88,7 +89,7 @@ def _is_plain(member: zipfile.ZipInfo) -> bool:
 
 
 def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> None:
-    """Inflate one member to nowhere. Raises what `_BROKEN` names, Unfit."""
+    """Inflate one member to nowhere. Raises what `BROKEN` names, Unfit."""
     name = member.orig_filename
     file.seek(member.header_offset)
     magic, _, flags, method, *_, name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))

@@ -44,6 +44,7 @@ _ENVIRONMENT: Final = (
 _ADVICE: Final = {
     "nonzero_exit": "correct the program by its last lines and run it again",
     "timeout": "the program was ended by its time limit; let it do less at once, or ask for more time",
+    "memory_limit": "hold less in memory at once, in fewer processes",
     "file_size_limit": "write smaller files",
     "exec_workspace_delta_limit": "write less in one run",
     "workspace_size_limit": "delete what is not needed, or write less",

@@ -1,25 +1,70 @@
 """The gate: what becomes of one request, before any tool is looked at. No clock, no socket, no tool.
 
 The order of the checks is part of the protocol: whoever may not speak learns nothing but that, and only a run
-whose jail has reported itself may call anything.
+whose jail has reported itself may call anything. The order is one of costs too: the fields of a request are found
+and not read until its token is known, and parameters are not built until they are known to be few.
 Source: docs/reference/executor-protocol.md#order-of-checks.
 """
 
 from __future__ import annotations
 
 import hmac
+import threading
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from stepline.errors import ToolError
 from stepline.model.execution import Isolation
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
 VERSION: Final = 1
 DEPTH_MAX: Final = 64
-VALUES_MAX: Final = 50_000
+VALUES_MAX: Final = 10_000
 """Of the parameters of one call. What validates, records or copies them walks them in Python, value by value."""
+
+REFUSED_MAX: Final = 32
+"""Refused requests of a run, after which it gets no new connection and loses those that ask for one more refusal."""
+
+HANGS_UP: Final = frozenset(
+    {
+        "wrong_peer",
+        "too_many_refusals",
+        "frame_too_large",
+        "frame_timeout",
+        "deadline_over",
+        "bad_frame",
+        "bad_version",
+        "unauthorized",
+        "unknown_type",
+    }
+)
+"""Codes after which a connection has no next request."""
+
+# Every value but the first of its container has a comma before it, and every container but one is a value.
+_MARKS_MAX: Final = 2 * VALUES_MAX + 1
+_SHORT_BYTES: Final = 4096
+"""Of the fields that have no business to be long, which are all but the call itself."""
+
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Request(msgspec.Struct, frozen=True):
+    """Where the fields of a request lie. None is decoded: a hostile one costs memory many times its size."""
+
+    v: msgspec.Raw = _NULL
+    id: msgspec.Raw = _NULL
+    type: msgspec.Raw = _NULL
+    token: msgspec.Raw = _NULL
+    isolation: msgspec.Raw = _NULL
+    tool_id: msgspec.Raw = _NULL
+    params: msgspec.Raw = _NULL
+
+
+_REQUEST: Final = msgspec.json.Decoder(_Request)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +86,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """An answer without a call. After a `fatal` one the connection has no next request."""
+    """An answer without a call. After a `fatal` one, whose `id` is 0, the connection has no next request."""
 
     id: int
     code: str
@@ -53,7 +98,7 @@ Verdict: TypeAlias = Hello | Call | Refusal
 
 
 class Gate:
-    """The requests of one run, whichever connection they come from. Its caller lets them in one at a time."""
+    """The requests of one run, whichever connection they come from. Several threads may ask."""
 
     def __init__(self, *, token: str, allowed_uids: frozenset[int], quota: int, deadline_s: float) -> None:
         """Let calls in until `deadline_s` of the caller's clock, at most `quota` of them."""
@@ -61,7 +106,9 @@ class Gate:
         self._allowed_uids = allowed_uids
         self._quota = quota
         self._deadline_s = deadline_s
+        self._lock = threading.Lock()
         self._calls = 0
+        self._refused = 0
         self.isolation: Isolation | None = None
 
     def check_peer(self, uid: int) -> Refusal | None:
@@ -70,77 +117,139 @@ class Gate:
             return None
         return Refusal(id=0, code="wrong_peer", message="this socket is another user's", fatal=True)
 
-    def check_time(self, now_s: float) -> Refusal | None:
-        """Judge whether the run still has time."""
-        if now_s < self._deadline_s:
+    def check_refused(self) -> Refusal | None:
+        """Judge whether the run may have one more connection after all that it was refused."""
+        if self._refused < REFUSED_MAX:
             return None
-        return Refusal(id=0, code="deadline_over", message="the run's time is over", fatal=True)
+        message = f"{REFUSED_MAX} requests of this run were refused; it gets no more connections"
+        return Refusal(id=0, code="too_many_refusals", message=message, fatal=True)
 
-    def take(self, body: bytes, now_s: float) -> Verdict:
-        """Judge one request, and count it if it is a call."""
-        request = _parse(body)
-        if isinstance(request, Refusal):
-            return request
+    def refuse(self, why: ToolError, number: int = 0) -> Refusal:
+        """Count a refused request, here or in its frame already, and return its answer."""
+        with self._lock:
+            self._refused += 1
+            fatal = why.reason in HANGS_UP or self._refused >= REFUSED_MAX
+        return Refusal(id=0 if fatal else number, code=why.reason, message=str(why), fatal=fatal)
+
+    def take(self, body: Buffer, now_s: float) -> Verdict:
+        """Judge one request, and count it."""
+        number = 0
         try:
-            return self._judge(request, request["id"], now_s)
+            self._check_time(now_s)
+            request = _find_fields(body)
+            number = _read_number(request.id)
+            return self._judge(request, number)
         except ToolError as refused:
-            return Refusal(id=request["id"], code=refused.reason, message=str(refused))
+            return self.refuse(refused, number)
 
-    def _judge(self, request: dict[str, Any], number: int, now_s: float) -> Hello | Call:
-        self._check_token(request.get("token"))
-        match request.get("type"):
+    def _check_time(self, now_s: float) -> None:
+        if now_s >= self._deadline_s:
+            raise ToolError("the run's time is over", code="deadline_over")
+
+    def _judge(self, request: _Request, number: int) -> Hello | Call:
+        if _short(request.v) != str(VERSION).encode():
+            raise ToolError(f"this is version {VERSION}", code="bad_version")
+        if not self._token or not hmac.compare_digest(_read_text(request.token).encode(), self._token):
+            raise ToolError("the token is not this run's", code="unauthorized")
+        match _read_text(request.type):
             case "hello":
-                return Hello(id=number, isolation=self._confine(request.get("isolation")))
+                return Hello(id=number, isolation=self._confine(request.isolation))
             case "call":
-                self._count(now_s)
-                _check_size(request.get("params"))
-                return Call(id=number, tool_id=request.get("tool_id"), params=request.get("params"))
+                self._count()
+                return Call(
+                    id=number, tool_id=_read_value(request.tool_id), params=_read_value(request.params)
+                )
             case _:
                 raise ToolError("a request is a hello or a call", code="unknown_type")
 
-    def _check_token(self, token: Any) -> None:
-        given = token.encode() if isinstance(token, str) else b""
-        if not self._token or not hmac.compare_digest(given, self._token):
-            raise ToolError("the token is not this run's", code="unauthorized")
+    def _confine(self, found: msgspec.Raw) -> Isolation:
+        with self._lock:
+            if self.isolation is not None:
+                raise ToolError("this run has reported its isolation already", code="already_confined")
+            try:
+                self.isolation = msgspec.json.decode(_short(found), type=Isolation)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ToolError(f"not an isolation: {error}", code="bad_params") from error
+            return self.isolation
 
-    def _confine(self, found: Any) -> Isolation:
-        if self.isolation is not None:
-            raise ToolError("this run has reported its isolation already", code="already_confined")
-        try:
-            self.isolation = msgspec.convert(found, Isolation)
-        except msgspec.ValidationError as error:
-            raise ToolError(f"not an isolation: {error}", code="bad_params") from error
-        return self.isolation
-
-    def _count(self, now_s: float) -> None:
+    def _count(self) -> None:
         """Let one more call in. Whatever becomes of it, it counts: a refused one costs the supervisor too."""
         if self.isolation is None:
             raise ToolError("the first request of a run is its hello", code="hello_required")
-        if over := self.check_time(now_s):
-            raise ToolError(over.message, code=over.code)
-        if self._calls >= self._quota:
-            raise ToolError(f"a run has at most {self._quota} tool calls", code="quota_exceeded")
-        self._calls += 1
+        with self._lock:
+            if self._calls >= self._quota:
+                raise ToolError(f"a run has at most {self._quota} tool calls", code="quota_exceeded")
+            self._calls += 1
 
 
-def _parse(body: bytes) -> dict[str, Any] | Refusal:
-    """Return a request of our version with its `id`. What is none ends the connection: its answer has no address."""
+def _find_fields(body: Buffer) -> _Request:
+    """Return where the fields of a request are. Raises ToolError `bad_frame`."""
     try:
-        request = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _broken("bad_frame", "a request is a JSON object")
-    if not isinstance(request, dict):
-        return _broken("bad_frame", "a request is a JSON object")
-    if type(number := request.get("id")) is not int:
-        return _broken("bad_frame", "a request has an `id`, an integer")
-    if type(request.get("v")) is not int or request["v"] != VERSION:
-        return Refusal(id=number, code="bad_version", message=f"this is version {VERSION}", fatal=True)
-    return request
+        return _REQUEST.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ToolError("a request is a JSON object", code="bad_frame") from error
 
 
-def _check_size(params: Any) -> None:
-    """Refuse parameters that would cost the supervisor more than their bytes do. Raises ToolError `bad_params`."""
-    level, seen = [params], 0
+def _short(field: msgspec.Raw) -> bytes:
+    """Return the JSON of a field, of a long one none."""
+    view = memoryview(field)
+    return bytes(view) if view.nbytes <= _SHORT_BYTES else b""
+
+
+def _read_number(field: msgspec.Raw) -> int:
+    """Return the `id` of a request. Raises ToolError `bad_frame`: an answer would have no address."""
+    try:
+        return msgspec.json.decode(_short(field), type=int)
+    except msgspec.DecodeError as error:
+        raise ToolError("a request has an `id`, an integer", code="bad_frame") from error
+
+
+def _read_text(field: msgspec.Raw) -> str:
+    """Return a short text; whatever else the field holds is none."""
+    try:
+        return msgspec.json.decode(_short(field), type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _read_value(field: msgspec.Raw) -> Any:
+    """Return what a field holds. Raises ToolError `bad_params` if that is too much, `bad_frame` if it is no text."""
+    if count_marks(field, _MARKS_MAX) <= _MARKS_MAX:
+        try:
+            value = msgspec.json.decode(field)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ToolError("a request is a JSON object", code="bad_frame") from error
+        if _are_few(value):
+            return value
+    raise ToolError(
+        f"params hold at most {VALUES_MAX} values, {DEPTH_MAX} deep; pass large data as a file",
+        code="bad_params",
+    )
+
+
+def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int:
+    """Return how many commas and opening brackets some JSON has outside its texts; stop counting after `most`.
+
+    Builds none of its values: in pieces, so that it costs no memory, and never byte by byte, so that eight megabytes
+    take milliseconds.
+    """
+    view = memoryview(data)
+    marks, inside, rest = 0, False, b""
+    for start in range(0, view.nbytes, piece_bytes):
+        piece = rest + bytes(view[start : start + piece_bytes])
+        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote is a text's begin or end now
+        rest = b"\\" if piece.endswith(b"\\") else b""
+        texts = piece.split(b'"')
+        marks += sum(b"".join(texts[inside::2]).count(mark) for mark in (b",", b"[", b"{"))
+        if marks > most:
+            break
+        inside ^= len(texts) % 2 == 0
+    return marks
+
+
+def _are_few(value: Any) -> bool:
+    """Say whether a value holds as many others as it may, as deep as it may."""
+    level, seen = [value], 0
     for _ in range(DEPTH_MAX):
         level = [
             child
@@ -151,12 +260,4 @@ def _check_size(params: Any) -> None:
         seen += len(level)
         if not level or seen > VALUES_MAX:
             break
-    if level:
-        raise ToolError(
-            f"params hold at most {VALUES_MAX} values, {DEPTH_MAX} deep; pass large data as a file",
-            code="bad_params",
-        )
-
-
-def _broken(code: str, message: str) -> Refusal:
-    return Refusal(id=0, code=code, message=message, fatal=True)
+    return not level

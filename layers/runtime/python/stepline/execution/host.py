@@ -95,6 +95,8 @@ class ToolHost:
         self._clock = clock
         self._exec_id = exec_id
         self._lock = threading.Lock()
+        # Of its own: bad parameters cost time and memory by their number, and are judged one call after the other.
+        self._checking = threading.Lock()
         self._records: list[ToolCallRecord] = []
         self._events: list[tuple[ToolEvent, ...]] = []
 
@@ -121,14 +123,25 @@ class ToolHost:
         index, record = self._open(tool_id, params)
         events: list[ToolEvent] = []
         try:
-            tool = self._find(tool_id)
-            value, ret = self._run(tool, params, index, events)
+            value, ret = self._attempt(tool_id, params, index, events)
         except ToolError as refused:
             ret = msgspec.json.encode({"code": refused.reason, "message": str(refused)})
             self._close(index, _ended(record, ret, started_s, self._clock, code=refused.reason), events)
             raise
         self._close(index, _ended(record, ret, started_s, self._clock), events)
         return value
+
+    def _attempt(self, tool_id: Any, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
+        """Look a tool up and run it. Whatever breaks, the program is told only what was meant for it."""
+        try:
+            return self._run(self._find(tool_id), params, index, events)
+        except ToolError:
+            raise
+        except PathError as refused:
+            raise ToolError(str(refused), code=refused.reason) from refused
+        except Exception as error:
+            logger.exception("tool failed", extra={"tool_id": _shown(tool_id), "exec_id": self._exec_id})
+            raise ToolError(FAILED, code="tool_failed") from error
 
     def _find(self, tool_id: Any) -> Tool:
         """Return a tool that this run may call; by default it may not."""
@@ -149,22 +162,16 @@ class ToolHost:
 
     def _run(self, tool: Tool, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
         """Return what the program gets, as a value and as JSON."""
-        if not isinstance(params, Mapping):
-            raise ToolError("params is an object", code="bad_params")
-        given = unpack_bytes(params)
-        check_call(tool.spec, given)
+        with self._checking:
+            given = unpack_bytes(params)
+            if not isinstance(given, Mapping):  # only now: an object may stand for bytes
+                raise ToolError("params is an object", code="bad_params")
+            check_call(tool.spec, given)
         context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
         try:
             value = pack_bytes(_value(tool.run(given, context)))
             ret = msgspec.json.encode(value)
-        except ToolError:
-            raise
-        except PathError as refused:
-            raise ToolError(str(refused), code=refused.reason) from refused
-        except Exception as error:
-            logger.exception("tool failed", extra={"tool_id": tool.spec.tool_id, "exec_id": self._exec_id})
-            raise ToolError(FAILED, code="tool_failed") from error
         finally:
             events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
         if len(ret) > RESULT_BYTES_MAX:

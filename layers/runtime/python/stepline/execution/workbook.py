@@ -7,26 +7,24 @@ document type: a file of a program is no friend.
 from __future__ import annotations
 
 import posixpath
-import struct
 import zipfile
-import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from xml.parsers import expat
 
+from stepline.execution.archive_member import CHUNK_BYTES
+from stepline.execution.archive_zip import BROKEN, BoundedFile
 from stepline.model.base import Value
 
 PART_BYTES_MAX: Final = 8 * 1024 * 1024
-DIRECTORY_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of the list of parts: a workbook of a thousand sheets needs a hundredth of it."""
+DIRECTORY_BYTES_MAX: Final = 1024 * 1024
+"""Of the list of parts, which is read whole: a workbook of a thousand sheets needs a third of it."""
 ELEMENTS_MAX: Final = 10_000
 
 OPEN_FAILED: Final = "xlsx_open_failed"
 NO_VISIBLE_SHEETS: Final = "xlsx_no_visible_sheets"
 
-_END: Final = struct.Struct("<4s4H2LH")
-_END_MAGIC: Final = b"PK\x05\x06"
-_COMMENT_BYTES_MAX: Final = 0xFFFF
 _WORKBOOK: Final = "xl/workbook.xml"
 _HIDDEN: Final = ("hidden", "veryHidden")
 
@@ -46,7 +44,7 @@ def inspect_workbook(path: Path) -> Flaw | None:
     """Return what is wrong with an XLSX file; None if it opens and has a sheet that is not hidden."""
     try:
         states = _sheet_states(path)
-    except (_Unreadable, OSError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:
+    except (_Unreadable, OSError, *BROKEN, RuntimeError) as error:
         return Flaw(code=OPEN_FAILED, message=f"the file does not open as a workbook: {str(error)[:200]}")
     if all(state in _HIDDEN for state in states):
         return Flaw(code=NO_VISIBLE_SHEETS, message="the workbook has no sheet that is not hidden")
@@ -54,8 +52,7 @@ def inspect_workbook(path: Path) -> Flaw | None:
 
 
 def _sheet_states(path: Path) -> list[str]:
-    _check_directory(path)
-    with zipfile.ZipFile(path) as book:
+    with BoundedFile(path, DIRECTORY_BYTES_MAX) as file, zipfile.ZipFile(file) as book:
         relations = _elements(_read(book, "_rels/.rels"), "Relationship")
         targets = [
             found.get("Target", "")
@@ -64,20 +61,6 @@ def _sheet_states(path: Path) -> list[str]:
         ]
         name = posixpath.normpath((targets[0] if targets else _WORKBOOK).lstrip("/"))
         return [found.get("state", "visible") for found in _elements(_read(book, name), "sheet")]
-
-
-def _check_directory(path: Path) -> None:
-    """Refuse a file whose list of parts would fill our memory: it is read whole as soon as the file is opened."""
-    size_bytes = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size_bytes - _END.size - _COMMENT_BYTES_MAX))
-        end = file.read()
-    # The two places where a reader of such files looks for the end of the list.
-    for at in {len(end) - _END.size, end.rfind(_END_MAGIC)}:
-        if at >= 0 and end.startswith(_END_MAGIC, at) and len(end) - at >= _END.size:
-            *_, directory_bytes, _, _ = _END.unpack_from(end, at)
-            if directory_bytes > DIRECTORY_BYTES_MAX:
-                raise _Unreadable("its list of parts is too long")
 
 
 def _read(book: zipfile.ZipFile, name: str) -> bytes:
@@ -89,12 +72,20 @@ def _read(book: zipfile.ZipFile, name: str) -> bytes:
         raise _Unreadable("it is compressed in a way that no workbook is")
     try:
         with book.open(info) as part:
-            data = part.read(PART_BYTES_MAX + 1)
+            data = b"".join(_pieces(part))
     except EOFError:
         raise _Unreadable(f"its part {name[:80]} is cut") from None
     if len(data) > PART_BYTES_MAX:
         raise _Unreadable(f"its part {name[:80]} is too large")
     return data
+
+
+def _pieces(part: IO[bytes]) -> Iterator[bytes]:
+    """Yield a part piece by piece, at most one piece more than it may have."""
+    read_bytes = 0
+    while read_bytes <= PART_BYTES_MAX and (piece := part.read(CHUNK_BYTES)):
+        read_bytes += len(piece)
+        yield piece
 
 
 def _elements(data: bytes, name: str) -> list[dict[str, str]]:

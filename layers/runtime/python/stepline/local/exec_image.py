@@ -54,7 +54,7 @@ def find_image(image: str) -> str:
 
 
 def build_image(image: str, home: Path, progress: Progress) -> None:
-    """Build the image and forget the ones of earlier checkouts. Raises DependencyError `local_image`."""
+    """Build the image; others of ours stay, for other stages may use them. Raises DependencyError `local_image`."""
     progress("building the image of the executor (the first time takes about a minute)")
     log = home / "image.log"
     with log.open("wb") as said:
@@ -68,13 +68,10 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
         )
     if done.returncode:
         raise DependencyError(f"docker build failed: {_last(log.read_text())} ({log})", code="local_image")
-    listed = _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", NAME).stdout.split()
-    if others := [other for other in listed if other != image and ":<none>" not in other]:
-        _docker("image", "rm", *others)
 
 
 def remove_images() -> None:
-    """Forget every image of ours, if a daemon answers."""
+    """Forget every image of ours, whoever uses it, if a daemon answers."""
     try:
         listed = _docker("image", "ls", "--quiet", NAME).stdout.split()
     except DependencyError:

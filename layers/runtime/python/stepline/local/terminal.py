@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from stepline.model.event import ClientEvent
+from stepline.model.glyph import show_hidden
 from stepline.model.plan import MARKS
 
-# C0 but tab and newline, DEL, C1, line separators, and what reverses or hides the text around it.
-_CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
-    "|[\U000e0000-\U000e007f]"
-)
 _LINE_CHARS: Final = 160
 
 
 def clean(text: str) -> str:
-    """Return the text with every control character made visible, so that none reaches the terminal."""
-    return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+    """Return the text with every hidden character made visible, so that no control reaches the terminal."""
+    return show_hidden(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
@@ -111,13 +106,6 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
 
 def _tool(event: ClientEvent) -> str:
     return one_line(str(event.data.get("tool_id", "a tool")))
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else "\ufffd"
 
 
 def _params(params: Any) -> str:

@@ -13,8 +13,8 @@ RELATIVE_MAX_BYTES: Final = 900
 SEGMENT_MAX_BYTES: Final = 255
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-_REFUSED_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Controls, invisible signs (zero width, direction, tags), halves of characters, line and paragraph separators.
+_REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def refuse(code: str, message: str, text: str) -> NoReturn:
@@ -30,8 +30,10 @@ def clean_text(text: str) -> str:
     text = unicodedata.normalize("NFC", text)
     if "\\" in text:
         refuse("path_backslash", "segments are separated by /", text)
-    if any(char in _BIDI or unicodedata.category(char) in _REFUSED_CATEGORIES for char in text):
-        refuse("path_control_character", "a path holds no control characters", text)
+    if not text.isascii() or not text.isprintable():
+        refused = any(unicodedata.category(char) in _REFUSED_CATEGORIES for char in text)
+        if refused:
+            refuse("path_control_character", "a path holds no control or invisible characters", text)
     if text.startswith("/"):
         refuse("path_absolute", "a path is not absolute", text)
     return text

@@ -14,11 +14,11 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
+from stepline.adapters.docker.container import COMMAND_S
 from stepline.adapters.docker.plan import EXPIRES, Plan
 
 logger = logging.getLogger(__name__)
 
-COMMAND_S: Final = 60.0
 SWEEP_EVERY_S: Final = 60.0
 
 # Nothing on standard input: the caller was killed, perhaps while the daemon was still making what is to be removed.
@@ -59,19 +59,6 @@ class Cleaner:
         self._docker = docker
         self._leaving: list[subprocess.Popen[bytes]] = []
         self._swept_s = -SWEEP_EVERY_S
-
-    def stop(self, container: str) -> None:
-        """End a container, after a second in which its program may do so by itself; it stays, with its exit code."""
-        try:
-            subprocess.run(  # noqa: S603 - our own arguments, no shell
-                [self._docker, "stop", "-t", "1", container],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=COMMAND_S,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            logger.warning("container not stopped", extra={"container": container, "reason": str(error)})
 
     def guard(self, plan: Plan) -> subprocess.Popen[bytes]:
         """Begin to watch over what a run makes, until `clean` or the end of this process."""

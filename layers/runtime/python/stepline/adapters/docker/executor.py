@@ -2,8 +2,9 @@
 
 The two start at the same time. The supervisor lays out the workspace, a volume in memory that both mount, while
 the executor's interpreter comes up and waits for its payload; the program starts when both are there. Exit code
-and output come from the executor's own command, everything else from the supervisor. What was made is removed when
-the answer stands, and what a crash left behind by a later run.
+and output come from the executor's own command, everything else from the supervisor. What was made is removed by
+the run's guard, a process that outlives us: when the answer stands, or when whoever waits for it is gone. What
+even a guard did not see is removed by a later run.
 Source: docs/concepts/execution.md#docker.
 """
 
@@ -20,6 +21,7 @@ from typing import Final
 import msgspec
 
 from stepline.adapters.docker.cleanup import Cleaner
+from stepline.adapters.docker.container import stop, was_out_of_memory
 from stepline.adapters.docker.message import (
     CHUNK_BYTES,
     Blob,
@@ -37,7 +39,7 @@ from stepline.adapters.docker.message import (
 from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.plan import Plan, plan_run
 from stepline.adapters.docker.session import Session
-from stepline.adapters.docker.verdict import explain, fail, judge
+from stepline.adapters.docker.verdict import KILLED, MEMORY, explain, fail, judge
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.execution import ExecRequest, Mode, Run
@@ -84,7 +86,7 @@ class DockerExecutor:
 
     def run(self, job: Job) -> Run:
         try:
-            plan = plan_run(job.request, now_s=time.time())
+            plan = plan_run(job.request, now_s=time.time(), salt=secrets.token_hex(8))
             session = Session(
                 self._docker, plan.supervisor, plan.executor, log_bytes=job.request.limits.log_bytes
             )
@@ -149,19 +151,25 @@ class DockerExecutor:
         while True:
             match session.next(deadline_s):
                 case "executor":
-                    returncode = session.status("executor")
-                    return Ended(error=error, returncode=returncode, seconds=time.monotonic() - started_s)
+                    seconds, returncode = time.monotonic() - started_s, session.status("executor")
+                    if returncode == KILLED and not error:
+                        error = self._explain_kill(run)
+                    return Ended(error=error, returncode=returncode, seconds=seconds)
                 case "late" if error:
                     raise SandboxError("the executor's container does not end")
                 case "late" | Violation() as cause:
                     error = error or ("timeout" if cause == "late" else cause.code)
-                    self._cleaner.stop(run.plan.executor_name)
+                    stop(self._docker, run.plan.executor_name)
                     deadline_s = time.monotonic() + KILL_S
                 case "supervisor":
-                    self._cleaner.stop(run.plan.executor_name)
+                    stop(self._docker, run.plan.executor_name)
                     raise explain("supervisor", session)
                 case other:
                     raise _out_of_turn(other)
+
+    def _explain_kill(self, run: Launched) -> str:
+        """Return the code for a program that was killed, and not by us; nothing if it is not known why."""
+        return MEMORY if was_out_of_memory(self._docker, run.plan.executor_name) else ""
 
     def _wait(self, run: Launched, session: Session) -> Ended:
         """Wait for the program of a combined run, whose supervisor watches over it."""

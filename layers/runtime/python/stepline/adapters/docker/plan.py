@@ -11,13 +11,12 @@ from typing import Final
 
 from stepline.adapters.docker.argument import plan_arguments
 from stepline.adapters.docker.payload import (
-    GID,
     INIT_COMMAND,
     PRIVATE,
     SUPERVISOR_COMMAND,
-    UID,
     WORKSPACE,
 )
+from stepline.adapters.sandbox.payload import GID, UID
 from stepline.model.execution import MIB, ExecRequest, Limits
 
 EXPIRES: Final = "stepline.expires"
@@ -27,7 +26,12 @@ GRACE_S: Final = 600
 SLACK_BYTES: Final = 32 * MIB
 """Beyond the growth a run may have, so that its end is ours to name before the file system is full."""
 
+HUGE_BYTES: Final = 64 * 1024 * MIB
 INODES_MAX: Final = 200_000
+INIT_TASKS: Final = 1
+SUPERVISOR_TASKS: Final = 64
+"""Processes and threads of ours in the container of a program, which its limit counts too."""
+
 TEMPORARY_BYTES: Final = 256 * MIB
 
 _SEALED: Final = ("--read-only", "--security-opt", "no-new-privileges", "--cap-drop", "ALL")
@@ -51,17 +55,20 @@ class Plan:
     volume: str = ""
 
 
-def plan_run(request: ExecRequest, *, now_s: float) -> Plan:
-    """Return the containers of one run. Raises SandboxError `docker_args_refused`."""
+def plan_run(request: ExecRequest, *, now_s: float, salt: str) -> Plan:
+    """Return the containers of one run. Raises SandboxError `docker_args_refused`.
+
+    `salt` makes its names its own: whoever has the names can remove what they name, and share the workspace.
+    """
+    name = f"{re.sub('[^a-zA-Z0-9_.-]', '-', request.exec_id)}-{salt}"
     return (
-        _plan_split(request, now_s)
+        _plan_split(request, now_s, name)
         if request.profile.container_strategy == "split"
-        else _plan_combined(request, now_s)
+        else _plan_combined(request, now_s, name)
     )
 
 
-def _plan_split(request: ExecRequest, now_s: float) -> Plan:
-    name = _name(request, now_s)
+def _plan_split(request: ExecRequest, now_s: float, name: str) -> Plan:
     volume = f"stepline-workspace-{name}"
     shared = ("--mount", _volume(volume, request, now_s))
     executor = f"stepline-executor-{name}"
@@ -77,7 +84,7 @@ def _plan_split(request: ExecRequest, now_s: float) -> Plan:
             *("--network", "none", "--ipc", "private", "--user", f"{UID}:{GID}"),
             *("--tmpfs", _temporary("/tmp", TEMPORARY_BYTES, "1777")),  # noqa: S108 - the container's own
             *shared,
-            *_resources(request),
+            *_resources(request, INIT_TASKS),
             *_command(request, INIT_COMMAND),
         ),
         supervisor_name=f"stepline-supervisor-{name}",
@@ -86,31 +93,29 @@ def _plan_split(request: ExecRequest, now_s: float) -> Plan:
     )
 
 
-def _plan_combined(request: ExecRequest, now_s: float) -> Plan:
-    name = f"stepline-supervisor-{_name(request, now_s)}"
+def _plan_combined(request: ExecRequest, now_s: float, name: str) -> Plan:
+    supervisor = f"stepline-supervisor-{name}"
     return Plan(
         supervisor=(
-            *_supervisor(request, now_s, name, (*_COLLECTOR, *_KEEPER)),
+            *_supervisor(request, now_s, supervisor, (*_COLLECTOR, *_KEEPER)),
             *("--tmpfs", _temporary(str(WORKSPACE), _workspace_bytes(request), "0755")),
-            *_resources(request),
+            *_resources(request, SUPERVISOR_TASKS),
             *_command(request, SUPERVISOR_COMMAND),
         ),
-        supervisor_name=name,
+        supervisor_name=supervisor,
     )
 
 
 def _supervisor(
     request: ExecRequest, now_s: float, name: str, capabilities: tuple[str, ...]
 ) -> tuple[str, ...]:
-    limits = request.limits
-    private_bytes = limits.max_delta_bytes + sum(file.size_bytes for file in request.files) + SLACK_BYTES
     return (
         *_run(request, now_s, name),
         "--rm",
         *("--network", request.profile.network_mode),
         *(flag for capability in capabilities for flag in ("--cap-add", capability)),
         *("--tmpfs", _temporary("/tmp", TEMPORARY_BYTES, "1777")),  # noqa: S108 - the container's own
-        *("--tmpfs", _temporary(str(PRIVATE), private_bytes, "0700")),
+        *("--tmpfs", _temporary(str(PRIVATE), _workspace_bytes(request), "0700")),
     )
 
 
@@ -124,14 +129,14 @@ def _run(request: ExecRequest, now_s: float, name: str) -> tuple[str, ...]:
     )
 
 
-def _resources(request: ExecRequest) -> tuple[str, ...]:
+def _resources(request: ExecRequest, tasks: int) -> tuple[str, ...]:
     """Return the limits of the container in which the program runs, the profile's own arguments last."""
     limits, profile = request.limits, request.profile
     memory = profile.memory or str(limits.memory_bytes)
     return (
         *("--memory", memory, "--memory-swap", memory),
         *(("--cpus", profile.cpus) if profile.cpus else ()),
-        *("--pids-limit", str(limits.processes)),
+        *("--pids-limit", str(limits.processes + tasks)),
         *_ulimits(limits),
         *plan_arguments(profile.extra_args),
     )
@@ -153,7 +158,7 @@ def _command(request: ExecRequest, command: tuple[str, ...]) -> tuple[str, ...]:
 def _volume(name: str, request: ExecRequest, now_s: float) -> str:
     """Return a volume in memory: as large as the run may need and no larger, gone with the two containers."""
     expires = round(now_s) + request.limits.timeout_s + GRACE_S
-    options = f"size={_workspace_bytes(request)},nr_inodes={INODES_MAX},mode=0755,{_MOUNT}"
+    options = f"size={_size(_workspace_bytes(request))},nr_inodes={INODES_MAX},mode=0755,{_MOUNT}"
     return (
         f"type=volume,src={name},dst={WORKSPACE},volume-nocopy,volume-label={EXPIRES}={expires},"
         f'volume-opt=type=tmpfs,volume-opt=device=tmpfs,"volume-opt=o={options}"'
@@ -164,9 +169,10 @@ def _workspace_bytes(request: ExecRequest) -> int:
     return sum(file.size_bytes for file in request.files) + request.limits.max_delta_bytes + SLACK_BYTES
 
 
+def _size(size_bytes: int) -> str:
+    """Return the size of a file system in memory; without a limit, half the memory of whichever machine makes it."""
+    return str(size_bytes) if size_bytes <= HUGE_BYTES else "50%"
+
+
 def _temporary(path: str, size_bytes: int, mode: str) -> str:
-    return f"{path}:rw,{_MOUNT},size={size_bytes},mode={mode}"
-
-
-def _name(request: ExecRequest, now_s: float) -> str:
-    return f"{re.sub('[^a-zA-Z0-9_.-]', '-', request.exec_id)}-{round(now_s * 1000)}"
+    return f"{path}:rw,{_MOUNT},size={_size(size_bytes)},mode={mode}"

@@ -96,11 +96,16 @@ class Session:
         return self._heard.popleft()
 
     def status(self, role: Role) -> int:
-        """Return the exit code of a command whose streams have ended, as a process's: negative for a signal."""
+        """Return the exit code of a command whose output has ended, as a process's: negative for a signal.
+
+        Its last words come through another pipe, which may be read after the first one's end: they are here now.
+        """
         try:
             code = self.children[role].wait(GOODBYE_S)
         except subprocess.TimeoutExpired as error:
             raise SandboxError(f"the {role}'s command does not end") from error
+        if role == "supervisor":
+            self._hear_last_words()
         return 128 - code if code - 128 in FATAL else code
 
     def hang_up(self) -> None:
@@ -167,8 +172,19 @@ class Session:
         else:
             self._heard.append("executor")
 
-    def _hear_runtime(self, pipe: IO[bytes]) -> None:
-        self.runtime.write(self._read(pipe))
+    def _hear_runtime(self, pipe: IO[bytes]) -> bool:
+        chunk = self._read(pipe)
+        self.runtime.write(chunk)
+        return bool(chunk)
+
+    def _hear_last_words(self) -> None:
+        """Take what an ended supervisor's command has left in its second stream."""
+        pipe = _pipe(self.children["supervisor"].stderr)
+        if pipe.closed or pipe not in self._selector.get_map():
+            return
+        with contextlib.suppress(BlockingIOError):  # somebody else holds its other end
+            while self._hear_runtime(pipe):
+                pass
 
     def _read(self, pipe: IO[bytes]) -> bytes:
         """Return what is there; at the end nothing, and nobody listens there any more."""

@@ -17,6 +17,9 @@ from stepline.adapters.sandbox.quota import FILE, WORKSPACE
 from stepline.errors import SandboxError
 from stepline.model.execution import Isolation, Limits, Run
 
+MEMORY: Final = "memory_limit"
+KILLED: Final = -signal.SIGKILL
+
 _UNAVAILABLE: Final = re.compile(
     r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
     r"|permission denied while trying to connect|context .* not found",
@@ -25,6 +28,7 @@ _UNAVAILABLE: Final = re.compile(
 _IMAGE: Final = re.compile(
     r"no such image|unable to find image|image .*not known|pull access denied", re.IGNORECASE
 )
+_OUT_OF_MEMORY: Final = "the program was stopped: it took more memory than its container has"
 _HELP: Final = re.compile(r"^(see 'docker|run 'docker).*$", re.IGNORECASE | re.MULTILINE)
 
 
@@ -32,6 +36,7 @@ def explain(gone: Gone, session: Session) -> SandboxError:
     """Return why a run ends before its report."""
     if gone == "late":
         return SandboxError("the containers did not answer in time")
+    end = render_end(session.status(gone))
     said = (session.runtime if gone == "supervisor" else session.program).text()
     said = _HELP.sub("", said).strip()
     if _UNAVAILABLE.search(said):
@@ -44,7 +49,7 @@ def explain(gone: Gone, session: Session) -> SandboxError:
             f"the image is not there: build it with `make image` or pull it ({_last(said)})",
             code="docker_image_missing",
         )
-    return SandboxError(f"the {gone}'s container {render_end(session.status(gone))} early: {_last(said)}")
+    return SandboxError(f"the {gone}'s container {end} early: {_last(said) or 'it said nothing'}")
 
 
 def judge(ended: Ended, report: Report, limits: Limits, session: Session) -> Run:
@@ -89,7 +94,7 @@ def fail(error: SandboxError, session: Session) -> Run:
 def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
     """Return code and message of a program that ran."""
     if ended.error:
-        return ended.error, render_stop(ended.error, limits)
+        return ended.error, _OUT_OF_MEMORY if ended.error == MEMORY else render_stop(ended.error, limits)
     exceeded = FILE if ended.returncode == -signal.SIGXFSZ else report.exceeded
     if exceeded:
         return exceeded, render_stop(exceeded, limits)

@@ -9,6 +9,7 @@ import time
 from typing import Final
 
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
+from stepline.adapters.process.memory import used_bytes
 from stepline.adapters.sandbox.ending import REFUSED, TIMED_OUT, render_end, render_stop
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, INTERVAL_MIN_S, Quota
 from stepline.errors import SandboxError
@@ -30,10 +31,13 @@ class Ending(Value):
 def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits) -> Ending:
     """Wait until the program has ended; stop it at its deadline or at a limit: TERM, and a second later KILL.
 
-    The program alone is stopped here; what it started dies with its cell.
+    The program alone is stopped here; what it started dies with its cell. The cell dies at once if all of it together
+    uses more memory than one process may.
     """
-    stopped = _watch(server, quota, limits)
-    if stopped:
+    stopped = _watch(server, cell, quota, limits)
+    if stopped == "memory_limit":  # a second more is time to take as much again
+        _signal(cell.init, signal.SIGKILL)
+    elif stopped:
         _signal(cell.program, signal.SIGTERM)
         if not is_readable(server.ending, TERM_S):
             _signal(cell.program, signal.SIGKILL)
@@ -63,7 +67,7 @@ def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> En
     return ending
 
 
-def _watch(server: ForkServer, quota: Quota, limits: Limits) -> str:
+def _watch(server: ForkServer, cell: Cell, quota: Quota, limits: Limits) -> str:
     """Return the code of what the program must be stopped for, or nothing when it has ended by itself."""
     deadline_s = time.monotonic() + limits.timeout_s
     rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
@@ -71,6 +75,8 @@ def _watch(server: ForkServer, quota: Quota, limits: Limits) -> str:
         began_s = time.monotonic()
         if began_s >= deadline_s:
             return "timeout"
+        if used_bytes((cell.init, cell.program), enough_bytes=limits.memory_bytes) > limits.memory_bytes:
+            return "memory_limit"
         if exceeded := quota.check():
             return exceeded
         # However much there is to look at, looking takes a fifth of the time at most.

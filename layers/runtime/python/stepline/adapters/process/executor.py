@@ -24,20 +24,22 @@ from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.process.run_folder import RunFolder
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.ending import FULL, render_stop
-from stepline.adapters.sandbox.quota import Quota
+from stepline.adapters.sandbox.quota import Quota, free_bytes
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.errors import SandboxError
 from stepline.execution.host import ToolHost
 from stepline.execution.manifest import Manifest
-from stepline.model.execution import MIB, Isolation, Mode, Run
+from stepline.model.execution import MIB, Isolation, Limits, Mode, Run
 from stepline.ports.executor import Job
 
 logger = logging.getLogger(__name__)
 
 PRELOAD: Final = ("numpy", "pandas", "matplotlib.pyplot", "openpyxl", "docx", "pptx", "pypdf", "PIL.Image")
 RESTORE_MAX_BYTES: Final = 2048 * MIB
+RESERVE_BYTES: Final = 1024 * MIB
+"""Of this machine's disk: what no program takes, nor more than half of what is free when it begins."""
 DRAIN_S: Final = 5.0
 
 
@@ -142,16 +144,19 @@ class _Room:
         limits = job.request.limits
         try:
             before = self._restore(job)
-            quota = Quota((self._folder.work, self._folder.out), limits, before)
+            quota = self._quota(limits, before)
             full = limits.max_workspace_bytes and quota.check()
         except SandboxError as error:
             return self._refuse(Run(error=error.reason, message=str(error)))
         if full:
             return self._refuse(Run(error=full, message=render_stop(full, limits), returncode=FULL))
         try:
-            run, suspect = self._execute(job, host, quota)
+            run, gone, suspect = self._execute(job, host, quota)
         except SandboxError as error:
             return Run(error=error.reason, message=str(error), runtime_log=self._server.tail()), True
+        if not gone:
+            message = "the program could not be ended, and nothing is taken over from under its hands"
+            return replace(run, error="collect_failed", message=message), True
         try:
             found = collect(self._folder.out, before, job.spool, limits=limits, turn=job.request.turn)
         except SandboxError as error:
@@ -166,6 +171,12 @@ class _Room:
         except SandboxError:
             return run, True
         return run, False
+
+    def _quota(self, limits: Limits, before: Manifest) -> Quota:
+        """Return what the run may use. The disk is this machine's, so a part of it stays out of reach."""
+        reserve_bytes = min(RESERVE_BYTES, free_bytes(self._folder.path) // 2)
+        folders = (self._folder.work, self._folder.out)
+        return Quota(folders, limits, before, reserve_bytes=reserve_bytes)
 
     def _restore(self, job: Job) -> Manifest:
         """Lay out the workspace. Raises SandboxError `restore_failed`."""
@@ -183,8 +194,11 @@ class _Room:
         folder.give(code)
         return before
 
-    def _execute(self, job: Job, host: ToolHost, quota: Quota) -> tuple[Run, bool]:
-        """Run the program beside its supervisor until everything in the cell is gone. Raises SandboxError."""
+    def _execute(self, job: Job, host: ToolHost, quota: Quota) -> tuple[Run, bool, bool]:
+        """Run the program beside its supervisor; return the report, whether its cell is empty, and what is odd.
+
+        Raises SandboxError.
+        """
         limits, privileged = job.request.limits, self._server.privileged
         token = secrets.token_urlsafe(32)
         tail = Tail(limits.log_bytes)
@@ -217,7 +231,7 @@ class _Room:
             calls=tuple(host.calls),
             events=tuple(host.events),
         )
-        return run, odd
+        return run, gone, odd
 
     def _attend(self, job: Job, token: str, tail: Tail, quota: Quota) -> tuple[Ending, bool]:
         """Return how the program ended, and whether its cell is empty now."""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from stepline.adapters.docker.payload import plan_aliases
+from stepline.adapters.sandbox.payload import GID, UID, plan_payload
 from stepline.model.execution import ExecRequest
 
-UID: Final = 1001
-GID: Final = 1001
+__all__ = ["CODE", "ENVIRONMENT", "GID", "UID", "render_payload"]
+
 CODE: Final = "user_code.py"
 
 _WORK: Final = "/workspace/work"
@@ -51,28 +51,16 @@ ENVIRONMENT: Final = {
 def render_payload(
     request: ExecRequest, token: str, *, namespaces: Sequence[str], readable: Sequence[Path]
 ) -> bytes:
-    """Return the executor's standard input: JSON. `readable` are the folders of interpreter and packages."""
-    limits = request.limits
-    payload: dict[str, Any] = {
-        "v": 1,
-        "exec_id": request.exec_id,
-        "turn": request.turn,
-        "work": _WORK,
-        "out": _OUT,
-        "socket": "/workspace/socket/supervisor.sock",
-        "token": token,
-        "aliases": plan_aliases(request.tools),
-        "limits": {
-            "timeout_s": limits.timeout_s,
-            "max_file_bytes": limits.max_file_bytes,
-            "memory_bytes": limits.memory_bytes,
-            "processes": limits.processes,
-            "open_files": limits.open_files,
-        },
-        "uid": UID,
-        "gid": GID,
+    """Return the executor's standard input: JSON. `readable` are the folders of interpreter and packages.
+
+    The kernel counts the run's processes, in the user namespace of its fork server.
+    """
+    payload = plan_payload(request, token, work=_WORK, out=_OUT, socket="/workspace/socket/supervisor.sock")
+    payload["limits"]["processes"] = request.limits.processes
+    payload |= {
         "backend": "process",
         "namespaces": list(namespaces),
+        "shared_network": False,
         "own_pid_ns": True,
         "protected_pids": [],
         "read": [*_READ, *map(str, readable)],

@@ -4,12 +4,13 @@ Everything below the root is the program's doing: names, links, pipes, holes, de
 still change while we look. The walk holds one descriptor a level and opens each entry by one name in an open folder,
 never through a link; what an entry is, is asked of its descriptor; sizes are counted on what is read. Whatever is
 not a plain file of ours by name, kind and place is refused with a code, and a refused file leaves the former
-version standing. Source: docs/concepts/execution.md.
+version standing. A folder that no path can name is refused as a whole. Source: docs/concepts/execution.md.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Final
 from stepline.adapters.sandbox.refusal import (
     OUR_ERRORS,
     Refusal,
+    check_folder,
     check_kind,
     kind_refusal,
     printable,
@@ -35,6 +37,8 @@ from stepline.model.path import from_physical, physical
 
 ENTRIES_MAX: Final = 10_000
 REFUSED_MAX: Final = 200
+WALK_S: Final = 30.0
+"""A walk that takes longer fails: what its program left is more than a run's worth, or made to be slow."""
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CACHE: Final = "__pycache__"
@@ -61,7 +65,8 @@ def collect(root: Path, before: Manifest, spool: Path, *, limits: Limits, turn: 
     `limits.max_delta_bytes` more.
 
     Raises:
-        SandboxError: `collect_failed`, the root cannot be read or the spool not be written.
+        SandboxError: `collect_failed`, the root cannot be read, at all or within `WALK_S`, or the spool not be
+            written. Half a collection would be taken for a whole one.
     """
     try:
         with Spool(spool) as target:
@@ -94,12 +99,14 @@ class _Walk:
     files: dict[str, CollectedFile] = field(default_factory=dict)
     unchanged: set[str] = field(default_factory=set)
     refused: list[RefusedFile] = field(default_factory=list)
+    refusals: int = 0
     seen: set[str] = field(default_factory=set)
     unlooked: set[str] = field(default_factory=set)
     entries: int = 0
     copied_bytes: int = 0
 
     def __post_init__(self) -> None:
+        self.deadline_s = time.monotonic() + WALK_S
         self.known_folders = self.before.folders()
         self.copy_max_bytes = self.before.total_bytes + self.limits.max_delta_bytes
 
@@ -108,6 +115,10 @@ class _Walk:
         try:
             levels[0].left = self._list(top, "")
             while levels:
+                if time.monotonic() >= self.deadline_s:
+                    raise SandboxError(
+                        f"the workspace could not be read in {WALK_S:g} s", code="collect_failed"
+                    )
                 level = levels[-1]
                 if not level.left:
                     os.close(levels.pop().fd)
@@ -153,11 +164,11 @@ class _Walk:
         return None
 
     def _enter(self, fd: int, name: str, path: str, depth: int) -> _Level | None:
-        if self._is_scratch(name, path):
-            self.unlooked.add(path)
+        if self._is_scratch(name, path):  # it holds no input, so nothing is gone for not being seen
             return None
         if depth >= DEPTH_MAX:
             raise Refusal("path_too_deep", f"folders are looked into {DEPTH_MAX} deep")
+        check_folder(path)
         inner = open_folder(name, dir_fd=fd)
         try:
             self._check_device(inner)
@@ -245,8 +256,11 @@ class _Walk:
 
     def _refuse(self, path: str, code: str, message: str) -> None:
         """Note a refusal. What lies at the path or below it is not known to be gone."""
-        self.unlooked.add(path)
-        self.refused.append(RefusedFile(path=printable(path), code=code, message=message))
+        if path in self.before.files or path in self.known_folders or not path:
+            self.unlooked.add(path)
+        self.refusals += 1
+        if len(self.refused) < REFUSED_MAX:
+            self.refused.append(RefusedFile(path=printable(path), code=code, message=message))
 
     def result(self) -> Collected:
         """Settle clashes of names and what is gone."""
@@ -255,9 +269,9 @@ class _Walk:
             self.unchanged.discard(path)
             self._refuse(path, "path_clash", f"it cannot stand beside {taken!r}")
         refused = sorted(self.refused, key=lambda one: one.path)
-        if len(refused) > REFUSED_MAX:
-            more = f"{len(refused) - REFUSED_MAX} more entries are refused"
-            refused[REFUSED_MAX:] = [RefusedFile(path="", code="artifact_too_many_entries", message=more)]
+        if more := self.refusals - len(refused):
+            message = f"{more} more entries are refused"
+            refused.append(RefusedFile(path="", code="artifact_too_many_entries", message=message))
         return Collected(
             files=tuple(self.files[path] for path in sorted(self.files)),
             unchanged=tuple(sorted(self.unchanged)),

@@ -13,9 +13,10 @@ FULL: Final = 153
 
 STOPPED: Final = {
     "timeout": "its time of {timeout_s} s was over",
+    "memory_limit": "its processes used more than {memory_bytes} bytes of memory together",
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
-    "workspace_size_limit": "the workspace had more than {max_workspace_bytes} bytes",
+    "workspace_size_limit": "the workspace, or the disk that it is on, was full",
 }
 
 
@@ -23,9 +24,9 @@ def render_stop(code: str, limits: Limits) -> str:
     """Return the sentence about a limit that was reached."""
     reason = STOPPED[code].format(
         timeout_s=limits.timeout_s,
+        memory_bytes=limits.memory_bytes,
         max_file_bytes=limits.max_file_bytes,
         max_delta_bytes=limits.max_delta_bytes,
-        max_workspace_bytes=limits.max_workspace_bytes,
     )
     return f"the program was stopped: {reason}"
 

@@ -1,8 +1,10 @@
 """How much the folders of a run may grow while it runs.
 
-Sizes are apparent ones, so a hole counts as if it were written; a file with several names counts once. The number
-of entries and their depth are limited too, for a walk must stay cheap. A program can still fill a disk with
-files that have no name any more: against that only the size of the file system itself helps.
+A file counts with its length, so a hole counts as if it were written, or with the blocks it has if those are more:
+they can be allocated beyond its end. How large one file may be is a matter of its length alone, for some file systems
+allocate ahead. One with several names counts once. The number of entries and their depth are
+limited too, for a walk must stay cheap. Files that have no name any more are found by no walk: where the file system
+below the folders has no size of its own, a reserve of its free space is what they must not touch.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ INTERVAL_MIN_S: Final = 0.1
 IDLE_FACTOR: Final = 4
 """A watch rests this many times longer than its look took, however much there is to look at."""
 
+_STAT_BLOCK_BYTES: Final = 512
+_BLOCK_BYTES: Final = 4096
+
 DELTA = "exec_workspace_delta_limit"
 WORKSPACE = "workspace_size_limit"
 FILE = "file_size_limit"
@@ -44,11 +49,15 @@ class Quota:
     """Holds the folders of one run against its limits.
 
     Growth is counted from `baseline`, the manifest of what was restored, and a file that was restored larger than
-    a new one may be is no violation.
+    a new one may be is no violation. `reserve_bytes` of the file systems below the folders stay free, whoever fills
+    them; 0 for folders with a file system of their own.
     """
 
-    def __init__(self, roots: Sequence[Path], limits: Limits, baseline: Manifest) -> None:
+    def __init__(
+        self, roots: Sequence[Path], limits: Limits, baseline: Manifest, *, reserve_bytes: int = 0
+    ) -> None:
         self._roots = tuple(roots)
+        self._reserve_bytes = reserve_bytes
         self._total_max_bytes = limits.max_workspace_bytes
         self._delta_max_bytes = baseline.total_bytes + limits.max_delta_bytes
         self._file_max_bytes = max(limits.max_file_bytes, baseline.largest_bytes)
@@ -56,6 +65,8 @@ class Quota:
 
     def check(self) -> str | None:
         """Return the code of the limit that is exceeded now, or None. What vanishes meanwhile is not there."""
+        if self._is_disk_full():
+            return WORKSPACE
         use = self._measure()
         if use.largest_bytes > self._file_max_bytes:
             return FILE
@@ -64,6 +75,14 @@ class Quota:
         if use.total_bytes > self._delta_max_bytes or not use.whole:
             return DELTA
         return None
+
+    def _is_disk_full(self) -> bool:
+        """Tell whether the reserve is touched. A folder that is gone takes nothing."""
+        for root in self._roots if self._reserve_bytes else ():
+            with contextlib.suppress(FileNotFoundError):
+                if free_bytes(root) < self._reserve_bytes:
+                    return True
+        return False
 
     def _measure(self) -> _Use:
         total_bytes = largest_bytes = entries = 0
@@ -76,9 +95,21 @@ class Quota:
                         return _Use(total_bytes, largest_bytes, whole=False)
                     if not stat.S_ISREG(status.st_mode) or _is_known(status, linked):
                         continue
-                    total_bytes += status.st_size
+                    total_bytes += _taken_bytes(status)
                     largest_bytes = max(largest_bytes, status.st_size)
         return _Use(total_bytes, largest_bytes)
+
+
+def free_bytes(root: Path) -> int:
+    """Return how much may still be written below a folder. Raises OSError."""
+    status = os.statvfs(root)
+    return status.f_bavail * status.f_frsize
+
+
+def _taken_bytes(status: os.stat_result) -> int:
+    """Return the length of a file, or the size of its blocks if that is more by a block."""
+    blocks_bytes = status.st_blocks * _STAT_BLOCK_BYTES
+    return blocks_bytes if blocks_bytes - status.st_size >= _BLOCK_BYTES else status.st_size
 
 
 def _is_known(status: os.stat_result, linked: set[tuple[int, int]]) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from typing import Final
 
 from stepline.adapters.sandbox.tree import kind_of
 from stepline.errors import PathError
-from stepline.model.traversal import clean_text
+from stepline.model.traversal import check_relative, clean_text
 
 PATH_MAX_CHARS: Final = 1_000
+_PLACE_SEGMENTS: Final = 2
+"""`<turn>/files/` and its like, which do not count for how long a path is."""
 OUR_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What goes wrong on our side whatever the entry is."""
 
@@ -30,6 +33,17 @@ def check_kind(status: os.stat_result) -> None:
         raise kind_refusal(status.st_mode)
     if status.st_nlink > 1:
         raise Refusal("artifact_not_regular_file", "it has more than one name (hard link); write a copy")
+
+
+def check_folder(path: str) -> None:
+    """Refuse a folder below which no file can have a valid path; the folder above it has passed. Raises Refusal."""
+    *_, name = segments = path.split("/")
+    try:
+        clean_text(name)
+        if rel := "/".join(segments[_PLACE_SEGMENTS:]):
+            check_relative(unicodedata.normalize("NFC", rel))
+    except PathError as error:
+        raise Refusal(error.reason, str(error)) from error
 
 
 def kind_refusal(mode: int) -> Refusal:
@@ -57,6 +71,6 @@ def printable(path: str) -> str:
     try:
         return clean_text(path)
     except PathError:
-        text = os.fsencode(path).decode("utf-8", "backslashreplace")
+        text = os.fsencode(path[:PATH_MAX_CHARS]).decode("utf-8", "backslashreplace")
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return shown[:PATH_MAX_CHARS]

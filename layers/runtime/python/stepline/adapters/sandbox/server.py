@@ -1,7 +1,8 @@
 """The supervisor's socket: threads around a gate and a host of tools.
 
 The other side is hostile. Who connects is checked before a byte is read; a frame has a largest size and a latest
-end; there are at most so many connections, calls and seconds; and a reply that nobody reads is given up.
+end, and large ones share a room; there are at most so many connections, calls, refusals and seconds; and a reply that
+nobody reads is given up.
 Source: docs/reference/executor-protocol.md.
 """
 
@@ -14,27 +15,26 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
 
+from stepline.adapters.sandbox.receiver import FRAME_S, Body, Receiver, Room
 from stepline.errors import SandboxError, ToolError
-from stepline.execution.frame import FrameReader, render_frame
+from stepline.execution.frame import render_frame
 from stepline.execution.gate import VERSION, Call, Gate, Hello, Refusal
-from stepline.execution.host import ToolHost
+from stepline.execution.host import FAILED, ToolHost
 from stepline.model.execution import Isolation
 
 logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 16
-FRAME_S: Final = 10.0
-"""The latest end of a frame after its first byte, and of a reply after its first."""
-
 GRACE_S: Final = 1.0
-RECV_BYTES: Final = 64 * 1024
+PAUSE_S: Final = 0.01
+"""Between connections that are refused because of what was refused before; those who ask on wait in the queue."""
+
 MESSAGE_CHARS: Final = 2_000
 SOCKET_MODE: Final = 0o660
 
@@ -64,6 +64,7 @@ class SupervisorServer:
         self._host = host
         self._owner = owner
         self._frame_s = frame_s
+        self._room = Room()
         self._lock = threading.Lock()
         self._threads: dict[socket.socket, threading.Thread] = {}
         self._closing = False
@@ -107,6 +108,7 @@ class SupervisorServer:
                 return
             self._closing = True
             open_now = dict(self._threads)
+        self._room.close()
         _hang_up(self._listener)
         for connection in open_now:
             _hang_up(connection)
@@ -129,6 +131,10 @@ class SupervisorServer:
                 return
             if refused := self._refuse_peer(connection):
                 _refuse(connection, refused)
+                continue
+            if refused := self._gate.check_refused():
+                _refuse(connection, refused)
+                time.sleep(PAUSE_S)
                 continue
             thread = threading.Thread(
                 target=self._serve, args=(connection,), name="supervisor-connection", daemon=True
@@ -163,57 +169,37 @@ class SupervisorServer:
             connection.close()
 
     def _converse(self, connection: socket.socket) -> None:
+        receiver = Receiver(connection, self._room, deadline_s=self._deadline_s, frame_s=self._frame_s)
         try:
-            for body in self._requests(connection):
-                reply, fatal = self._answer(body)
-                connection.settimeout(self._frame_s)
-                connection.sendall(reply)
-                if fatal:
-                    return
+            with contextlib.closing(receiver.requests()) as requests:
+                for reply, fatal in map(self._answer, requests):
+                    connection.settimeout(self._frame_s)
+                    connection.sendall(reply)
+                    if fatal:
+                        return
+                    del reply  # an idle connection holds nothing
         except ToolError as refused:
-            _say(connection, Refusal(id=0, code=refused.reason, message=str(refused)))
+            _say(connection, self._gate.refuse(refused))
 
-    def _requests(self, connection: socket.socket) -> Iterator[bytes]:
-        """Yield what a connection asks, until it ends.
-
-        Raises ToolError `frame_too_large`, `frame_timeout`, `deadline_over`, OSError.
-        """
-        reader = FrameReader()
-        began_s = 0.0
-        while True:
-            half = reader.held_bytes > 0
-            left_s = (began_s + self._frame_s if half else self._deadline_s) - time.monotonic()
-            if left_s <= 0 and half:
-                raise ToolError(f"a frame is complete within {self._frame_s:g} s", code="frame_timeout")
-            if left_s <= 0:
-                raise ToolError("the run's time is over", code="deadline_over")
-            connection.settimeout(left_s)
-            try:
-                data = connection.recv(RECV_BYTES)
-            except TimeoutError:
-                continue
-            if not data:
-                return
-            bodies = reader.feed(data)
-            yield from bodies
-            if bodies or not half:
-                began_s = time.monotonic()
-
-    def _answer(self, body: bytes) -> tuple[bytes, bool]:
+    def _answer(self, body: Body) -> tuple[bytes, bool]:
         """Return the reply to one request as a frame, and whether it is the connection's last."""
-        with self._lock:
-            verdict = self._gate.take(body, time.monotonic())
+        verdict = self._gate.take(body, time.monotonic())
         match verdict:
             case Hello():
                 return _render_result(verdict.id, {}), False
             case Call():
-                try:
-                    return _render_result(verdict.id, self._host.call(verdict.tool_id, verdict.params)), False
-                except ToolError as refused:
-                    verdict = Refusal(id=verdict.id, code=refused.reason, message=str(refused))
-                    return _render_refusal(verdict), False
+                return self._call(verdict), False
             case Refusal():
                 return _render_refusal(verdict), verdict.fatal
+
+    def _call(self, call: Call) -> bytes:
+        try:
+            return _render_result(call.id, self._host.call(call.tool_id, call.params))
+        except ToolError as refused:
+            return _render_refusal(Refusal(id=call.id, code=refused.reason, message=str(refused)))
+        except Exception:  # the edge of a thread: nobody above it could tell the program
+            logger.exception("tool call failed")
+            return _render_refusal(Refusal(id=call.id, code="tool_failed", message=FAILED))
 
 
 def _render_result(number: int, result: Any) -> bytes:

@@ -21,14 +21,22 @@ class TooLarge(Exception):  # noqa: N818 - no error: it ends one copy and never 
     """The source holds more than may be taken over."""
 
 
-def digest(fd: int, max_bytes: int) -> tuple[str, int]:
-    """Return sha256 and size of what an open file holds from here on. Raises TooLarge, OSError."""
+def digest(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
+    """Return sha256 and size of what an open file holds from here on, and write it to another one on the way.
+
+    Raises:
+        TooLarge: more than `max_bytes` came.
+        OSError: the file cannot be read.
+        SandboxError: `collect_failed`, the other one cannot be written.
+    """
     sha256, size_bytes = hashlib.sha256(), 0
     while chunk := os.read(fd, CHUNK_BYTES):
         size_bytes += len(chunk)
         if size_bytes > max_bytes:
             raise TooLarge
         sha256.update(chunk)
+        if into is not None:
+            _write(into, chunk)
     return sha256.hexdigest(), size_bytes
 
 
@@ -64,7 +72,7 @@ class Spool:
         """
         target = self._open()
         try:
-            sha256, size_bytes = self._copy(source, target, max_bytes)
+            sha256, size_bytes = digest(source, max_bytes, into=target)
             self._keep(sha256)
         except BaseException:
             with contextlib.suppress(OSError):  # the first failure is the one to tell
@@ -79,16 +87,6 @@ class Spool:
             return os.open(_PARTIAL, _CREATE, 0o600, dir_fd=self._fd)
         except OSError as error:
             raise _failed(error) from error
-
-    def _copy(self, source: int, target: int, max_bytes: int) -> tuple[str, int]:
-        sha256, size_bytes = hashlib.sha256(), 0
-        while chunk := os.read(source, CHUNK_BYTES):
-            size_bytes += len(chunk)
-            if size_bytes > max_bytes:
-                raise TooLarge
-            sha256.update(chunk)
-            _write(target, chunk)
-        return sha256.hexdigest(), size_bytes
 
     def _keep(self, sha256: str) -> None:
         """Give the copy its name; a file of that name has the same bytes, replacing it changes nothing."""

@@ -1,0 +1,49 @@
+"""What every executor is told of its run, wherever it runs. Pure.
+
+Source: docs/reference/executor-protocol.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from stepline.model.execution import ExecRequest
+
+UID: Final = 1001
+GID: Final = 1001
+"""The account of programs."""
+
+
+def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socket: str) -> dict[str, Any]:
+    """Return what depends on the run alone: its places, its tools, and the limits that the jail sets.
+
+    A backend adds its walls, and `processes` to the limits where nothing else counts them.
+    """
+    limits = request.limits
+    return {
+        "v": 1,
+        "exec_id": request.exec_id,
+        "turn": request.turn,
+        "work": work,
+        "out": out,
+        "socket": socket,
+        "token": token,
+        "aliases": plan_aliases(request.tools),
+        "limits": {
+            "timeout_s": limits.timeout_s,
+            "max_file_bytes": limits.max_file_bytes,
+            "memory_bytes": limits.memory_bytes,
+            "open_files": limits.open_files,
+        },
+        "uid": UID,
+        "gid": GID,
+    }
+
+
+def plan_aliases(tools: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the functions of each alias: `react.read` is function `read` of alias `react`."""
+    aliases: dict[str, list[str]] = {}
+    for tool in tools:
+        alias, _, function = tool.rpartition(".")
+        aliases.setdefault(alias, []).append(function)
+    return aliases

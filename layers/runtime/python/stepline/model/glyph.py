@@ -1,0 +1,36 @@
+"""Characters that act on a reader without being seen, and the signs that stand for them. Pure.
+
+Controls, what overrides the direction of text, what has no width, tags that spell whole sentences unseen. Left alone
+is what ordinary text needs: soft hyphens, the joiners of emoji and of Persian and Indic words, and the direction marks
+of Hebrew and Arabic, none of which changes the order of letters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CONTROLS: Final = bytes((*range(9), *range(0x0B, 0x20), 0x7F))
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+
+
+def has_hidden(text: str) -> bool:
+    """Tell whether a text holds such a character; any line break but the line feed is one."""
+    if text.isascii():  # seven times as fast as the pattern, and most text is
+        return len(text.encode().translate(None, _CONTROLS)) < len(text)
+    return _HIDDEN.search(text) is not None
+
+
+def show_hidden(text: str) -> str:
+    """Return a text with a sign in the place of each such character: U+2400… for controls, U+FFFD for others."""
+    return _HIDDEN.sub(_sign, text)
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "\ufffd"
