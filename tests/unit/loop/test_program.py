@@ -11,7 +11,7 @@ from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.execution import CollectedFile, Run, ToolEvent
 from stepline.model.path import exec_key
 
-from .scene import LANE, Scene, answered, called, coded, event_types, tool
+from .scene import LANE, Scene, answered, called, closings, coded, event_types, tool
 
 HELLO = "print('hello')"
 
@@ -203,6 +203,24 @@ def test_a_store_that_fails_while_the_result_is_put_is_raised():
     play.ports.artifacts.put = put
     play.act(launched)
     assert result(play).status == "unverified"
+
+
+def test_a_program_that_leaves_hundreds_of_files_is_recorded_like_any_other():
+    def many(job):
+        run = wrote("1")(job)
+        turn, body = job.request.turn, run.files[0]
+        files = [
+            CollectedFile(path=f"{turn}/files/{i}.txt", sha256=body.sha256, size_bytes=body.size_bytes)
+            for i in range(400)
+        ]
+        return Run(returncode=0, files=(*run.files, *files))
+
+    play = scene(coded(HELLO, "a.txt"), coded(HELLO, "b.txt"), answered("done"), run=many)
+    play.send()
+    play.run()
+    assert closings(play)[0].outcome == "completed"
+    again = play.backends["process"].jobs[1]
+    assert len(again.request.files) == 401
 
 
 def test_clients_see_the_program_start_and_end_and_what_its_tools_said():

@@ -154,6 +154,27 @@ def test_a_batch_of_small_parts_only_that_is_too_large_is_refused() -> None:
     assert caught.value.reason == "batch_too_large"
 
 
+@pytest.mark.parametrize("words", ["x", "y" * 600])
+def test_a_result_of_many_files_is_kept_apart_as_a_whole(words: str) -> None:
+    def block(i: int) -> Produced:
+        return Produced(path=f"fi:turn_1.files/part_{i}.csv", mime="text/csv", meta={"of": i, "said": words})
+
+    whole = batch(
+        Resulted(
+            call_id="tc_1",
+            tool_id="t",
+            iteration=0,
+            status="ok",
+            at=AT,
+            blocks=tuple(block(i) for i in range(700)),
+        )
+    )
+    artifacts = MemoryArtifacts()
+    small = spill(artifacts, LANE, whole)
+    assert len(encode_batch(small)) <= LIMIT
+    assert hydrate(artifacts, small) == whole
+
+
 def test_a_stored_body_that_is_not_what_the_log_names_is_not_used() -> None:
     artifacts = MemoryArtifacts()
     small = spill(artifacts, LANE, batch(inbound("x" * BATCH_MAX_BYTES)))

@@ -1,4 +1,4 @@
-"""Keep a batch small: its largest strings go to the artifact store, and come back by their JSON pointers.
+"""Keep a batch small: its largest strings or lists go to the artifact store, and come back by their JSON pointers.
 
 Bodies go first and are named by their content, so a crash between the two leaves an orphan, never a hole.
 """
@@ -20,6 +20,10 @@ SPILL_MIN_BYTES = 512
 """A string that takes less as JSON is not worth an object: naming it takes about half as much."""
 
 
+FRAME_BYTES = 16
+"""What JSON writes around a thing: its comma, what is left in its place, and the name of the list of all."""
+
+
 class _Leaf(NamedTuple):
     size: int
     at: str
@@ -29,8 +33,10 @@ class _Leaf(NamedTuple):
 def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
     """Return the batch with its largest strings stored apart until it has at most `limit_bytes`.
 
+    Where that is not enough, because its parts are small and many, whole lists of them go instead.
+
     Raises:
-        LimitError: `batch_too_large`, the small parts alone exceed the limit.
+        LimitError: `batch_too_large`, what is neither exceeds the limit.
     """
     state_bytes = len(msgspec.json.encode(batch.state))
     if state_bytes > STATE_MAX_BYTES:
@@ -39,18 +45,34 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
     if size <= limit_bytes:
         return batch
     tree = _tree(batch)
-    spilled: list[Spill] = list(batch.spilled)
-    for leaf in sorted(_leaves(tree, ""), reverse=True):
+    for leaves, is_json in ((_leaves(tree, ""), False), (_lists(tree), True)):
+        small = _without(artifacts, lane, batch, leaves, is_json=is_json, limit_bytes=limit_bytes)
+        if small is not None:
+            return small
+    raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
+
+
+def _without(
+    artifacts: Artifacts, lane: Lane, batch: Batch, leaves: list[_Leaf], *, is_json: bool, limit_bytes: int
+) -> Batch | None:
+    """Return the batch without as many of the leaves as it takes, largest first; None if all are not enough."""
+    size, pieces, bodies = len(encode_batch(batch)) + FRAME_BYTES, [], []
+    for leaf in sorted(leaves, reverse=True):
         body = leaf.text.encode()
         digest = hashlib.sha256(body).hexdigest()
         key = body_key(lane, batch, digest)
-        artifacts.put(key, body, mime="text/plain; charset=utf-8")
-        _set(tree, leaf.at, "")
-        spilled.append(Spill(at=leaf.at, key=key, sha256=digest, size_bytes=len(body)))
-        batch = _rebuilt(batch, tree, spilled)
-        if len(encode_batch(batch)) <= limit_bytes:
-            return batch
-    raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
+        pieces.append(Spill(at=leaf.at, key=key, sha256=digest, size_bytes=len(body), json=is_json))
+        bodies.append(body)
+        size += len(msgspec.json.encode(pieces[-1])) - leaf.size + FRAME_BYTES
+        if size <= limit_bytes:
+            break
+    else:
+        return None
+    tree = _tree(batch)
+    for piece, body in zip(pieces, bodies, strict=True):
+        artifacts.put(piece.key, body, mime="application/json" if is_json else "text/plain; charset=utf-8")
+        _set(tree, piece.at, [] if is_json else "")
+    return _rebuilt(batch, tree, pieces)
 
 
 def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
@@ -64,7 +86,7 @@ def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
             raise DependencyError(
                 "a stored body is not what the log names", code="body_mismatch", key=piece.key
             )
-        _set(tree, piece.at, body.decode())
+        _set(tree, piece.at, msgspec.json.decode(body) if piece.json else body.decode())
     return _rebuilt(batch, tree, [])
 
 
@@ -95,15 +117,26 @@ def _leaves(node: Any, at: str) -> list[_Leaf]:
     return [leaf for key, child in pairs for leaf in _leaves(child, f"{at}/{key}")]
 
 
-def _set(tree: Any, at: str, text: str) -> None:
+def _lists(tree: list[dict[str, Any]]) -> list[_Leaf]:
+    """Return the lists of objects that entries hold, as JSON."""
+    found = []
+    for index, entry in enumerate(tree):
+        for name, value in entry.items():
+            if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+                text = msgspec.json.encode(value).decode()
+                found.append(_Leaf(len(text), f"/{index}/{name}", text))
+    return found
+
+
+def _set(tree: Any, at: str, value: Any) -> None:
     *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in at.split("/")[1:]]
     node = tree
     for part in parents:
         node = node[int(part)] if isinstance(node, list) else node[part]
     if isinstance(node, list):
-        node[int(last)] = text
+        node[int(last)] = value
     else:
-        node[last] = text
+        node[last] = value
 
 
 def _rebuilt(batch: Batch, tree: Any, spilled: list[Spill]) -> Batch:

@@ -61,12 +61,13 @@ class State(Row):
 
 
 class Spill(Value):
-    """A string of a batch that lives in the artifact store: `at` is its JSON pointer below `entries`."""
+    """A string of a batch that lives in the artifact store, or a list if `json`: `at` is its JSON pointer below `entries`."""
 
     at: str
     key: str
     sha256: str
     size_bytes: int
+    json: bool = False
 
 
 class Batch(Value):
