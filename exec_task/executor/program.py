@@ -75,6 +75,8 @@ def _end_in_order() -> None:
     kernel's own handler again.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    # Whoever runs in the background without a terminal ignores it, and would hand that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     masks = threading.local()
 
     def hold() -> None:

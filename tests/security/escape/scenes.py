@@ -301,7 +301,7 @@ import builtins, ctypes, json, os, sys
 mine = str(os.getpid())
 found = {
     "files": [f"{top}/{name}" for root in ("/tmp", "/dev/shm", "/var/tmp", "/workspace") for top, _, names in os.walk(root)
-              for name in names if "left" in name or name == "usercustomize.py"],
+              for name in names if name in ("left.txt", "usercustomize.py")],
     "modules": [str(it) for it in (json, builtins, sys) if hasattr(it, "left")],
     "dumps": json.dumps(1) != "1",
     "path": "/tmp" in sys.path,
