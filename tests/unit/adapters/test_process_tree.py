@@ -1,6 +1,8 @@
 """The tree that programs see, where the interpreter's side of it lies in an unusual place."""
 
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stepline.adapters.process.executor import ProcessExecutor
+from stepline.adapters.process.fork_server import remove_orphans
 from stepline.model.execution import RuntimeProfile
 from tests.contract.executor_jobs import HOME, Bench, tool_host
 
@@ -39,3 +42,21 @@ def test_a_checkout_below_tmp_is_seen_there_beside_the_runs_own_files(home, tmp_
             assert any(word in run.program_log for word in ("Read-only", "Permission denied"))
     finally:
         executor.close()
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
+    orphan, spool = (tmp_path / f"stepline-{kind}-{int(dead.stdout)}-x" for kind in ("runs", "spool"))
+    kept = [
+        tmp_path / f"stepline-runs-{os.getpid()}-x",
+        tmp_path / "stepline-notes-1-x",
+        tmp_path / "stepline-runs-a-x",
+    ]
+    for folder in (orphan, spool, *kept):
+        (folder / "run").mkdir(parents=True)
+    (orphan / "run/file").write_text("left")
+    remove_orphans()
+    assert sorted(tmp_path.iterdir()) == sorted(kept)

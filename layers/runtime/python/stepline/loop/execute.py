@@ -8,6 +8,7 @@ Source: docs/concepts/execution.md#one-run.
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +75,7 @@ def _run(ports: Ports, backends: Backends, timeline: Timeline, request: ExecRequ
     executor = backends(request.profile.mode)
     if executor is None:
         return lost_envelope(request, "backend_unavailable", NO_BACKEND)
-    with tempfile.TemporaryDirectory(prefix="stepline-spool-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
         batches = [batch for batch in timeline.batches if batch.n <= request.n]
         job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool)

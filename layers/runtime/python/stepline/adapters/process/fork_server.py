@@ -118,6 +118,17 @@ def is_readable(source: int | socket.socket, timeout_s: float) -> bool:
     return bool(poll.poll(max(0.0, timeout_s) * 1000))
 
 
+def remove_orphans() -> None:
+    """Remove what killed processes of ours left in the temporary folder: their pid stands in the name."""
+    for path in Path(tempfile.gettempdir()).glob("stepline-*-*-*"):
+        kind, _, rest = path.name.removeprefix("stepline-").partition("-")
+        pid = rest.partition("-")[0]
+        if kind in ("runs", "spool") and pid.isdecimal() and not Path("/proc", pid).exists():
+            with contextlib.suppress(FileNotFoundError):  # another process of ours was faster
+                if path.lstat().st_uid == os.geteuid():
+                    remove_tree(path)
+
+
 class ForkServer:
     """A warden and a zygote, running from construction to `close`."""
 
@@ -132,7 +143,8 @@ class ForkServer:
             raise UnsupportedError(
                 f"programs run in Linux namespaces, and this is {sys.platform}: use Docker"
             )
-        self.base = Path(tempfile.mkdtemp(prefix="stepline-"))
+        remove_orphans()
+        self.base = Path(tempfile.mkdtemp(prefix=f"stepline-runs-{os.getpid()}-"))
         self.privileged = os.geteuid() == 0
         self.namespaces: tuple[str, ...] = ()
         self.readable: tuple[Path, ...] = ()
