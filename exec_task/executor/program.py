@@ -29,7 +29,6 @@ from .wire import Client
 
 FAILED: Final = 1
 INTERRUPTED: Final = 128 + signal.SIGINT
-TERMINATED: Final = 128 + signal.SIGTERM
 
 _OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - tracebacks hold texts
 

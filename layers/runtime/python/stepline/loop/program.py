@@ -118,7 +118,6 @@ def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
         contract=contract.files,
         files=files,
         tools=execution.tools,
-        prog_name=str(action.params.get("prog_name") or ""),
         limits=replace(limits, timeout_s=fit_timeout(action.params.get("timeout_s"), limits.timeout_s)),
         profile=execution.profile,
         preview_chars=execution.preview_chars,

@@ -45,10 +45,11 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
     if size <= limit_bytes:
         return batch
     tree = _tree(batch)
-    for leaves, is_json in ((_leaves(tree, ""), False), (_lists(tree), True)):
-        small = _without(artifacts, lane, batch, leaves, is_json=is_json, limit_bytes=limit_bytes)
-        if small is not None:
-            return small
+    small = _without(artifacts, lane, batch, _leaves(tree, ""), is_json=False, limit_bytes=limit_bytes)
+    if small is None:
+        small = _without(artifacts, lane, batch, _lists(tree), is_json=True, limit_bytes=limit_bytes)
+    if small is not None:
+        return small
     raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
 
 

@@ -99,7 +99,6 @@ class ExecRequest(Value):
     contract: tuple[ContractFile, ...]
     files: tuple[WorkFile, ...] = ()
     tools: tuple[str, ...] = ()
-    prog_name: str = ""
     limits: Limits = Limits()
     profile: RuntimeProfile = RuntimeProfile()
     preview_chars: int = PREVIEW_CHARS
