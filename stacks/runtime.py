@@ -17,7 +17,8 @@ from stacks.function import Function
 from stacks.ingress import Ingress
 from stacks.stage import Stage
 from stacks.state import StateStack
-from stepline.loop.graph import TASKS, render_definition
+from stepline.loop.definition import render_definition
+from stepline.loop.graph import TASKS
 from stepline.settings import env
 
 STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TASKS}

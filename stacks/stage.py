@@ -14,6 +14,8 @@ from constructs import Node
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
 """Where programs run beside the functions, which is possible on a developer's machine only."""
+IMAGE_WORDS = ("none", "asset", "codebuild")
+"""What `exec_image` says in AWS besides the URI of an image: programs run nowhere, or who builds the image."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 
 
@@ -40,6 +42,11 @@ class Stage:
     exec_image: str = ""
     exec_python: str = ""
     exec_home: str = ""
+    exec_cpu: int = 1024
+    exec_memory_mib: int = 2048
+    user_messages_per_minute: int = 60
+    alarms: bool = False
+    alarm_topic_arn: str = ""
     descriptors_dir: str = ""
     snap_start: bool = False
     requests_per_s: int = 50
@@ -51,7 +58,7 @@ class Stage:
             raise ValueError(f"stage {self.name!r} is not {_NAME.pattern}")
         if self.is_local != bool(self.endpoint):
             raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
-        if self.exec_mode not in ("none", *(HOST_MODES if self.is_local else ())):
+        if self.exec_mode not in ("none", "fargate", *(HOST_MODES if self.is_local else ())):
             raise ValueError(f"stage {self.name} cannot run programs in mode {self.exec_mode!r}")
 
     @property
@@ -61,7 +68,12 @@ class Stage:
     @property
     def executes(self) -> bool:
         """Whether this deployment has a function that runs programs."""
-        return self.exec_mode != "none"
+        return self.exec_mode in HOST_MODES
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether this deployment runs programs in tasks."""
+        return self.exec_mode == "fargate"
 
     @property
     def keeps_data(self) -> bool:
@@ -86,6 +98,7 @@ class Stage:
             return default if value is None else str(value)
 
         name = text("stage", "dev")
+        image = text("exec_image", "" if name == LOCAL else "none")
         return cls(
             name=name,
             endpoint=text("endpoint"),
@@ -99,10 +112,15 @@ class Stage:
             max_iterations=int(text("max_iterations", "15")),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),
-            exec_mode=text("exec_mode", "none"),
-            exec_image=text("exec_image"),
+            exec_mode=text("exec_mode", "fargate" if image not in ("", "none") else "none"),
+            exec_image=image,
             exec_python=text("exec_python"),
             exec_home=text("exec_home"),
+            exec_cpu=int(text("exec_cpu", "1024")),
+            exec_memory_mib=int(text("exec_memory_mib", "2048")),
+            user_messages_per_minute=int(text("user_messages_per_minute", "60")),
+            alarms=text("alarms", "true" if name == "prod" else "false") == "true",
+            alarm_topic_arn=text("alarm_topic_arn"),
             descriptors_dir=text("descriptors_dir"),
             snap_start=text("snap_start", "true" if name == "prod" else "false") == "true",
             requests_per_s=int(text("requests_per_s", "50")),

@@ -7,7 +7,8 @@ from aws_cdk.assertions import Match
 from stacks.access import ACCESS
 from stacks.runtime import ENDED_BADLY, TIMEOUTS_S
 from stepline.loop import graph
-from stepline.settings import TABLE
+from stepline.loop.definition import render_definition
+from stepline.setting_table import TABLE
 
 
 def functions(synthesis):
@@ -31,7 +32,7 @@ def _name(reference):
 
 
 def test_the_machine_is_the_table(any_stage):
-    assert definition(any_stage) == graph.render_definition({name: name for name in any_stage.functions})
+    assert definition(any_stage) == render_definition({name: name for name in any_stage.functions})
 
 
 def test_the_machine_is_standard_and_has_a_fixed_name(any_stage):

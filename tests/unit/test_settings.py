@@ -4,7 +4,8 @@ import pytest
 
 from stepline.bootstrap import policy
 from stepline.errors import InputError
-from stepline.settings import TABLE, Settings, env, render_reference
+from stepline.setting_table import TABLE
+from stepline.settings import Settings, env, render_reference
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {
@@ -19,6 +20,9 @@ OTHER_VALUES = {
     "exec_strategy": ("combined", "combined"),
     "exec_packages": ("numpy, pandas", ("numpy", "pandas")),
     "descriptor_payload_scope": ("all", "all"),
+    "fargate_subnets": ("subnet-1, subnet-2", ("subnet-1", "subnet-2")),
+    "fargate_security_groups": ("sg-1", ("sg-1",)),
+    "fargate_assign_public_ip": ("DISABLED", "DISABLED"),
 }
 
 

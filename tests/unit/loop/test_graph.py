@@ -1,10 +1,14 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from stepline import errors
 from stepline.loop import graph
+from stepline.loop.definition import render_definition
+from stepline.loop.reference import EXAMPLE_STEP, render_mermaid, render_reference
+from stepline.model.task import Launch
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/loop.md"
 FUNCTIONS = {
@@ -14,7 +18,7 @@ FUNCTIONS = {
 
 @pytest.fixture
 def definition():
-    return graph.render_definition(FUNCTIONS)
+    return render_definition(FUNCTIONS, remote=True)
 
 
 def edges(state):
@@ -45,7 +49,7 @@ def test_a_round_that_runs_a_program_takes_six_transitions(definition):
     states = definition["States"]
     assert {rule["StringEquals"]: rule["Next"] for rule in states["Route"]["Choices"]}["prepare"] == "Prepare"
     assert states["Prepare"]["Next"] == "Launch"
-    assert [rule["Next"] for rule in states["Launch"]["Choices"]] == ["Execute"]
+    assert [rule["Next"] for rule in states["Launch"]["Choices"]] == ["Execute", "ExecuteTask"]
     assert states["Launch"]["Default"] == "Decide"
     assert states["Execute"]["Next"] == "Act"
 
@@ -58,9 +62,41 @@ def test_a_run_is_never_tried_again_and_is_always_collected(definition):
 
 def test_a_deployment_without_execution_has_no_state_that_runs_programs():
     functions = {name: arn for name, arn in FUNCTIONS.items() if name != "execute"}
-    states = graph.render_definition(functions)["States"]
-    assert not {"Prepare", "Launch", "Execute"} & set(states)
+    states = render_definition(functions)["States"]
+    assert not {"Prepare", "Launch", "Execute", "ExecuteTask"} & set(states)
     assert {rule["StringEquals"]: rule["Next"] for rule in states["Route"]["Choices"]}["prepare"] == "Act"
+
+
+@pytest.mark.parametrize(
+    ("executes", "remote", "places"),
+    [(True, False, {"Execute"}), (False, True, {"ExecuteTask"}), (True, True, {"Execute", "ExecuteTask"})],
+)
+def test_a_program_is_launched_where_the_deployment_has_a_place(executes, remote, places):
+    functions = {name: arn for name, arn in FUNCTIONS.items() if executes or name != "execute"}
+    states = render_definition(functions, remote=remote)["States"]
+    assert {"Execute", "ExecuteTask"} & set(states) == places
+    assert {rule["Next"] for rule in states["Launch"]["Choices"]} == places
+
+
+def test_a_task_is_given_up_when_it_is_silent_or_late_and_never_started_twice(definition):
+    state = definition["States"]["ExecuteTask"]
+    assert state["Resource"].endswith(":runTask.waitForTaskToken")
+    assert state["HeartbeatSeconds"] < state["TimeoutSeconds"]
+    assert "Retry" not in state
+    assert state["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Act"}]
+    assert state["Next"] == "Act"
+
+
+def test_a_task_is_told_two_names_and_its_state_stays_what_it_was(definition):
+    state = definition["States"]["ExecuteTask"]
+    (overrides,) = state["Parameters"]["Overrides"]["ContainerOverrides"]
+    assert overrides["Environment"] == [
+        {"Name": "STEPLINE_TASK_TOKEN", "Value.$": "$$.Task.Token"},
+        {"Name": "STEPLINE_EXEC_PAYLOAD_SECRET_ID", "Value.$": "$.launch.secret"},
+    ]
+    assert state["ResultPath"] is None
+    paths = re.findall(r"\$\.launch\.(\w+)", json.dumps(state))
+    assert set(paths) == set(Launch.__struct_fields__)
 
 
 def test_an_unknown_route_closes_the_turn(definition):
@@ -118,24 +154,24 @@ def test_a_delay_never_grows_past_its_cap(definition):
 
 def test_the_definition_uses_no_variables_and_stays_small(definition):
     text = json.dumps(definition)
-    assert "Assign" not in text
+    assert '"Assign"' not in text
     assert "QueryLanguage" not in text
     assert len(text) < 20_000
 
 
 def test_a_step_carries_keys_and_no_content():
-    assert set(graph.EXAMPLE_STEP) == {
+    assert set(EXAMPLE_STEP) == {
         *("tenant", "project", "conversation", "turn"),
         *("epoch", "iteration", "route"),
     }
 
 
 def test_the_diagram_shows_every_edge(definition):
-    diagram = graph.render_mermaid()
+    diagram = render_mermaid()
     for name, state in definition["States"].items():
         for target in edges(state):
             assert f"{name} --> {target}" in diagram
 
 
 def test_the_reference_page_is_in_step():
-    assert REFERENCE.read_text() == graph.render_reference()
+    assert REFERENCE.read_text() == render_reference()

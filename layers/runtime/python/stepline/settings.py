@@ -1,6 +1,6 @@
-"""Every setting there is, in one table; nothing else reads the environment.
+"""Every setting there is; nothing else reads the environment.
 
-`TABLE` is the reference (docs/reference/settings.md comes from it). Functions read with `Settings.from_env`,
+`setting_table.TABLE` is the reference (docs/reference/settings.md comes from it). Functions read with `Settings.from_env`,
 stacks write with `env`, which refuses a name that no function reads.
 """
 
@@ -8,140 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from stepline.errors import InputError
 from stepline.model.base import Value
-from stepline.model.execution import MODES, Mode, Scope, Strategy
+from stepline.model.execution import MODES, Mode, Scope, Strategy, Switch
+from stepline.setting_table import TABLE, Setting
 
 ModelProvider = Literal["anthropic", "bedrock"]
 N = TypeVar("N", int, float)
 
-
-class Setting(NamedTuple):
-    """One row: the field of `Settings`, the variable it is read from, its default as text, and what it means."""
-
-    field: str
-    variable: str
-    default: str
-    doc: str
-
-
-TABLE: Final = (
-    Setting("stage", "STEPLINE_STAGE", "dev", "Name of the deployment; `local` is the emulator's."),
-    Setting("table", "STEPLINE_TABLE", "", "The DynamoDB table."),
-    Setting("bucket", "STEPLINE_BUCKET", "", "The artifacts bucket."),
-    Setting("machine_arn", "STEPLINE_MACHINE_ARN", "", "The state machine that runs turns."),
-    Setting("callback_url", "STEPLINE_CALLBACK_URL", "", "Where frames are posted to connections."),
-    Setting(
-        "oidc_issuer", "STEPLINE_OIDC_ISSUER", "", "Issuer of the tokens we accept; none, none accepted."
-    ),
-    Setting("oidc_audience", "STEPLINE_OIDC_AUDIENCE", "stepline", "`aud` that a token must carry."),
-    Setting(
-        "oidc_jwks_url", "STEPLINE_OIDC_JWKS_URL", "", "Key set of the issuer; empty: discovered from it."
-    ),
-    Setting("tenant_claim", "STEPLINE_TENANT_CLAIM", "tenant", "Claim that names the user's tenant."),
-    Setting("project_claim", "STEPLINE_PROJECT_CLAIM", "project", "Claim that names the user's project."),
-    Setting(
-        "allowed_origins",
-        "STEPLINE_ALLOWED_ORIGINS",
-        "",
-        "Origins a browser may connect from, separated by commas. A client without an Origin header is no "
-        "browser and passes; one with a foreign Origin never does.",
-    ),
-    Setting(
-        "max_iterations",
-        "AI_REACT_MAX_ITERATIONS",
-        "15",
-        "Rounds a turn may take, where neither the bundle's properties nor the assembly say; not positive: 15.",
-    ),
-    Setting(
-        "bundle_props",
-        "STEPLINE_BUNDLE_PROPS",
-        "{}",
-        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn.",
-    ),
-    Setting(
-        "assembly",
-        "STEPLINE_ASSEMBLY",
-        "{}",
-        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, after the properties.",
-    ),
-    Setting(
-        "turn_deadline_s",
-        "STEPLINE_TURN_DEADLINE_S",
-        "1800",
-        "The sweeper stops a turn that runs for longer.",
-    ),
-    Setting("model_provider", "STEPLINE_MODEL_PROVIDER", "anthropic", "`anthropic` or `bedrock`."),
-    Setting(
-        "model_roles", "STEPLINE_MODEL_ROLES", "{}", "JSON map from role to model id; the rest by default."
-    ),
-    Setting(
-        "model_secret_arn", "STEPLINE_MODEL_SECRET_ARN", "", "Secret that holds the provider's key in AWS."
-    ),
-    Setting("anthropic_api_key", "ANTHROPIC_API_KEY", "", "The provider's key, on a developer's machine."),
-    Setting("anthropic_base_url", "ANTHROPIC_BASE_URL", "", "Another server that speaks the Messages API."),
-    Setting(
-        "read_visible_max_chars",
-        "AI_REACT_READ_VISIBLE_MAX_TEXT_SYMBOLS",
-        "48000",
-        "Characters of one `react.read` that the model sees.",
-    ),
-    Setting(
-        "read_visible_max_tokens",
-        "AI_REACT_READ_VISIBLE_MAX_TOKENS",
-        "12000",
-        "Estimated tokens of one `react.read` that the model sees.",
-    ),
-    Setting(
-        "read_visible_max_bytes",
-        "AI_REACT_READ_VISIBLE_MAX_BYTES",
-        "10485760",
-        "Bytes of a file that `react.read` shows at all.",
-    ),
-    Setting(
-        "read_visible_context_fraction",
-        "AI_REACT_READ_VISIBLE_CONTEXT_FRACTION",
-        "0.15",
-        "Share of the model's window one `react.read` may fill.",
-    ),
-    Setting(
-        "exec_mode",
-        "EXEC_RUNTIME_MODE",
-        "none",
-        "Where programs run, if `execution.runtime` does not say: `none`, `process`, `docker` or `fargate`.",
-    ),
-    Setting("exec_image", "PY_CODE_EXEC_IMAGE", "py-code-exec:latest", "Image of mode `docker`."),
-    Setting("exec_timeout_s", "PY_CODE_EXEC_TIMEOUT", "600", "Seconds a program may run at most."),
-    Setting(
-        "exec_network_mode", "PY_CODE_EXEC_NETWORK_MODE", "host", "Docker network of the supervisor alone."
-    ),
-    Setting("exec_strategy", "PY_CODE_EXEC_CONTAINER_STRATEGY", "split", "`split` or `combined`."),
-    Setting("exec_python", "STEPLINE_EXEC_PYTHON", "", "Interpreter of programs in mode `process`."),
-    Setting("exec_home", "STEPLINE_EXEC_HOME", "", "Folder that holds the package `executor`."),
-    Setting("exec_packages", "STEPLINE_EXEC_PACKAGES", "", "Packages that programs may import, by commas."),
-    Setting(
-        "exec_text_preview_max_chars",
-        "AI_REACT_EXEC_TEXT_PREVIEW_MAX_SYMBOLS",
-        "8000",
-        "Characters of a text file that a program wrote which the model sees.",
-    ),
-    Setting("descriptors_dir", "PLATFORM_DESCRIPTORS_DIR", "", "Folder with the five descriptors."),
-    Setting(
-        "descriptor_payload_scope",
-        "EXEC_DESCRIPTOR_PAYLOAD_SCOPE",
-        "active_bundle",
-        "Bundles whose descriptors go to a supervisor elsewhere: `active_bundle` or `all`.",
-    ),
-)
-
-_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations")
+_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_per_minute")
 _CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
     "model_provider": {name: name for name in get_args(ModelProvider)},
     "exec_mode": MODES,
     "exec_strategy": {name: name for name in get_args(Strategy)},
     "descriptor_payload_scope": {name: name for name in get_args(Scope)},
+    "fargate_assign_public_ip": {name: name for name in get_args(Switch)},
 }
 """Fields with few values: each word that is understood, and the value it stands for."""
 
@@ -159,6 +42,8 @@ class Settings(Value):
     oidc_jwks_url: str
     tenant_claim: str
     project_claim: str
+    socket_url: str
+    user_messages_per_minute: int
     allowed_origins: tuple[str, ...]
     max_iterations: int
     bundle_props: Mapping[str, Any]
@@ -182,6 +67,13 @@ class Settings(Value):
     exec_home: str
     exec_packages: tuple[str, ...]
     exec_text_preview_max_chars: int
+    fargate_cluster: str
+    fargate_task_definition: str
+    fargate_container_name: str
+    fargate_subnets: tuple[str, ...]
+    fargate_security_groups: tuple[str, ...]
+    fargate_assign_public_ip: Switch
+    fargate_platform_version: str
     descriptors_dir: str
     descriptor_payload_scope: Scope
 
@@ -236,7 +128,7 @@ def _parse(row: Setting, text: str) -> Any:
     if choices := _CHOICES.get(row.field):
         return _chosen(row, text, choices)
     match row.field:
-        case "allowed_origins" | "exec_packages":
+        case "allowed_origins" | "exec_packages" | "fargate_subnets" | "fargate_security_groups":
             return tuple(item.strip() for item in text.split(",") if item.strip())
         case "model_roles":
             return _roles(row, text)

@@ -1,17 +1,17 @@
 """The loop as a table: its states, what each may answer, and what a failure of each leads to.
 
-The state machine, its Retry and Catch lists, the tests and the diagram in docs/reference/loop.md all come from
-this table. It refuses to know any ARN: `render_definition` takes the functions it wires together.
+The state machine (`definition`), its Retry and Catch lists, the tests and the diagram in docs/reference/loop.md all
+come from this table. It knows no ARN.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from stepline.errors import ModelOverloaded, ModelRateLimited, retryable_names
 from stepline.model.base import Value
+from stepline.model.task import COLLECT_S, PROVISION_S, RUN_MAX_S
 
 START: Final = "Decide"
 ROUTER: Final = "Route"
@@ -50,22 +50,9 @@ class Retry(Value):
     tries: int
     max_s: int = 20
 
-    def render(self) -> dict[str, Any]:
-        return {
-            "ErrorEquals": list(self.errors),
-            "IntervalSeconds": self.interval_s,
-            "MaxAttempts": self.tries,
-            "BackoffRate": 2,
-            "MaxDelaySeconds": self.max_s,
-            "JitterStrategy": "FULL",
-        }
-
 
 class Task(Value):
-    """A state that runs a function: its time, its retries in order, and where success and failure lead.
-
-    `executes` marks the states that a deployment has only if it can run programs.
-    """
+    """A state that runs a function: its time, its retries in order, and where success and failure lead."""
 
     name: str
     function: str
@@ -73,11 +60,20 @@ class Task(Value):
     retries: tuple[Retry, ...]
     next: str
     catch: str
-    executes: bool = False
 
     @property
     def timeout_s(self) -> int:
         return self.function_timeout_s + TASK_MARGIN_S
+
+
+class RemoteTask(Value):
+    """A state that starts a task elsewhere and waits until it reports, or is not heard of for `heartbeat_s`."""
+
+    name: str
+    timeout_s: int
+    heartbeat_s: int
+    next: str
+    catch: str
 
 
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
@@ -115,7 +111,6 @@ TASKS: Final = (
         retries=_retries(transport=8, unknown=2),
         next=LAUNCHER,
         catch="Close",
-        executes=True,
     ),
     # Never tried again: whether the program ran is for the next state to find out, from what the run left behind.
     Task(
@@ -125,7 +120,6 @@ TASKS: Final = (
         retries=(),
         next="Act",
         catch="Act",
-        executes=True,
     ),
     Task(
         name="Close",
@@ -135,6 +129,15 @@ TASKS: Final = (
         next=ROUTER,
         catch=FAILED,
     ),
+)
+
+# Not tried again either. The program's own time is kept by the task; this one is for a task that keeps none.
+REMOTE: Final = RemoteTask(
+    name="ExecuteTask",
+    timeout_s=PROVISION_S + RUN_MAX_S + COLLECT_S,
+    heartbeat_s=PROVISION_S,
+    next="Act",
+    catch="Act",
 )
 
 # The word a step answers in `route` → the state that follows. `stop` says the turn belongs to another execution.
@@ -149,122 +152,11 @@ ROUTES: Final[Mapping[str, str]] = {
 DEFAULT_ROUTE: Final = "Close"
 
 # What Prepare answers if there is a program to run; anything else means that the round went on without one.
-LAUNCHES: Final[Mapping[str, str]] = {"execute": "Execute"}
+LAUNCHES: Final[Mapping[str, str]] = {"execute": "Execute", "execute_task": REMOTE.name}
 DEFAULT_LAUNCH: Final = "Decide"
 
 
-def render_definition(functions: Mapping[str, str], *, partition: str = "aws") -> dict[str, Any]:
-    """Return the state machine in Amazon States Language; `functions` maps a function's name to its ARN.
-
-    A task gets `{step, attempt}` and its answer becomes the whole state; an error is put beside the step, so
-    that the state after it still knows whose turn it is. Without a function `execute` no state runs programs,
-    and Act answers a decision that asks for one.
-    """
-    executes = "execute" in functions
-    tasks = [task for task in TASKS if executes or not task.executes]
-    states: dict[str, Any] = {task.name: _render_task(task, functions, partition) for task in tasks}
-    absent = {task.name for task in TASKS} - set(states)
-    routes = {word: "Act" if state in absent else state for word, state in ROUTES.items()}
-    states[ROUTER] = _render_choice(routes, DEFAULT_ROUTE)
-    if executes:
-        states[LAUNCHER] = _render_choice(LAUNCHES, DEFAULT_LAUNCH)
-    states[END] = {"Type": "Succeed"}
-    states[FAILED] = {
-        "Type": "Fail",
-        "Error": FAILED,
-        "Cause": "The turn could not be closed; the sweeper will.",
-    }
-    return {
-        "Comment": "One turn: decide, act on it, until it closes.",
-        "StartAt": START,
-        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
-        "States": states,
-    }
-
-
-def _render_choice(words: Mapping[str, str], default: str) -> dict[str, Any]:
-    choices = [{"Variable": "$.route", "StringEquals": word, "Next": state} for word, state in words.items()]
-    return {"Type": "Choice", "Choices": choices, "Default": default}
-
-
-def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> dict[str, Any]:
-    retry = {"Retry": [retry.render() for retry in task.retries]} if task.retries else {}
-    return {
-        "Type": "Task",
-        "Resource": f"arn:{partition}:states:::lambda:invoke",
-        "Parameters": {
-            "FunctionName": functions[task.function],
-            "Payload": {"step.$": "$", "attempt.$": "$$.State.RetryCount"},
-        },
-        "OutputPath": "$.Payload",
-        "TimeoutSeconds": task.timeout_s,
-        **retry,
-        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": task.catch}],
-        "Next": task.next,
-    }
-
-
-def render_mermaid() -> str:
-    """Return the loop as a mermaid state diagram; dotted words in brackets are failures."""
-    lines = ["stateDiagram-v2", f"    [*] --> {START}"]
-    for task in TASKS:
-        lines.append(f"    {task.name} --> {task.next}")
-        lines.append(f"    {task.name} --> {task.catch}: (failed)")
-    for word, state in ROUTES.items():
-        lines.append(f"    {ROUTER} --> {state}: {word}")
-    lines.append(f"    {ROUTER} --> {DEFAULT_ROUTE}: (any other)")
-    for word, state in LAUNCHES.items():
-        lines.append(f"    {LAUNCHER} --> {state}: {word}")
-    lines.append(f"    {LAUNCHER} --> {DEFAULT_LAUNCH}: (any other)")
-    lines.append(f"    {END} --> [*]")
-    lines.append(f"    {FAILED} --> [*]")
-    return "\n".join(lines) + "\n"
-
-
-def render_reference() -> str:
-    """Return docs/reference/loop.md."""
-    rows = [
-        f"| {task.name} | {task.function_timeout_s} | {task.timeout_s} | "
-        f"{'<br>'.join(_render_retry_row(retry) for retry in task.retries) or 'never'} | {task.catch} |"
-        for task in TASKS
-    ]
-    return "\n".join(
-        [
-            "# The loop",
-            "",
-            "Generated from `stepline/loop/graph.py`; a test keeps it in step.",
-            "",
-            "```mermaid",
-            render_mermaid().rstrip(),
-            "```",
-            "",
-            "A round with tools takes three transitions (Decide, Route, Act), one that runs a program six (Decide, Route,",
-            "Prepare, Launch, Execute, Act), the last round of a turn five (Decide, Route, Close, Route, Done). A",
-            "deployment that runs no programs has neither Prepare, Launch nor Execute. State holds ids and counters only:",
-            "",
-            "```json",
-            json.dumps(EXAMPLE_STEP),
-            "```",
-            "",
-            "| state | function s | state s | retried | after that |",
-            "|---|---|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
-
-
-def _render_retry_row(retry: Retry) -> str:
-    names = ", ".join(f"`{name}`" for name in retry.errors)
-    return f"{names}: {retry.interval_s} s doubled, {retry.tries} times"
-
-
-EXAMPLE_STEP: Final[Mapping[str, Any]] = {
-    "tenant": "acme",
-    "project": "docs",
-    "conversation": "conv_7f3a",
-    "turn": "turn_20261121T101500_k3x9qp",
-    "epoch": 12,
-    "iteration": 0,
-    "route": "decide",
-}
+def absent_states(*, executes: bool, remote: bool) -> frozenset[str]:
+    """Return the states that a deployment does not have, by where it can run programs."""
+    absent = {name for name, there in (("Execute", executes), (REMOTE.name, remote)) if not there}
+    return frozenset(absent | ({"Prepare", LAUNCHER} if len(absent) > 1 else set()))

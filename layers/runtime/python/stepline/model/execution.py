@@ -21,6 +21,7 @@ Mode: TypeAlias = Literal["none", "process", "docker", "fargate"]
 Strategy: TypeAlias = Literal["split", "combined"]
 Visibility: TypeAlias = Literal["external", "internal"]
 Scope: TypeAlias = Literal["active_bundle", "all"]
+Switch: TypeAlias = Literal["ENABLED", "DISABLED"]
 
 
 MODES: Final[Mapping[str, Mode]] = {
@@ -69,6 +70,18 @@ class Limits(Value):
     log_bytes: int = 256 * 1024
 
 
+class Fargate(Value):
+    """Where mode `fargate` starts its tasks. Empty names are not known, and a program cannot be started without them."""
+
+    cluster: str = ""
+    task_definition: str = ""
+    container_name: str = ""
+    subnets: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
+    assign_public_ip: Switch = "ENABLED"
+    platform_version: str = "LATEST"
+
+
 class RuntimeProfile(Value):
     """`execution.runtime` after selection and precedence. Source: docs/reference/execution.md#profiles."""
 
@@ -81,6 +94,7 @@ class RuntimeProfile(Value):
     memory: str = ""
     extra_args: tuple[str, ...] = ()
     descriptor_payload_scope: Scope = "active_bundle"
+    fargate: Fargate = Fargate()
 
 
 class ExecRequest(Value):

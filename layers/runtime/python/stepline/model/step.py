@@ -6,10 +6,14 @@ from typing import Any
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+from stepline.model.task import Launch
 
 
 class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
+
+    `launch` is there between the state that prepares a task and the one that starts it. `v` is the format's version:
+    fields may be added within one, and a reader ignores what it does not know.
 
     Every field is written, because the state machine chooses on `route` and a choice on a field that is not there
     is not the one it names.
@@ -24,6 +28,8 @@ class Step(Value, omit_defaults=False):
     route: str = "decide"
     attempt: int = 0
     error: dict[str, Any] | None = None
+    launch: Launch | None = None
+    v: int = 1
 
     def lane(self) -> Lane:
         """Return the conversation this step works on."""

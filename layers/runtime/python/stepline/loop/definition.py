@@ -1,0 +1,129 @@
+"""The loop in Amazon States Language, made from the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stepline.loop.graph import (
+    DEFAULT_LAUNCH,
+    DEFAULT_ROUTE,
+    END,
+    EXECUTION_TIMEOUT_S,
+    FAILED,
+    LAUNCHER,
+    LAUNCHES,
+    REMOTE,
+    ROUTER,
+    ROUTES,
+    START,
+    TASKS,
+    Retry,
+    Task,
+    absent_states,
+)
+from stepline.model.task import SECRET_VARIABLE, TOKEN_VARIABLE
+
+
+def render_definition(
+    functions: Mapping[str, str], *, remote: bool = False, partition: str = "aws"
+) -> dict[str, Any]:
+    """Return the state machine in Amazon States Language; `functions` maps a function's name to its ARN.
+
+    A task gets `{step, attempt}` and its answer becomes the whole state; an error is put beside the step, so
+    that the state after it still knows whose turn it is. Without a function `execute` no state runs programs
+    beside the functions, without `remote` none runs them elsewhere; without both, Act answers a decision that asks
+    for one.
+    """
+    absent = absent_states(executes="execute" in functions, remote=remote)
+    states: dict[str, Any] = {
+        task.name: _render_task(task, functions, partition) for task in TASKS if task.name not in absent
+    }
+    if remote:
+        states[REMOTE.name] = _render_remote(partition)
+    routes = {word: "Act" if state in absent else state for word, state in ROUTES.items()}
+    states[ROUTER] = _render_choice(routes, DEFAULT_ROUTE)
+    if LAUNCHER not in absent:
+        launches = {word: state for word, state in LAUNCHES.items() if state not in absent}
+        states[LAUNCHER] = _render_choice(launches, DEFAULT_LAUNCH)
+    states[END] = {"Type": "Succeed"}
+    states[FAILED] = {
+        "Type": "Fail",
+        "Error": FAILED,
+        "Cause": "The turn could not be closed; the sweeper will.",
+    }
+    return {
+        "Comment": "One turn: decide, act on it, until it closes.",
+        "StartAt": START,
+        "TimeoutSeconds": EXECUTION_TIMEOUT_S,
+        "States": states,
+    }
+
+
+def _render_choice(words: Mapping[str, str], default: str) -> dict[str, Any]:
+    choices = [{"Variable": "$.route", "StringEquals": word, "Next": state} for word, state in words.items()]
+    return {"Type": "Choice", "Choices": choices, "Default": default}
+
+
+def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> dict[str, Any]:
+    retry = {"Retry": [_render_retry(retry) for retry in task.retries]} if task.retries else {}
+    return {
+        "Type": "Task",
+        "Resource": f"arn:{partition}:states:::lambda:invoke",
+        "Parameters": {
+            "FunctionName": functions[task.function],
+            "Payload": {"step.$": "$", "attempt.$": "$$.State.RetryCount"},
+        },
+        "OutputPath": "$.Payload",
+        "TimeoutSeconds": task.timeout_s,
+        **retry,
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": task.catch}],
+        "Next": task.next,
+    }
+
+
+def _render_remote(partition: str) -> dict[str, Any]:
+    """Return the state that starts a task with the names in `$.launch` and keeps the step as it was.
+
+    It calls the service as its SDK does, because the shorter integration knows no client token.
+    """
+    variables = {TOKEN_VARIABLE: "$$.Task.Token", SECRET_VARIABLE: "$.launch.secret"}
+    overrides = {
+        "Name.$": "$.launch.container_name",
+        "Environment": [{"Name": name, "Value.$": path} for name, path in variables.items()],
+    }
+    network = {
+        "Subnets.$": "$.launch.subnets",
+        "SecurityGroups.$": "$.launch.security_groups",
+        "AssignPublicIp.$": "$.launch.assign_public_ip",
+    }
+    return {
+        "Type": "Task",
+        "Resource": f"arn:{partition}:states:::aws-sdk:ecs:runTask.waitForTaskToken",
+        "Parameters": {
+            "Cluster.$": "$.launch.cluster",
+            "TaskDefinition.$": "$.launch.task_definition",
+            "ClientToken.$": "$.launch.client_token",
+            "StartedBy.$": "$.launch.ref",
+            "LaunchType": "FARGATE",
+            "PlatformVersion.$": "$.launch.platform_version",
+            "NetworkConfiguration": {"AwsvpcConfiguration": network},
+            "Overrides": {"ContainerOverrides": [overrides]},
+        },
+        "ResultPath": None,
+        "TimeoutSeconds": REMOTE.timeout_s,
+        "HeartbeatSeconds": REMOTE.heartbeat_s,
+        "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": REMOTE.catch}],
+        "Next": REMOTE.next,
+    }
+
+
+def _render_retry(retry: Retry) -> dict[str, Any]:
+    return {
+        "ErrorEquals": list(retry.errors),
+        "IntervalSeconds": retry.interval_s,
+        "MaxAttempts": retry.tries,
+        "BackoffRate": 2,
+        "MaxDelaySeconds": retry.max_s,
+        "JitterStrategy": "FULL",
+    }

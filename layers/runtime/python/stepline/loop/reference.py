@@ -1,0 +1,91 @@
+"""The loop as a page: docs/reference/loop.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stepline.loop.graph import (
+    DEFAULT_LAUNCH,
+    DEFAULT_ROUTE,
+    END,
+    FAILED,
+    LAUNCHER,
+    LAUNCHES,
+    REMOTE,
+    ROUTER,
+    ROUTES,
+    START,
+    TASKS,
+    Retry,
+)
+
+EXAMPLE_STEP: Final[Mapping[str, Any]] = {
+    "tenant": "acme",
+    "project": "docs",
+    "conversation": "conv_7f3a",
+    "turn": "turn_20261121T101500_k3x9qp",
+    "epoch": 12,
+    "iteration": 0,
+    "route": "decide",
+}
+
+
+def render_mermaid() -> str:
+    """Return the loop as a mermaid state diagram; dotted words in brackets are failures."""
+    lines = ["stateDiagram-v2", f"    [*] --> {START}"]
+    for task in (*TASKS, REMOTE):
+        lines.append(f"    {task.name} --> {task.next}")
+        lines.append(f"    {task.name} --> {task.catch}: (failed)")
+    for word, state in ROUTES.items():
+        lines.append(f"    {ROUTER} --> {state}: {word}")
+    lines.append(f"    {ROUTER} --> {DEFAULT_ROUTE}: (any other)")
+    for word, state in LAUNCHES.items():
+        lines.append(f"    {LAUNCHER} --> {state}: {word}")
+    lines.append(f"    {LAUNCHER} --> {DEFAULT_LAUNCH}: (any other)")
+    lines.append(f"    {END} --> [*]")
+    lines.append(f"    {FAILED} --> [*]")
+    return "\n".join(lines) + "\n"
+
+
+def render_reference() -> str:
+    """Return docs/reference/loop.md."""
+    rows = [
+        f"| {task.name} | {task.function_timeout_s} | {task.timeout_s} | "
+        f"{'<br>'.join(_render_retry_row(retry) for retry in task.retries) or 'never'} | {task.catch} |"
+        for task in TASKS
+    ]
+    return "\n".join(
+        [
+            "# The loop",
+            "",
+            "Generated from `stepline/loop/graph.py`; a test keeps it in step.",
+            "",
+            "```mermaid",
+            render_mermaid().rstrip(),
+            "```",
+            "",
+            "A round with tools takes three transitions (Decide, Route, Act), one that runs a program six (Decide, Route,",
+            "Prepare, Launch, Execute or ExecuteTask, Act), the last round of a turn five (Decide, Route, Close, Route,",
+            "Done). Execute is there where programs run beside the functions, ExecuteTask where they run on Fargate, and",
+            "a deployment without both has neither Prepare nor Launch. State holds ids and counters only:",
+            "",
+            "```json",
+            json.dumps(EXAMPLE_STEP),
+            "```",
+            "",
+            "| state | function s | state s | retried | after that |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+            f"ExecuteTask starts a task and waits for its token: {REMOTE.timeout_s} s at most, and {REMOTE.heartbeat_s} s",
+            "without a sign of life, which covers its provisioning. It is never tried again; Act collects in any case.",
+            "",
+        ]
+    )
+
+
+def _render_retry_row(retry: Retry) -> str:
+    names = ", ".join(f"`{name}`" for name in retry.errors)
+    return f"{names}: {retry.interval_s} s doubled, {retry.tries} times"
