@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
+# Stage prod with all its stacks; neither the key's secret nor the image has to exist.
+SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf \
+	exec_image=111122223333.dkr.ecr.us-east-1.amazonaws.com/stepline-exec:1
 export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
 help:  ## list these targets
@@ -15,22 +18,28 @@ test: exec-env  ## unit, contract, handlers, stacks, and one turn end to end
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
 
-check: $(READY)  ## format, lint, types, import rules
+check: $(READY)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
 	ruff format --check .
 	ruff check .
-	mypy
 	lint-imports
+	mypy
 	pytest -q tests/repository tests/unit/test_repository.py tests/unit/docs
+	@$(MAKE) --no-print-directory synth
 
 e2e: up  ## every end-to-end test, and the contracts of the ports, on the local stage
 	pytest -q -m emulator tests/e2e
 	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage import load; print(load().endpoint)') pytest -q -k emulator tests/contract
 
+iam: exec-env  ## deploy a stage of its own, hold it to its roles, and take grants away
+	pytest -q -m enforced tests/e2e
+
 bench: up  ## measure, and write bench/results.json
 	@python -m bench
 
-synth: $(READY) node_modules/.package-lock.json  ## write the CloudFormation of stage dev to cdk.out
-	cdk synth --all --quiet
+synth: $(READY) node_modules/.package-lock.json  ## write the CloudFormation of stage prod to cdk.out and check it
+	rm -rf cdk.out
+	cdk synth --quiet --strict -c stage=prod -c nag=true $(foreach value,$(SYNTH),-c $(value))
+	cfn-lint --config-file stacks/cfnlint.yaml
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
 	@python -m stepline.local.execution
@@ -54,6 +63,7 @@ lock: $(READY)  ## resolve the dependencies anew
 	pip install -q uv
 	uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url --no-header -o requirements.lock
 	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
+	uv pip compile layers/runtime/python/stepline/local/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/emulator.lock
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.13 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
 
 $(READY): requirements.lock pyproject.toml
@@ -67,5 +77,5 @@ $(READY): requirements.lock pyproject.toml
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e bench synth exec-env image up down clean lock
+.PHONY: help chat test check e2e iam bench synth exec-env image up down clean lock
 .DEFAULT_GOAL := help

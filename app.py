@@ -7,9 +7,8 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from stacks.code import Code, read_packages
-from stacks.runtime import RuntimeStack
+from stacks.deployment import Deployment
 from stacks.stage import Stage
-from stacks.state import StateStack
 
 ROOT = Path(__file__).resolve().parent
 
@@ -18,9 +17,11 @@ def main() -> None:
     app = cdk.App()
     stage = Stage.from_context(app.node)
     code = Code.for_emulator(ROOT, ROOT / ".stepline/code") if stage.is_local else Code.for_aws(ROOT)
-    state = StateStack(app, stage)
-    packages = read_packages(ROOT / "exec_task/requirements.txt")
-    RuntimeStack(app, stage, state=state, code=code, packages=packages)
+    Deployment(app, stage, code=code, packages=read_packages(ROOT / "exec_task/requirements.txt"))
+    if app.node.try_get_context("nag") == "true":
+        from stacks.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
+
+        check(app)
     app.synth()
 
 

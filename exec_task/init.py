@@ -1,7 +1,10 @@
 """Process 1 of an executor's container: forks the executor, hands signals on to it, and ends as it ends.
 
+With `--serve` it is told what to run by a supervisor in another container, and tells that how it ended.
+
 The kernel spares process 1 most signals, its own too, so a program in its place would not end as it would
-anywhere else. It runs with the program's account, holds nothing the program does not have, and cannot be looked into.
+anywhere else. It runs with the program's account, holds nothing the program does not have, or a connection that it may
+not have, and cannot be looked into.
 """
 
 import ctypes
@@ -11,6 +14,10 @@ import sys
 
 PR_SET_DUMPABLE = 4
 FONTS = ("/opt/exec/share/matplotlib", "/tmp/matplotlib")  # noqa: S108 - the container's own
+CONTROL = "/workspace/socket/control.sock"
+CONNECT_S = 180  # a task's containers do not come up together
+# Where the kernel counts, for this container alone, whom it ended for want of memory: cgroup v2 and v1.
+OOM_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -24,16 +31,33 @@ def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
             new.write(old.read())
 
 
+def was_out_of_memory(events: tuple[str, ...] = OOM_EVENTS) -> bool:
+    """Return whether the kernel has ended a process here because the container's memory was used up."""
+    for path in events:
+        try:
+            with open(path) as file:  # noqa: PTH123 - as above
+                lines = [line.split() for line in file]
+        except FileNotFoundError:
+            continue
+        if any(len(line) == 2 and line[0] == "oom_kill" and line[1] != "0" for line in lines):
+            return True
+    return False
+
+
 def main() -> None:
     """Run `executor.main` in a child, and leave with its exit code, 128 + n for signal n."""
     os.dup2(1, 2)  # one stream: the daemon carries two without regard to which of them came first
     home = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 4 ms
     sys.path.insert(0, home)
-    from executor.main import main as execute  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone
+    from executor import keeper  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone
+    from executor.main import main as execute  # type: ignore[import-not-found]  # noqa: PLC0415 - as above
 
     sys.path.remove(home)
     place_fonts()
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    if sys.argv[1:2] == ["--serve"]:
+        control = sys.argv[2] if len(sys.argv) > 2 else CONTROL
+        keeper.keep(control, connect_s=CONNECT_S, out_of_memory=was_out_of_memory)
     child = os.fork()
     if child == 0:
         execute()

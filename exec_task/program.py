@@ -12,17 +12,17 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from exec_task.init import FONTS, place_fonts
-from exec_task.stdio import Stdio
+from exec_task.caller import Caller
+from exec_task.init import FONTS, place_fonts, was_out_of_memory
+from exec_task.workspace import Workspace
 from stepline.adapters.docker.message import Ended
 from stepline.adapters.docker.verdict import KILLED, MEMORY
-from stepline.adapters.sandbox.payload import GID, UID
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
+from stepline.model.image import EXECUTOR_COMMAND, GID, UID
 
 READ_BYTES: Final = 256 * 1024
 INIT: Final = 1
@@ -30,14 +30,12 @@ TERM_S: Final = 1.0
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/tmp"}  # noqa: S108 - the container's own
 
 
-OOM_EVENTS: Final = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
-"""Where the kernel counts, for this container alone, the processes it ended for want of memory: cgroup v2 and v1."""
-
-
-def was_out_of_memory(events: Iterable[Path] = OOM_EVENTS) -> bool:
-    """Return whether the kernel has ended a process here because the container's memory was used up."""
-    lines = [line.split() for path in events if path.is_file() for line in path.read_text().splitlines()]
-    return any(len(line) == 2 and line[0] == "oom_kill" and line[1] != "0" for line in lines)
+def run_here(caller: Caller, workspace: Workspace, payload: bytes) -> Ended:
+    """Run the program of a workspace in this container. Raises SandboxError, HungUp."""
+    limits = workspace.request.limits
+    return Program(EXECUTOR_COMMAND, payload, log_bytes=limits.log_bytes).watch(
+        caller, timeout_s=limits.timeout_s, interval_s=limits.monitor_interval_s, check=workspace.check
+    )
 
 
 class Program:
@@ -68,15 +66,15 @@ class Program:
         self._child.stdin.close()
 
     def watch(
-        self, stdio: Stdio, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
+        self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> Ended:
-        """Wait for its end; end it at its deadline, for a limit that `check` names, or when nobody waits for it.
+        """Wait for its end; end it at its deadline, for a limit that `check` names, or when the caller says so.
 
-        Raises HungUp in that last case, when nothing of it runs any more.
+        Raises HungUp when nobody waits for it and nothing of it runs any more.
         """
         started_s = time.monotonic()
         try:
-            error = self._wait(stdio, started_s + timeout_s, interval_s, check)
+            error = self._wait(caller, started_s + timeout_s, interval_s, check)
             if error:
                 self._ask()
         finally:
@@ -94,14 +92,14 @@ class Program:
         )
 
     def _wait(
-        self, stdio: Stdio, deadline_s: float, interval_s: float, check: Callable[[], str | None]
+        self, caller: Caller, deadline_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> str:
         """Return why it has to end, or nothing if it has ended."""
         output = self._output()
         pidfd = os.pidfd_open(self._child.pid)
         look_s = time.monotonic() + interval_s
         with selectors.DefaultSelector() as selector:
-            for fd in (output, pidfd, stdio.source):
+            for fd in (output, pidfd, caller.source):
                 selector.register(fd, selectors.EVENT_READ)
             while True:
                 now_s = time.monotonic()
@@ -112,8 +110,8 @@ class Program:
                         return violation
                     look_s = time.monotonic() + interval_s
                 ready = {key.fd for key, _ in selector.select(max(0.0, min(deadline_s, look_s) - now_s))}
-                if stdio.source in ready:
-                    stdio.read()
+                if caller.source in ready and (word := caller.hear()):
+                    return word
                 if output in ready and not self._hear(output):
                     selector.unregister(output)
                 if pidfd in ready:

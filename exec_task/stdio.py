@@ -7,14 +7,11 @@ import select
 from collections import deque
 from typing import Final
 
+from exec_task.caller import HungUp
 from stepline.adapters.docker.message import CHUNK_BYTES, MESSAGE_BYTES_MAX, Blob, Message, decode, encode
 from stepline.execution.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
-
-
-class HungUp(Exception):  # noqa: N818 - no error: who asked for the run wants nothing more of it
-    """The other side is gone."""
 
 
 class Stdio:
@@ -56,6 +53,11 @@ class Stdio:
         if not self._heard and select.select([self.source], [], [], timeout_s)[0]:
             self.read()
         return self._heard.popleft() if self._heard else None
+
+    def hear(self) -> str:
+        """Take what has come while a program runs: nothing that would end it. Raises HungUp at the end."""
+        self.read()
+        return ""
 
     def read(self) -> None:
         """Take what has come. Raises HungUp at the end."""

@@ -10,16 +10,18 @@ from typing import Any, TypeAlias
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from snapshot_restore_py import register_after_restore, register_before_snapshot
 
 from stepline.bootstrap import App, on_aws
+from stepline.bootstrap.snapshot import forget, warm
 from stepline.errors import SteplineError
-from stepline.metrics import EDGE_ERRORS, NAMESPACE
-from stepline.model.step import Step
+from stepline.metrics import EDGE_ERRORS, NAMESPACE, SERVICE, dimensions
+from stepline.model.step import Step, read_step
 from stepline.settings import Settings, handed_on
 
 # It bears the library's name, so the library's own loggers are its children and write the same JSON.
-logger = Logger(service="stepline")
-metrics = Metrics(namespace=NAMESPACE, service="stepline")
+logger = Logger(service=SERVICE)
+metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
 UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 
@@ -30,7 +32,15 @@ Event: TypeAlias = dict[str, Any]
 def app() -> App:
     """Return the app, wired on first use from the environment."""
     environ = os.environ  # noqa: TID251 - the composition root's one look at the environment
-    return on_aws(Settings.from_env(environ), PowertoolsMeter(), handed=handed_on(environ))
+    settings = Settings.from_env(environ)
+    metrics.set_default_dimensions(**dimensions(settings.stage))
+    return on_aws(settings, PowertoolsMeter(), handed=handed_on(environ))
+
+
+def restored() -> None:
+    """Begin as a new environment does: nothing that was made before the snapshot is used after it."""
+    forget()
+    app.cache_clear()
 
 
 class PowertoolsMeter:
@@ -42,7 +52,13 @@ class PowertoolsMeter:
 
 
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
-    """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name."""
+    """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name.
+
+    Where Lambda keeps a snapshot of the function, its process is warmed before and cleared after; elsewhere nobody
+    calls these two.
+    """
+    register_before_snapshot(warm, run.__module__.rpartition(".")[2])
+    register_after_restore(restored)
 
     @logger.inject_lambda_context(clear_state=True)
     @wraps(run)
@@ -70,7 +86,7 @@ def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
     @edge
     @wraps(run)
     def handler(event: Event) -> Event:
-        step = msgspec.convert({**event["step"], "attempt": event["attempt"]}, Step)
+        step = read_step(event["step"], attempt=event["attempt"])
         logger.append_keys(
             turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
         )

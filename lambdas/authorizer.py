@@ -1,36 +1,30 @@
-"""Who may open a websocket: a bearer of a valid token, from an allowed origin."""
+"""Who may open a websocket or call the HTTP API: a bearer of a ticket or a token, from an allowed site."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from lambdas._handshake import is_http, read_handshake, render_context
 from lambdas._runtime import Event, app, edge, logger
 from stepline.errors import AuthError, DependencyError
-from stepline.loop.origin import check_origin
 from stepline.ports.channel import Principal
 
 
 @edge
 def handler(event: Event) -> Event:
-    """In: a REQUEST authorizer's event. Out: a policy, and the principal as the socket's context."""
+    """In: an event of a REQUEST authorizer. Out: its verdict, and the principal as the next function's context."""
     try:
-        principal = authenticate(event.get("headers") or {})
+        principal = app().authenticate(read_handshake(event))
     except (AuthError, DependencyError) as error:
-        logger.info("connection refused", extra={"code": error.reason})
-        return _policy("nobody", "Deny", event["methodArn"])
-    context = {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
-    logger.info("connection allowed")
+        logger.info("refused at the door", extra={"code": error.reason})
+        return {"isAuthorized": False} if is_http(event) else _policy("nobody", "Deny", event["methodArn"])
+    logger.info("let in")
+    return _allow(event, principal)
+
+
+def _allow(event: Event, principal: Principal) -> Event:
+    context = render_context(principal)
+    if is_http(event):
+        return {"isAuthorized": True, "context": context}
     return _policy(principal.user, "Allow", event["methodArn"]) | {"context": context}
-
-
-def authenticate(headers: Mapping[str, str]) -> Principal:
-    """Return who the headers of a handshake speak for. Raises AuthError, DependencyError."""
-    by_name = {name.lower(): value for name, value in headers.items()}
-    check_origin(by_name.get("origin", ""), app().settings.allowed_origins)
-    scheme, _, token = by_name.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not token:
-        raise AuthError("a bearer token is required")
-    return app().identity.verify(token.strip())
 
 
 def _policy(user: str, effect: str, arn: str) -> Event:

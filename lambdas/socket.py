@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lambdas._handshake import read_principal
 from lambdas._runtime import Event, app, edge, logger
 from stepline.metrics import EDGE_ERRORS
-from stepline.ports.channel import Principal
 
 OK = {"statusCode": 200}
 
@@ -16,10 +16,7 @@ def handler(event: Event) -> Event:
     connection, route = request["connectionId"], request["routeKey"]
     match route:
         case "$connect":
-            who = request["authorizer"]
-            fields = {name: who[name] for name in ("tenant", "project", "user")}
-            principal = Principal(**fields, expires_at=int(who["expires_at"]))
-            app().ports.subscriptions.connect(connection, principal)
+            app().ports.subscriptions.connect(connection, read_principal(request["authorizer"]))
         case "$disconnect":
             app().ports.subscriptions.disconnect(connection)
         case _:

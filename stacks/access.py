@@ -1,127 +1,235 @@
-"""Who may do what: one table of rows, prefixes and calls per function, turned into its role.
+"""Who may do what: one table of rights, turned into the roles' policies and into docs/reference/access.md.
 
-Rows are scoped by the first word of their partition key, objects by the first word of their key, calls by ARN.
-A transaction needs the actions it is made of and none of its own.
+Rows are scoped by the first word of their partition key, objects by the first word of their key, everything else by
+ARN. A transaction needs the actions it is made of and none of its own. Whether AWS judges each of its actions by that
+action's key or by all keys of the transaction is not written anywhere: who opens a turn has both actions on both rows,
+which gives nothing away, since a row that may be put may be changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
-from stacks.function import Function
 from stacks.state import LANE_INDEX
 
-SEE_ACTIONS: Final = ("GetItem", "Query")
-ROW_ACTIONS: Final = ("GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
-LOG_ROWS: Final = ("LOG#*", "CONV#*", "DELTA#*", "SOCKET#*")
+TARGETS: Final[Mapping[str, str]] = {
+    "rows": "rows of the table whose partition key begins with one of these words",
+    "lanes": f"index `{LANE_INDEX}` of the table",
+    "objects": "objects of the bucket below these prefixes",
+    "absence": "the bucket, for keys below these prefixes: without it an object that is not there is a refusal",
+    "machine": "the state machine, by a name-built ARN",
+    "executions": "its executions",
+    "connections": "connections of the websocket API's stage, to post to them",
+    "model key": "the secret that `model_secret_arn` names",
+    "models": "Anthropic's models in the regions of an inference profile, and those profiles",
+    "aliases": "aliases `live` of these functions",
+    "handovers": "secrets `stepline/<stage>/exec/*`",
+    "tasks": "tasks of the deployment's cluster",
+    "cluster": "everything, on condition that it is in the deployment's cluster",
+    "task definition": "every revision of the deployment's task definition, on condition of its cluster",
+    "task roles": "the task's two roles, to be passed to ECS",
+    "repository": "the image's repository, if it is one of ECR",
+}
+"""What a right may be on, in the words of the page."""
+
+UNSCOPED: Final[Mapping[str, str]] = {
+    "ecs:ListTasks": "knows no resource for tasks; a condition names the cluster",
+    "ecr:GetAuthorizationToken": "knows no resource; what may be pulled is said beside it",
+}
+"""The actions that stand on `*` because AWS offers nothing narrower, each with what limits it."""
+
+TASKS: Final = "tasks"
+"""Only where programs run in tasks."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Access:
-    """One function's rights; `reads` and `writes` are prefixes of S3 keys, `machine` names calls on executions.
+class Right(NamedTuple):
+    """Actions of one service on one kind of target; `of` are words, prefixes or functions, `only` where it is given."""
 
-    `rows` may be read and written, `seen_rows` read only.
-    """
-
-    rows: tuple[str, ...] = ()
-    seen_rows: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    machine: tuple[str, ...] = ()
-    posts: bool = False
-    lanes: bool = False
-    model: bool = False
+    actions: tuple[str, ...]
+    on: str
+    of: tuple[str, ...] = ()
+    only: str = ""
 
 
-ACCESS: Final = {
-    "authorizer": Access(),
-    "socket": Access(
-        rows=LOG_ROWS,
-        reads=("att", "out"),
-        writes=("att", "out"),  # what a message brings, and the close of a turn it finds lost
-        machine=("StartExecution", "DescribeExecution"),
-        posts=True,
+def _right(service: str, actions: str, on: str, *of: str, only: str = "") -> Right:
+    return Right(tuple(f"{service}:{action}" for action in actions.split()), on, of, only)
+
+
+def _rows(only: str = "", /, **actions: str) -> tuple[Right, ...]:
+    """Return one right for all actions that may be done to the same words."""
+    words: dict[str, list[str]] = {}
+    for word, names in actions.items():
+        for name in names.split():
+            words.setdefault(name, []).append(f"{word}#*")
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name, found in words.items():
+        groups.setdefault(tuple(found), []).append(name)
+    return tuple(_right("dynamodb", " ".join(names), "rows", *of, only=only) for of, names in groups.items())
+
+
+def _objects(*, reads: str = "", writes: str = "", finds: str = "") -> tuple[Right, ...]:
+    return tuple(
+        _right("s3", action, on, *classes.split())
+        for action, on, classes in (
+            ("GetObject", "objects", reads),
+            ("PutObject", "objects", writes),
+            ("ListBucket", "absence", finds),
+        )
+        if classes
+    )
+
+
+_POSTS: Final = _right("execute-api", "ManageConnections", "connections")
+_STARTS: Final = _right("states", "StartExecution", "machine")
+_LOG: Final = "GetItem Query PutItem"
+_OPENS: Final = f"{_LOG} UpdateItem"
+
+ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
+    "authorizer": _rows(TICKET="DeleteItem"),
+    "api": _rows(TICKET="PutItem"),
+    "socket": (
+        *_rows(
+            LOG=_OPENS,
+            CONV="GetItem Query PutItem UpdateItem DeleteItem",
+            SOCKET="GetItem Query PutItem DeleteItem",
+            DELTA="Query",
+            TICKET="DeleteItem",
+            RATE="UpdateItem",
+        ),
+        # What a message brings, and the close of a turn it finds lost.
+        *_objects(reads="att out", writes="att out"),
+        _STARTS,
+        _right("states", "DescribeExecution", "executions"),
+        _POSTS,
     ),
-    "decide": Access(rows=LOG_ROWS, reads=("att", "out"), writes=("out",), posts=True, model=True),
-    "act": Access(rows=LOG_ROWS, reads=("att", "out", "exec"), writes=("out", "exec"), posts=True),
+    "decide": (
+        *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),
+        *_objects(reads="att out", writes="out"),
+        _POSTS,
+        _right("secretsmanager", "GetSecretValue", "model key"),
+        _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
+    ),
+    "act": (
+        *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem"),
+        # Its role signs the requests that a task makes, too.
+        *_objects(reads="att out exec", writes="out exec", finds="exec"),
+        _POSTS,
+        *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
+        _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
+    ),
     # The programs' side: it learns from the log and says what came of a run, and nothing else.
-    "execute": Access(seen_rows=("LOG#*",), reads=("att", "out", "exec"), writes=("out", "exec")),
-    "close": Access(
-        rows=LOG_ROWS,
-        reads=("att", "out"),
-        writes=("out",),
-        machine=("StartExecution", "DescribeExecution"),
-        posts=True,
+    "execute": (
+        *_rows(LOG="Query"),
+        *_objects(reads="att out exec", writes="out exec", finds="exec"),
     ),
-    "sweeper": Access(
-        rows=LOG_ROWS,
-        reads=("att", "out"),
-        writes=("out",),
-        machine=("StartExecution", "DescribeExecution", "StopExecution"),
-        posts=True,
-        lanes=True,
+    "close": (
+        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        *_objects(reads="att out", writes="out"),
+        _STARTS,
+        _POSTS,
+    ),
+    "sweeper": (
+        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        _right("dynamodb", "Query", "lanes"),
+        *_objects(reads="att out", writes="out"),
+        _STARTS,
+        _right("states", "DescribeExecution StopExecution", "executions"),
+        _POSTS,
+        *_rows(TASKS, EXEC="GetItem DeleteItem"),
+        _right("secretsmanager", "DeleteSecret", "handovers", only=TASKS),
+        _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
+        _right("ecs", "ListTasks", "cluster", only=TASKS),
+        _right("states", "SendTaskFailure", "machine", only=TASKS),
+    ),
+    "machine": (
+        _right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),
+        _right("ecs", "RunTask", "task definition", only=TASKS),
+        _right("iam", "PassRole", "task roles", only=TASKS),
     ),
 }
+"""Every principal but the task itself, whose two roles its own stack makes."""
+
+INGRESS: Final = ("authorizer", "socket", "api")
+LOOP: Final = ("decide", "act", "execute", "close", "sweeper")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What rights are given on."""
+    """What rights are given on; what a deployment does not have is empty, and nobody has a right on it."""
 
     table: dynamodb.ITableV2
     bucket: s3.IBucket
     machine_arn: str
-    execution_arn: str
+    executions_arn: str
     connections_arn: str
-    model_secret_arn: str
-    model_arns: tuple[str, ...]
+    model_secret_arn: str = ""
+    model_arns: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    handovers_arn: str = ""
+    cluster_arn: str = ""
+    tasks_arn: str = ""
+    task_definition_arn: str = ""
+    task_role_arns: tuple[str, ...] = ()
 
 
-def grant(function: Function, resources: Resources) -> None:
-    """Write the function's row of the table into its role."""
-    access = ACCESS[function.name]
-    _grant_rows(function, resources, access.rows, ROW_ACTIONS)
-    _grant_rows(function, resources, access.seen_rows, SEE_ACTIONS)
-    if access.lanes:
-        function.allow(["dynamodb:Query"], [f"{resources.table.table_arn}/index/{LANE_INDEX}"])
-    if access.reads:
-        function.allow(["s3:GetObject"], _objects(resources.bucket, access.reads))
-    if access.writes:
-        function.allow(["s3:PutObject"], _objects(resources.bucket, access.writes))
-    if starts := [name for name in access.machine if name == "StartExecution"]:
-        function.allow([f"states:{name}" for name in starts], [resources.machine_arn])
-    if others := [name for name in access.machine if name != "StartExecution"]:
-        function.allow([f"states:{name}" for name in others], [resources.execution_arn])
-    if access.posts:
-        function.allow(["execute-api:ManageConnections"], [resources.connections_arn])
-    if access.model and resources.model_secret_arn:
-        function.allow(["secretsmanager:GetSecretValue"], [resources.model_secret_arn])
-    if access.model and resources.model_arns:
-        function.allow(
-            ["bedrock:InvokeModel", "bedrock:InvokeModelWithResponseStream"], list(resources.model_arns)
+def statements(principal: str, resources: Resources) -> list[iam.PolicyStatement]:
+    """Return what the table says about a principal, on these resources."""
+    rights = [right for right in ACCESS[principal] if resources.cluster_arn or right.only != TASKS]
+    return [
+        iam.PolicyStatement(
+            actions=list(right.actions), resources=arns, conditions=_conditions(right, resources)
         )
+        for right in rights
+        if (arns := _arns(right, resources))
+    ]
 
 
-def _grant_rows(
-    function: Function, resources: Resources, rows: tuple[str, ...], actions: Iterable[str]
-) -> None:
-    if rows:
-        function.allow(
-            [f"dynamodb:{action}" for action in actions],
-            [resources.table.table_arn],
-            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(rows)}},
-        )
+def _arns(right: Right, resources: Resources) -> list[str]:
+    match right.on:
+        case "objects":
+            return [resources.bucket.arn_for_objects(f"{name}/*") for name in right.of]
+        case "aliases":
+            return [resources.aliases[name] for name in right.of if name in resources.aliases]
+        case "models":
+            return list(resources.model_arns)
+        case "task roles":
+            return list(resources.task_role_arns)
+        case on:
+            named = {
+                "rows": resources.table.table_arn,
+                "lanes": f"{resources.table.table_arn}/index/{LANE_INDEX}",
+                "absence": resources.bucket.bucket_arn,
+                "machine": resources.machine_arn,
+                "executions": resources.executions_arn,
+                "connections": resources.connections_arn,
+                "model key": resources.model_secret_arn,
+                "handovers": resources.handovers_arn,
+                "tasks": resources.tasks_arn,
+                "cluster": "*",
+                "task definition": resources.task_definition_arn,
+            }
+            return [named[on]] if named[on] else []
 
 
-def function_names(*, executes: bool) -> list[str]:
-    """Return the functions of a deployment; only one that runs programs has `execute`."""
-    return [name for name in ACCESS if executes or name != "execute"]
+def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
+    match right.on:
+        case "rows":
+            return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": list(right.of)}}
+        case "absence":
+            return {"StringLike": {"s3:prefix": [f"{name}/*" for name in right.of]}}
+        case "cluster" | "task definition":
+            return {"ArnEquals": {"ecs:cluster": resources.cluster_arn}}
+        case "task roles":
+            return {"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}}
+        case _:
+            return {}
 
 
 def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:
@@ -130,7 +238,3 @@ def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:
         f"arn:{stack.partition}:bedrock:*::foundation-model/anthropic.*",
         f"arn:{stack.partition}:bedrock:{stack.region}:{stack.account}:inference-profile/*anthropic.*",
     )
-
-
-def _objects(bucket: s3.IBucket, classes: Iterable[str]) -> list[str]:
-    return [bucket.arn_for_objects(f"{name}/*") for name in classes]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
@@ -23,12 +24,20 @@ _BUNDLED = ("lambdas",)
 _UNBUNDLED = ["__pycache__", "*.pyc"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Code:
-    """The runtime of every function, its code, and the folders that become layers (`python/` below each)."""
+class Package(NamedTuple):
+    """What the functions of one stack run; a stack shares neither assets nor layers with another."""
 
     runtime: lambda_.Runtime
     handlers: lambda_.AssetCode
+    layers: list[lambda_.LayerVersion]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """The runtime of every function, the folder of its code, and those that become layers (`python/` below each)."""
+
+    runtime: lambda_.Runtime
+    folder: Path
     layers: tuple[Path, ...] = ()
 
     @classmethod
@@ -36,11 +45,7 @@ class Code:
         """Handlers as they are, one layer with the library, one with its dependencies (built now if stale)."""
         return cls(
             runtime=lambda_.Runtime.PYTHON_3_13,
-            handlers=lambda_.Code.from_asset(
-                str(root),
-                exclude=["/*", *(f"!/{name}" for name in _BUNDLED), *_UNBUNDLED],
-                ignore_mode=cdk.IgnoreMode.GIT,
-            ),
+            folder=root,
             layers=(root / "layers/runtime", deps or build_deps(root / "layers/deps")),
         )
 
@@ -59,11 +64,16 @@ class Code:
             render_bootstrap(str(Path(sys.prefix) / "bin/python"), digest_of(root / "layers/runtime"))
         )
         bootstrap.chmod(0o755)
-        return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, handlers=lambda_.Code.from_asset(str(folder)))
+        return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder)
 
-    def make_layers(self, scope: Construct) -> list[lambda_.LayerVersion]:
-        """Add the layers to a stack. The local stage's code stays out of them."""
-        return [
+    def add_to(self, scope: Construct) -> Package:
+        """Add code and layers to a stack. The local stage's code stays out of them."""
+        handlers = lambda_.Code.from_asset(
+            str(self.folder),
+            exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in _BUNDLED), *_UNBUNDLED],
+            ignore_mode=cdk.IgnoreMode.GIT,
+        )
+        layers = [
             lambda_.LayerVersion(
                 scope,
                 f"Layer{folder.name.title()}",
@@ -77,6 +87,7 @@ class Code:
             )
             for folder in self.layers
         ]
+        return Package(runtime=self.runtime, handlers=handlers, layers=layers)
 
 
 def render_bootstrap(python: str, digest: str) -> str:

@@ -1,8 +1,9 @@
-"""The one way to make a function: own role, own log group, alias `live`."""
+"""The one way to make a function: own role, own log group, alias `live`, and a size from one table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -10,9 +11,34 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.code import Code
+from stacks.access import Resources, statements
+from stacks.code import Package
 from stacks.stage import Stage
 from stepline import metrics
+from stepline.loop.graph import TASKS
+
+_SNAP_WARNING: Final = "@aws-cdk/aws-lambda:snapStartRequirePublish"
+STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TASKS}
+
+
+class Size(NamedTuple):
+    """How long a function may take, what it works in, and whether a person waits for it."""
+
+    timeout_s: int
+    memory_mib: int
+    is_waited_for: bool = False
+
+
+SIZES: Final[Mapping[str, Size]] = {
+    "authorizer": Size(10, 256, is_waited_for=True),
+    "socket": Size(25, 512, is_waited_for=True),
+    "api": Size(10, 256),
+    "decide": Size(STEP_TIMEOUTS_S["decide"], 1024, is_waited_for=True),
+    "act": Size(STEP_TIMEOUTS_S["act"], 1024),
+    "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
+    "close": Size(STEP_TIMEOUTS_S["close"], 512),
+    "sweeper": Size(120, 512),
+}
 
 
 class Function(Construct):
@@ -24,16 +50,16 @@ class Function(Construct):
         name: str,
         *,
         stage: Stage,
-        code: Code,
-        layers: Sequence[lambda_.ILayerVersion],
+        package: Package,
         environment: Mapping[str, str],
-        timeout_s: int,
-        memory_mib: int,
-        snap_start: bool = False,
+        resources: Resources,
     ) -> None:
-        """Add the function, its role and its log group. `snap_start` takes effect where the stage wants it."""
+        """Add the function, its log group, and its role with what the table of rights says about it.
+
+        Snapshots are for the functions a person waits for, where the stage wants any.
+        """
         super().__init__(scope, name.title())
-        full_name = f"stepline-{stage.name}-{name}"
+        size = SIZES[name]
         self.name = name
         self.log_group = logs.LogGroup(
             self,
@@ -44,19 +70,21 @@ class Function(Construct):
         )
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.log_group.grant_write(self.role)
+        for statement in statements(name, resources):
+            self.role.add_to_policy(statement)
         self.function = lambda_.Function(
             self,
             "Function",
-            function_name=full_name,
-            runtime=code.runtime,
+            function_name=f"stepline-{stage.name}-{name}",
+            runtime=package.runtime,
             architecture=lambda_.Architecture.ARM_64,
             handler=f"lambdas.{name}.handler",
-            code=code.handlers,
-            layers=list(layers),
+            code=package.handlers,
+            layers=package.layers,
             role=self.role.without_policy_updates(),
             log_group=self.log_group,
-            timeout=cdk.Duration.seconds(timeout_s),
-            memory_size=memory_mib,
+            timeout=cdk.Duration.seconds(size.timeout_s),
+            memory_size=size.memory_mib,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": name,
@@ -67,19 +95,9 @@ class Function(Construct):
             if stage.is_local
             else None,
             snap_start=lambda_.SnapStartConf.ON_PUBLISHED_VERSIONS
-            if snap_start and stage.snap_start
+            if size.is_waited_for and stage.snap_start
             else None,
         )
+        # The alias below names a published version, which this warning cannot see.
+        cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)
-
-    def allow(
-        self, actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, object] | None = None
-    ) -> None:
-        """Let the function do exactly this."""
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                actions=list(actions),
-                resources=list(resources),
-                conditions=dict(conditions) if conditions else None,
-            )
-        )

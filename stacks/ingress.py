@@ -1,64 +1,168 @@
-"""The websocket API: who may connect, and which function hears what is said."""
+"""The doors: a websocket API to talk through, and an HTTP API that hands browsers a ticket for it."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as apigateway
-from aws_cdk.aws_apigatewayv2_authorizers import WebSocketLambdaAuthorizer
-from aws_cdk.aws_apigatewayv2_integrations import WebSocketLambdaIntegration
+from aws_cdk.aws_apigatewayv2_authorizers import (
+    HttpLambdaAuthorizer,
+    HttpLambdaResponseType,
+    WebSocketLambdaAuthorizer,
+)
+from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration, WebSocketLambdaIntegration
 from constructs import Construct
 
+from stacks.access import INGRESS, Resources
+from stacks.code import Code
+from stacks.environment import ingress_environment
 from stacks.function import Function
 from stacks.stage import Stage
+from stacks.state import StateStack
 
-STAGE_NAME = "live"
+STAGE_NAME: Final = "live"
+HTTP_STAGE_NAME: Final = "$default"
+TICKETS_PATH: Final = "/v1/socket-tickets"
 # The emulator takes an API's id from this tag, so that its address survives a rebuild.
-_PIN_TAG = "ms-custom-id"
+_PIN_TAG: Final = "ms-custom-id"
 
 
-class Ingress(Construct):
-    """Made before the functions, which must know where to post; `serve` connects them."""
+class IngressStack(cdk.Stack):
+    """The way in: gateways → authorizer → socket or api. The machine they start is known by its name."""
 
-    def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add the API and its one stage, throttled."""
-        super().__init__(scope, "Ingress")
-        self.api = apigateway.WebSocketApi(self, "Api", api_name=f"stepline-{stage.name}")
-        self.stage = apigateway.WebSocketStage(
+    def __init__(self, scope: Construct, stage: Stage, *, state: StateStack, code: Code) -> None:
+        """Add both APIs, throttled alike, and the functions behind them."""
+        super().__init__(
+            scope, f"stepline-{stage.name}-ingress", description="Stepline: websocket and HTTP API."
+        )
+        throttle = apigateway.ThrottleSettings(rate_limit=stage.requests_per_s, burst_limit=stage.burst)
+        self._make_socket_api(stage, throttle)
+        self._make_http_api(stage, throttle)
+        self.functions = self._make_functions(stage, state, code)
+        self._serve_socket()
+        self._serve_http()
+        for name, value in {"WebSocketUrl": self.socket_url, "HttpUrl": self.http_url}.items():
+            cdk.CfnOutput(self, name, value=value)
+
+    def _make_socket_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:
+        self.socket_api = apigateway.WebSocketApi(self, "SocketApi", api_name=f"stepline-{stage.name}")
+        gateway = apigateway.WebSocketStage(
             self,
-            "Stage",
-            web_socket_api=self.api,
+            "SocketStage",
+            web_socket_api=self.socket_api,
             stage_name=STAGE_NAME,
             auto_deploy=True,
-            throttle=apigateway.ThrottleSettings(rate_limit=stage.requests_per_s, burst_limit=stage.burst),
+            throttle=throttle,
         )
+        self.callback_url, self.socket_url = gateway.callback_url, gateway.url
         if stage.is_local:
-            cdk.Tags.of(self.api).add(_PIN_TAG, "stepline")
-        self.callback_url = (
-            f"{stage.endpoint}/_aws/execute-api/{self.api.api_id}/{STAGE_NAME}"
-            if stage.is_local
-            else self.stage.callback_url
+            cdk.Tags.of(self.socket_api).add(_PIN_TAG, "stepline")
+            self.callback_url = _emulated_url(stage, self.socket_api.api_id, STAGE_NAME)
+            self.socket_url = self.callback_url.replace("http://", "ws://", 1)
+
+    def _make_http_api(self, stage: Stage, throttle: apigateway.ThrottleSettings) -> None:
+        origins = list(stage.allowed_origins)
+        self.http_api = apigateway.HttpApi(
+            self,
+            "HttpApi",
+            api_name=f"stepline-{stage.name}-http",
+            create_default_stage=False,
+            cors_preflight=apigateway.CorsPreflightOptions(
+                allow_origins=origins,
+                allow_methods=[apigateway.CorsHttpMethod.POST],
+                allow_headers=["authorization", "content-type"],
+                max_age=cdk.Duration.minutes(10),
+            )
+            if origins
+            else None,
         )
-        self.url = self.callback_url.replace("http://", "ws://", 1) if stage.is_local else self.stage.url
+        gateway = apigateway.HttpStage(
+            self,
+            "HttpStage",
+            http_api=self.http_api,
+            stage_name=HTTP_STAGE_NAME,
+            auto_deploy=True,
+            throttle=throttle,
+        )
+        self.http_url = gateway.url
+        if stage.is_local:
+            cdk.Tags.of(self.http_api).add(_PIN_TAG, "stepline-http")
+            self.http_url = _emulated_url(stage, self.http_api.api_id, HTTP_STAGE_NAME)
 
     @property
     def connections_arn(self) -> str:
         """Posting to connections of this stage, and nothing else one can do with them."""
-        return cdk.Stack.of(self).format_arn(
+        return self.format_arn(
             service="execute-api",
-            resource=self.api.api_id,
+            resource=self.socket_api.api_id,
             resource_name=f"{STAGE_NAME}/POST/@connections/*",
         )
 
-    def serve(self, *, authorizer: Function, socket: Function) -> None:
-        """Route everything to `socket`, after `authorizer` let the connection in.
+    def _make_functions(self, stage: Stage, state: StateStack, code: Code) -> dict[str, Function]:
+        resources = Resources(
+            table=state.table,
+            bucket=state.bucket,
+            machine_arn=stage.machine_arn(self),
+            executions_arn=stage.executions_arn(self),
+            connections_arn=self.connections_arn,
+        )
+        environment = ingress_environment(
+            stage,
+            state,
+            machine_arn=resources.machine_arn,
+            callback_url=self.callback_url,
+            socket_url=self.socket_url,
+        )
+        package = code.add_to(self)
+        return {
+            name: Function(
+                self,
+                name,
+                stage=stage,
+                package=package,
+                environment=environment,
+                resources=resources,
+            )
+            for name in INGRESS
+        }
+
+    def _serve_socket(self) -> None:
+        """Route everything to `socket`, after the authorizer let the connection in.
 
         No identity source: a browser sends its ticket where no header can be required, and an absent source
         answers 401 before the authorizer is asked.
         """
-        gate = WebSocketLambdaAuthorizer("Authorizer", authorizer.live, identity_source=[])
+        gate = WebSocketLambdaAuthorizer(
+            "SocketAuthorizer", self.functions["authorizer"].live, identity_source=[]
+        )
         for route in ("$connect", "$disconnect", "$default"):
-            self.api.add_route(
+            self.socket_api.add_route(
                 route,
-                integration=WebSocketLambdaIntegration(f"{route[1:].title()}Integration", socket.live),
+                integration=WebSocketLambdaIntegration(
+                    f"{route[1:].title()}Integration", self.functions["socket"].live
+                ),
                 authorizer=gate if route == "$connect" else None,
             )
+
+    def _serve_http(self) -> None:
+        """Route the asking for tickets to `api`, after the same authorizer.
+
+        Its answers are not kept: one that is would outlive what it was about, and skip the look at the origin.
+        """
+        self.http_api.add_routes(
+            path=TICKETS_PATH,
+            methods=[apigateway.HttpMethod.POST],
+            integration=HttpLambdaIntegration("TicketsIntegration", self.functions["api"].live),
+            authorizer=HttpLambdaAuthorizer(
+                "HttpAuthorizer",
+                self.functions["authorizer"].live,
+                authorizer_name="HttpAuthorizer",
+                response_types=[HttpLambdaResponseType.SIMPLE],
+                results_cache_ttl=cdk.Duration.seconds(0),
+            ),
+        )
+
+
+def _emulated_url(stage: Stage, api_id: str, name: str) -> str:
+    return f"{stage.endpoint}/_aws/execute-api/{api_id}/{name}"

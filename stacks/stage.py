@@ -11,6 +11,8 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Node
 
+from stepline.model.task import secret_name
+
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
 """Where programs run beside the functions, which is possible on a developer's machine only."""
@@ -23,7 +25,8 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 class Stage:
     """One deployment; every field but `name` comes from `-c field=value` and is documented in docs/how-to/deploy.md.
 
-    `endpoint` is the emulator's URL and belongs to stage `local` alone.
+    `endpoint` is the emulator's URL and belongs to stage `local` alone, as does `exec_tasks`: what tasks need is
+    there beside `exec_mode`.
     """
 
     name: str = "dev"
@@ -31,6 +34,8 @@ class Stage:
     oidc_issuer: str = ""
     oidc_audience: str = "stepline"
     oidc_jwks_url: str = ""
+    tenant_claim: str = ""
+    project_claim: str = ""
     allowed_origins: tuple[str, ...] = ()
     model_provider: str = "anthropic"
     model_roles: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +47,7 @@ class Stage:
     exec_image: str = ""
     exec_python: str = ""
     exec_home: str = ""
+    exec_tasks: bool = False
     exec_cpu: int = 1024
     exec_memory_mib: int = 2048
     user_messages_per_minute: int = 60
@@ -72,18 +78,30 @@ class Stage:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether this deployment runs programs in tasks."""
-        return self.exec_mode == "fargate"
+        """Whether this deployment can run programs in tasks."""
+        return self.exec_mode == "fargate" or self.exec_tasks
 
     @property
     def keeps_data(self) -> bool:
-        """Whether destroying the stack leaves table and bucket behind."""
+        """Whether destroying the stacks leaves table, bucket and users behind."""
         return self.name == "prod"
 
     @property
     def machine_name(self) -> str:
-        """Fixed, so that functions can know the machine's ARN without depending on the machine."""
+        """Fixed, so that whoever stands before the machine in the order of stacks can name it."""
         return f"stepline-{self.name}-loop"
+
+    def machine_arn(self, stack: cdk.Stack) -> str:
+        """Return the machine's ARN without a reference to the machine, which would be a circle of stacks."""
+        return _colon_arn(stack, "states", "stateMachine", self.machine_name)
+
+    def executions_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN that all executions of the machine match."""
+        return _colon_arn(stack, "states", "execution", f"{self.machine_name}:*")
+
+    def handovers_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN that the secrets match which hand runs over to tasks."""
+        return _colon_arn(stack, "secretsmanager", "secret", secret_name(self.name, "*"))
 
     @property
     def removal_policy(self) -> cdk.RemovalPolicy:
@@ -105,6 +123,8 @@ class Stage:
             oidc_issuer=text("oidc_issuer"),
             oidc_audience=text("oidc_audience", "stepline"),
             oidc_jwks_url=text("oidc_jwks_url"),
+            tenant_claim=text("tenant_claim"),
+            project_claim=text("project_claim"),
             allowed_origins=tuple(filter(None, text("allowed_origins").split(","))),
             model_provider=text("model_provider", "anthropic"),
             model_roles=json.loads(text("model_roles", "{}")),
@@ -116,6 +136,7 @@ class Stage:
             exec_image=image,
             exec_python=text("exec_python"),
             exec_home=text("exec_home"),
+            exec_tasks=name == LOCAL and text("exec_tasks") == "true",
             exec_cpu=int(text("exec_cpu", "1024")),
             exec_memory_mib=int(text("exec_memory_mib", "2048")),
             user_messages_per_minute=int(text("user_messages_per_minute", "60")),
@@ -126,3 +147,12 @@ class Stage:
             requests_per_s=int(text("requests_per_s", "50")),
             burst=int(text("burst", "100")),
         )
+
+
+def _colon_arn(stack: cdk.Stack, service: str, resource: str, name: str) -> str:
+    return stack.format_arn(
+        service=service,
+        resource=resource,
+        resource_name=name,
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )

@@ -1,4 +1,4 @@
-"""What outlives a deployment: the table with every conversation's log, and the bucket with their bodies."""
+"""What outlives a deployment: the table with every conversation's log, the bucket with their bodies, the users."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from stacks.identity import UserPool, given_trust
 from stacks.stage import Stage
 
 LANE_INDEX = "GSI3"
@@ -14,11 +15,16 @@ _STRING = dynamodb.AttributeType.STRING
 
 
 class StateStack(cdk.Stack):
-    """One table, one bucket. Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3)."""
+    """One table, one bucket, and users unless an issuer elsewhere has them.
+
+    Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3).
+    """
 
     def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add both to the app."""
-        super().__init__(scope, f"stepline-{stage.name}-state", description="Stepline: logs and artifacts.")
+        """Add them to the app."""
+        super().__init__(
+            scope, f"stepline-{stage.name}-state", description="Stepline: logs, artifacts, users."
+        )
         self.table = dynamodb.TableV2(
             self,
             "Table",
@@ -60,6 +66,13 @@ class StateStack(cdk.Stack):
         )
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
+        if stage.oidc_issuer or stage.is_local:
+            self.trust = given_trust(stage)
+        else:
+            users = UserPool(self, stage)
+            self.trust = users.trust(stage)
+            cdk.CfnOutput(self, "UserPoolId", value=users.pool.user_pool_id)
+            cdk.CfnOutput(self, "UserPoolClientId", value=users.client.user_pool_client_id)
 
 
 def _index(

@@ -130,10 +130,10 @@ def _converse(connection: socket.socket, frame: bytes) -> dict[str, Any]:
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(frame)
     try:
-        size = int.from_bytes(_receive(connection, HEADER_BYTES), "big")
+        size = int.from_bytes(receive(connection, HEADER_BYTES), "big")
         if size > REPLY_BYTES_MAX:
             raise ToolCallError("reply_too_large", f"a reply has at most {REPLY_BYTES_MAX} bytes")
-        reply = json.loads(_receive(connection, size), object_hook=_unpack)
+        reply = json.loads(receive(connection, size), object_hook=_unpack)
     except TimeoutError as error:
         raise ToolCallError("reply_timeout", "no reply in time; the call may have been made") from error
     if not isinstance(reply, dict):
@@ -141,7 +141,8 @@ def _converse(connection: socket.socket, frame: bytes) -> dict[str, Any]:
     return reply
 
 
-def _receive(connection: socket.socket, size: int) -> bytearray:
+def receive(connection: socket.socket, size: int) -> bytearray:
+    """Return the next `size` bytes. Raises ToolCallError `connection_lost`, OSError."""
     data = bytearray(size)
     view, have = memoryview(data), 0
     while have < size:

@@ -24,16 +24,25 @@ from moto.core.botocore_stubber import BotocoreStubber
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.delta import DynamoDeltas
+from stepline.adapters.aws.duty import AwsDuty
+from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
+from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.channel import MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.rate import MemoryRate
+from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.model.ids import Lane
 
 # What names the emulator is no setting of the product.
@@ -56,8 +65,12 @@ class Memory:
         self.log = MemoryLog()
         self.artifacts = MemoryArtifacts()
         self.subscriptions = MemorySubscriptions(self.clock)
+        self.tickets = MemoryTickets(self.clock)
+        self.rate = MemoryRate()
         self.deltas = MemoryDeltas(self.clock)
         self.machine = MemoryMachine()
+        self.tasks = self.duty = MemoryTasks(self.clock)
+        self.grants = MemoryGrants(self.artifacts, self.clock)
 
 
 class Aws:
@@ -72,9 +85,14 @@ class Aws:
         self.log = DynamoLog(self.table)
         self.artifacts = S3Artifacts(self.name)
         self.subscriptions = DynamoSubscriptions(self.table, self.clock)
+        self.tickets = DynamoTickets(self.table, self.clock)
+        self.rate = DynamoRate(self.table)
         self.deltas = DynamoDeltas(self.table, self.clock)
         self.machine_arn = create_machine(self.name)
         self.machine = StepFunctionsMachine(self.machine_arn)
+        self.tasks = EcsTasks(self.table, self.name, self.clock)
+        self.duty = AwsDuty()
+        self.grants = S3Grants(self.name)
 
     def delete(self) -> None:
         """Leave nothing behind on an emulator that keeps its state."""

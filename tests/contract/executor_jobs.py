@@ -28,6 +28,9 @@ from stepline.ports.executor import Executor, Job
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext
+from tests.contract.task_bench import TaskExecutor
+from tests.contract.task_cloud import Cloud
+from tests.security.escape.task_definition import task_definition
 from tests.unit.timeline.story import LANE, Story
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +176,17 @@ def docker_bench(strategy: Strategy) -> Iterator[Bench]:
         yield bench
 
 
+@contextmanager
+def task_bench() -> Iterator[Bench]:
+    if reason := docker_missing():
+        pytest.skip(reason)
+    with (
+        Cloud() as cloud,
+        bench_of(TaskExecutor(IMAGE, task_definition(), cloud), RuntimeProfile(mode="fargate")) as bench,
+    ):
+        yield bench
+
+
 def docker_missing() -> str:
     """Return why there is no Docker to test on, or nothing."""
     if shutil.which("docker") is None:
@@ -190,4 +204,5 @@ BACKENDS = {
     "process": sound_process_bench,
     "docker-split": lambda: docker_bench("split"),
     "docker-combined": lambda: docker_bench("combined"),
+    "fargate": task_bench,
 }

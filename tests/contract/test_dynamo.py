@@ -23,7 +23,16 @@ ALL_TRIES = 3
 USED = {
     "dynamodb": ["PutItem", "TransactWriteItems", "GetItem", "Query", "UpdateItem", "DeleteItem"],
     "s3": ["PutObject", "GetObject"],
-    "stepfunctions": ["StartExecution", "DescribeExecution", "StopExecution"],
+    "ecs": ["ListTasks", "StopTask", "DescribeTasks"],
+    "secretsmanager": ["CreateSecret", "DeleteSecret", "GetSecretValue"],
+    "stepfunctions": [
+        "StartExecution",
+        "DescribeExecution",
+        "StopExecution",
+        "SendTaskFailure",
+        "SendTaskHeartbeat",
+        "SendTaskSuccess",
+    ],
     "apigatewaymanagementapi": ["PostToConnection"],
 }
 

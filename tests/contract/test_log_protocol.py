@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 
 from stepline.model.entry import Closed
+from stepline.model.execution import Mode
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
@@ -29,27 +30,32 @@ DEVIATION_RUNS = int(
 )
 
 
-def test_no_random_schedule_with_faults_breaks_the_protocol() -> None:
+MODES = ("process", "fargate")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_random_schedule_with_faults_breaks_the_protocol(mode: Mode) -> None:
     broken = {}
     for seed in range(RUNS):
-        world = World()
+        world = World(mode=mode)
         viewer = play(world, drawn(seed), Rand(seed))
         if found := violations(world, viewer):
             broken[seed] = found
     assert broken == {}
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", NAMED)
-def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(name: str) -> None:
+def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(name: str, mode: Mode) -> None:
     """Every crash, zombie, lost answer and preemption at every point, one at a time, evenly thinned to a bound."""
     plain = Scripted({})
-    world = World()
+    world = World(mode=mode)
     assert violations(world, play(world, NAMED[name], plain)) == []
     points = [(at, choice) for at, width in enumerate(plain.widths) for choice in range(1, width)]
     stride = max(1, len(points) // DEVIATION_RUNS)
     broken = {}
     for point in points[::stride]:
-        world = World()
+        world = World(mode=mode)
         viewer = play(world, NAMED[name], Scripted(dict([point])))
         if found := violations(world, viewer):
             broken[point] = found

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stepline.errors import NotFoundError
 from stepline.execution.envelope import Envelope, lost_envelope, make_envelope, output_bodies
 from stepline.execution.outputs import validate_outputs
-from stepline.loop.program import NOT_STARTED, UNVERIFIED
+from stepline.loop.loss import NOT_STARTED, UNVERIFIED
 from stepline.model.execution import ContractFile, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench
@@ -147,7 +147,7 @@ def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench
 def kill_sandbox(mode: str, name: str, ended: threading.Event) -> None:
     """Kill what a run is made of, and nobody else's, as soon as it is all there."""
     while not ended.wait(0.3):
-        alive = containers(name) if mode == "docker" else children(os.getpid())
+        alive = children(os.getpid()) if mode == "process" else containers(name)
         if alive and not ended.wait(0.7):
             for one in alive:
                 _kill(mode, one)
@@ -155,7 +155,7 @@ def kill_sandbox(mode: str, name: str, ended: threading.Event) -> None:
 
 
 def _kill(mode: str, one: str) -> None:
-    if mode == "docker":
+    if mode != "process":
         subprocess.run(["docker", "kill", one], capture_output=True, check=False)
     else:
         os.kill(int(one), signal.SIGKILL)

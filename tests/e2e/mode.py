@@ -24,6 +24,12 @@ def find_function(stage, name: str) -> dict[str, Any] | None:
 
 def obstacle(stage, mode: str) -> str:
     """Return why this stage cannot run programs in a mode; empty if it can."""
+    if mode == "fargate":
+        act = find_function(stage, "act")
+        variables = act["Environment"]["Variables"] if act else {}
+        if not variables.get("FARGATE_CLUSTER"):
+            return "the local stage has no place for tasks"
+        return docker_obstacle(variables.get("PY_CODE_EXEC_IMAGE", ""))
     execute = find_function(stage, "execute")
     if execute is None:
         return "the local stage runs no programs"

@@ -1,68 +1,83 @@
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lambdas import authorizer, socket
-from stepline.local import issuer
+from lambdas import authorizer
+from stepline.local import issuer as local_issuer
 
-from .conftest import Stage, recorded
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("issuer")
+from .conftest import Stage
+from .door import SITE, Issuer, behind, handshake, open_socket, request, running_issuer, ticket_of, verdict
 
 
 @pytest.fixture(scope="module")
-def url(home: Path) -> Iterator[str]:
-    server = issuer.make_server(0, home)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    with running_issuer(tmp_path_factory.mktemp("issuer")) as found:
+        yield found
 
 
-def handshake(token: str, **headers: str | None) -> dict[str, Any]:
-    event = recorded("authorizer")
-    event["headers"]["Authorization"] = f"Bearer {token}"
-    event["headers"].update(headers)
-    event["headers"] = {name: value for name, value in event["headers"].items() if value is not None}
-    return event
+@pytest.fixture
+def trusting(stage: Stage, issuer: Issuer) -> Stage:
+    """A stage that trusts the issuer, and one site."""
+    stage.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=f"https://other.example,{SITE}")
+    return stage
 
 
-def effect(answer: dict[str, Any]) -> str:
-    (statement,) = answer["policyDocument"]["Statement"]
-    assert statement["Resource"] == recorded("authorizer")["methodArn"]
-    return str(statement["Effect"])
+GATES: dict[str, Any] = {"websocket": handshake, "http": request}
 
 
-def test_a_valid_token_opens_the_door_and_its_claims_reach_the_socket(
-    stage: Stage, home: Path, url: str
+@pytest.mark.parametrize("gate", GATES)
+def test_a_valid_token_opens_the_door_and_its_claims_go_on_as_texts(
+    trusting: Stage, issuer: Issuer, gate: str
 ) -> None:
-    stage.wire(STEPLINE_OIDC_ISSUER=url)
-    token = issuer.mint("ada", issuer_url=url, tenant="acme", project="support", home=home)
-    answer = stage.call(authorizer.handler, handshake(token))
-    assert (effect(answer), answer["principalId"]) == ("Allow", "ada")
-    assert all(isinstance(value, str) for value in answer["context"].values())
-    event = recorded("connect")
-    event["requestContext"]["authorizer"] = answer["context"]
-    stage.call(socket.handler, event)
-    found = stage.app.ports.subscriptions.principal("k1")
+    context = verdict(trusting, GATES[gate](issuer.token(exp=4_000_000_000)))
+    assert context == {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
+
+
+def test_what_the_authorizer_found_is_behind_the_connection(trusting: Stage, issuer: Issuer) -> None:
+    context = verdict(trusting, handshake(issuer.token()))
+    assert context is not None
+    open_socket(trusting, context)
+    found = behind(trusting)
     assert found is not None
     assert (found.tenant, found.project, found.user) == ("acme", "support", "ada")
 
 
+def test_a_policy_names_the_user_and_the_connection_alone(trusting: Stage, issuer: Issuer) -> None:
+    answer = trusting.call(authorizer.handler, handshake(issuer.token()))
+    (statement,) = answer["policyDocument"]["Statement"]
+    assert answer["principalId"] == "ada"
+    assert statement["Resource"].endswith("/live/$connect")
+
+
+def test_a_ticket_opens_a_websocket_for_whom_it_was_given(trusting: Stage, issuer: Issuer) -> None:
+    token = issuer.token(exp=4_000_000_000)
+    ticket = ticket_of(trusting, token)
+    assert verdict(trusting, handshake(ticket=ticket, Origin=SITE)) == verdict(trusting, handshake(token))
+
+
+def test_a_ticket_is_nothing_to_the_http_api(trusting: Stage, issuer: Issuer) -> None:
+    ticket = ticket_of(trusting, issuer.token())
+    event = {**request(), "queryStringParameters": {"ticket": ticket}, "rawQueryString": f"ticket={ticket}"}
+    assert verdict(trusting, event) is None
+    assert verdict(trusting, request(ticket)) is None
+    assert verdict(trusting, handshake(ticket=ticket)) is not None
+
+
+def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: Stage, issuer: Issuer) -> None:
+    token = issuer.token()
+    assert verdict(trusting, handshake(ticket=token)) is None
+    assert verdict(trusting, handshake(token, ticket="x" * 43)) is None
+
+
+@pytest.mark.parametrize("gate", GATES)
 @pytest.mark.parametrize(
     ("headers", "code"),
     [
         ({"Authorization": None}, "unauthorized"),
         ({"Authorization": ""}, "unauthorized"),
         ({"Authorization": "Bearer"}, "unauthorized"),
+        ({"Authorization": "Bearer  "}, "unauthorized"),
         ({"Authorization": "Basic YWRhOmFkYQ=="}, "unauthorized"),
         ({"Authorization": "Bearer not.a.token"}, "unauthorized"),
         ({"Origin": "https://evil.example"}, "origin_not_allowed"),
@@ -70,37 +85,62 @@ def test_a_valid_token_opens_the_door_and_its_claims_reach_the_socket(
     ],
 )
 def test_everybody_else_stays_outside_and_the_log_says_why_without_the_token(
-    stage: Stage, home: Path, url: str, headers: dict[str, str | None], code: str
+    trusting: Stage, issuer: Issuer, gate: str, headers: dict[str, str | None], code: str
 ) -> None:
-    stage.wire(STEPLINE_OIDC_ISSUER=url, STEPLINE_ALLOWED_ORIGINS="https://app.example")
-    token = issuer.mint("ada", issuer_url=url, home=home)
-    answer = stage.call(authorizer.handler, handshake(token, **headers))
-    assert effect(answer) == "Deny"
-    assert "context" not in answer
-    assert stage.lines[-1]["code"] == code
-    assert token not in stage.text
+    token = issuer.token()
+    assert verdict(trusting, GATES[gate](token, **headers)) is None
+    assert trusting.lines[-1]["code"] == code
+    assert token not in trusting.text
 
 
-def test_an_expired_token_is_refused_as_expired(stage: Stage, home: Path, url: str) -> None:
-    stage.wire(STEPLINE_OIDC_ISSUER=url)
-    token = issuer.mint("ada", issuer_url=url, ttl_s=-60, home=home)
-    assert effect(stage.call(authorizer.handler, handshake(token))) == "Deny"
-    assert stage.lines[-1]["code"] == "auth_expired"
+@pytest.mark.parametrize("name", ["Origin", "Authorization"])
+def test_what_is_shown_twice_and_differently_is_not_believed(
+    trusting: Stage, issuer: Issuer, name: str
+) -> None:
+    event = handshake(issuer.token(), Origin=SITE)
+    event["multiValueHeaders"][name].append("Bearer x")
+    assert verdict(trusting, event) is None
+    twice = handshake(issuer.token(), Origin=SITE)
+    twice["headers"][name.upper()] = "https://other.example"
+    assert verdict(trusting, twice) is None
 
 
-def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(stage: Stage, home: Path, url: str) -> None:
-    stage.wire(STEPLINE_OIDC_ISSUER=url, STEPLINE_ALLOWED_ORIGINS="https://app.example")
-    token = issuer.mint("ada", issuer_url=url, home=home)
-    headers = {"Authorization": None, "authorization": f"bearer {token}", "origin": "https://app.example"}
-    assert effect(stage.call(authorizer.handler, handshake(token, **headers))) == "Allow"
+def test_two_tickets_are_none(trusting: Stage, issuer: Issuer) -> None:
+    one, two = (ticket_of(trusting, issuer.token()) for _ in range(2))
+    event = handshake(ticket=one)
+    event["multiValueQueryStringParameters"] = {"ticket": [one, two]}
+    assert verdict(trusting, event) is None
 
 
-def test_while_the_issuer_is_down_nobody_is_let_in(stage: Stage, home: Path) -> None:
+@pytest.mark.parametrize("absent", [{}, None])
+def test_a_handshake_without_headers_or_parameters_is_refused_and_no_failure(
+    trusting: Stage, absent: Any
+) -> None:
+    event = handshake()
+    event |= {name: absent for name in event if name.startswith(("headers", "multiValue", "queryString"))}
+    assert verdict(trusting, event) is None
+    assert verdict(trusting, {**request(), "headers": absent}) is None
+    assert "EdgeErrors" not in trusting.metrics()
+
+
+def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(trusting: Stage, issuer: Issuer) -> None:
+    headers = {"Authorization": None, "authorization": f"bearer {issuer.token()}", "origin": SITE}
+    assert verdict(trusting, handshake(**headers)) is not None
+
+
+def test_while_the_issuer_is_down_nobody_is_let_in(stage: Stage, issuer: Issuer) -> None:
     stage.wire(STEPLINE_OIDC_ISSUER="http://127.0.0.1:9")
-    token = issuer.mint("ada", issuer_url="http://127.0.0.1:9", home=home)
-    assert effect(stage.call(authorizer.handler, handshake(token))) == "Deny"
+    assert verdict(stage, handshake(issuer.token(iss="http://127.0.0.1:9"))) is None
     assert stage.lines[-1]["code"] == "issuer_unreachable"
 
 
-def test_without_an_issuer_nobody_is_let_in(stage: Stage) -> None:
-    assert effect(stage.call(authorizer.handler, handshake("x"))) == "Deny"
+def test_without_an_issuer_nobody_is_let_in(stage: Stage, issuer: Issuer) -> None:
+    assert verdict(stage, handshake(issuer.token(iss=""))) is None
+    assert verdict(stage, request("x")) is None
+
+
+def test_the_tokens_of_the_local_stage_open_its_door(trusting: Stage, issuer: Issuer) -> None:
+    token = local_issuer.mint("bob", issuer_url=issuer.url, home=issuer.home)
+    context = verdict(trusting, handshake(token))
+    assert context is not None
+    assert (context["tenant"], context["project"], context["user"]) == ("local", "default", "bob")

@@ -7,7 +7,7 @@ import pytest
 from lambdas import act, close, decide, socket, sweeper
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
-from stepline.errors import Fenced, ModelOverloaded
+from stepline.errors import DependencyError, Fenced, ModelOverloaded
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane, execution_name
 from tests.unit.loop.scene import BROKEN, answered, called
@@ -76,6 +76,18 @@ def test_a_step_travels_whole_and_holds_no_content(stage: Stage) -> None:
     step = stage.call(decide.handler, event)
     assert step == {**event["step"], "iteration": 1}
     assert stage.call(decide.handler, {"step": step, "attempt": 0}) == {**step, "route": "close"}
+
+
+def test_a_step_that_a_release_after_this_one_answered_is_left_to_the_retry_of_the_state_machine(
+    stage: Stage,
+) -> None:
+    event = opened(stage, answered("done"))
+    later = {**event, "step": {**event["step"], "v": 2}}
+    for handler in STATES.values():
+        with pytest.raises(DependencyError):
+            stage.call(handler, later)
+    assert [line["code"] for line in stage.lines if line["level"] == "WARNING"] == ["format_newer"] * 3
+    assert stage.call(decide.handler, {**event, "step": {**event["step"], "new": 1}})["route"] == "close"
 
 
 def test_a_refused_step_keeps_the_name_of_its_class_for_the_state_machine(stage: Stage) -> None:

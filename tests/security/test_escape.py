@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend
+from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
+from .escape.drift import DRIFTS, find_drift
 from .escape.scenes import SCENES, World
 from .escape.table import BATCHES, expected, render_host, render_program
 
@@ -26,6 +27,7 @@ BACKENDS = {
     "process": process_backend,
     "docker split": lambda: docker_backend("split"),
     "docker combined": lambda: docker_backend("combined"),
+    "fargate": task_backend,
 }
 ATTEMPTS = [(batch, name) for batch in BATCHES for name in expected(batch)]
 
@@ -37,6 +39,7 @@ class Siege:
         self.backend = backend
         self.world = World(world_readable=str(folder / "everybody"), secret=SECRET)
         self.verdicts: dict[str, str] = {}
+        self.reasons: dict[str, str] = {}
         self._host = {
             "world_readable": self.world.world_readable,
             "root_only": str(folder / "root"),
@@ -78,17 +81,30 @@ def siege(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize(("batch", "name"), ATTEMPTS, ids=[name for _, name in ATTEMPTS])
 def test_an_attempt_is_stopped(siege, batch, name):
-    found = siege.outcome(batch, name)
-    stopped = found in expected(batch)[name]
+    found, drift = siege.outcome(batch, name), find_drift(siege.backend.name, name)
+    stopped = found in (drift.outcomes if drift else expected(batch)[name])
     siege.verdicts[name] = f"stopped ({found})" if stopped else f"NOT STOPPED: {found}"
+    if drift and stopped:
+        siege.verdicts[name] = f"drift ({str(found).strip()})"
+        siege.reasons[name] = drift.reason
     assert stopped, f"{name} on {siege.backend.name} came to {found!r}"
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.__doc__ for scene in SCENES])
 def test_an_attempt_with_a_run_of_its_own_is_stopped(siege, scene):
     siege.verdicts[scene.__doc__] = "NOT STOPPED"
-    scene(siege.backend, siege.world)
-    siege.verdicts[scene.__doc__] = "stopped"
+    drift = find_drift(siege.backend.name, scene.__doc__)
+    played = drift.scene if drift and drift.scene else scene
+    played(siege.backend, siege.world)
+    siege.verdicts[scene.__doc__] = "drift" if drift else "stopped"
+    if drift:
+        siege.reasons[scene.__doc__] = drift.reason
+
+
+def test_every_drift_is_of_an_attempt_that_is_made():
+    made = {name for _, name in ATTEMPTS} | {scene.__doc__ for scene in SCENES}
+    assert DRIFTS.keys() <= BACKENDS.keys()
+    assert all(drifts.keys() <= made for drifts in DRIFTS.values())
 
 
 def test_the_backend_serves_the_next_run_after_all_of_it(siege, capsys):
@@ -101,6 +117,8 @@ def test_the_backend_serves_the_next_run_after_all_of_it(siege, capsys):
         f"{siege.backend.name}: {done.run.isolation}",
         *(f"  {verdict:28} {name}" for name, verdict in siege.verdicts.items()),
         f"{stopped} of {len(siege.verdicts)} attempts stopped on {siege.backend.name}",
+        *(f"  drift: {name}: {reason}" for name, reason in siege.reasons.items()),
+        *(f"  drift: {line}" for line in siege.backend.drift),
     ]
     with capsys.disabled():
         sys.stdout.write("\n".join(["", "", *lines, ""]))

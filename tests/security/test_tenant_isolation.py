@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.aws import table
-from stepline.adapters.aws.table import conversation_pk, delta_pk, log_pk, message_sk, socket_key, user_pk
+from stepline.adapters.aws.table import (
+    conversation_pk,
+    delta_pk,
+    log_pk,
+    message_sk,
+    rate_pk,
+    socket_key,
+    ticket_pk,
+    user_pk,
+)
 from stepline.errors import InputError
 from stepline.loop.ingress import receive
 from stepline.loop.spill import body_key
@@ -36,7 +45,7 @@ def test_no_way_to_build_a_key_is_left_out_of_these_tests() -> None:
     builders = {name for name in vars(table) if re.fullmatch(r"\w+_(pk|sk|key)", name)}
     assert builders == {
         *("log_pk", "conversation_pk", "delta_pk", "user_pk"),
-        *("batch_sk", "message_sk", "socket_key"),
+        *("batch_sk", "message_sk", "socket_key", "ticket_pk", "rate_pk", "exec_pk"),
     }
 
 
@@ -45,6 +54,23 @@ def test_a_users_key_begins_with_tenant_and_project_whatever_the_user_is_called(
     tenant: str, project: str, user: str
 ) -> None:
     assert user_pk(tenant, project, user).split("#", 3) == ["USER", tenant, project, user]
+
+
+users = st.tuples(segments, segments, st.text(st.characters(max_codepoint=127), min_size=1, max_size=20))
+
+
+@given(users, users)
+def test_two_users_share_no_count_and_a_row_names_nobody(
+    one: tuple[str, str, str], two: tuple[str, str, str]
+) -> None:
+    assert (rate_pk(*one) == rate_pk(*two)) == (one == two)
+    assert re.fullmatch(r"RATE#[0-9a-f]{32}", rate_pk(*one))
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_two_tickets_share_no_row_and_a_row_gives_none_away(one: str, two: str) -> None:
+    assert (ticket_pk(one) == ticket_pk(two)) == (one == two)
+    assert re.fullmatch(r"TICKET#[0-9a-f]{64}", ticket_pk(one))
 
 
 @given(lanes, lanes)

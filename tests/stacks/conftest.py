@@ -1,3 +1,4 @@
+import json
 import os
 import sys
 from pathlib import Path
@@ -7,37 +8,51 @@ import pytest
 cdk = pytest.importorskip("aws_cdk", reason="needs aws-cdk-lib: pip install -e '.[local,test]'")
 from aws_cdk.assertions import Template  # noqa: E402 - only where the CDK is installed
 
-from stacks.access import function_names  # noqa: E402 - as above
 from stacks.code import Code  # noqa: E402 - as above
-from stacks.runtime import RuntimeStack  # noqa: E402 - as above
+from stacks.deployment import Deployment  # noqa: E402 - as above
 from stacks.stage import Stage  # noqa: E402 - as above
-from stacks.state import StateStack  # noqa: E402 - as above
+from tests.stacks.role import Roles  # noqa: E402 - as above
 
 ROOT = Path(__file__).parents[2]
+CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 
 class Synthesis:
     """One stage's templates. The dependency layer is an empty folder: what is in it is tests/stacks/test_layer.py's."""
 
     def __init__(self, stage, folder):
-        app = cdk.App(outdir=str(folder / "cdk.out"))
+        app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
         (folder / "deps/python").mkdir(parents=True)
         code = (
             Code.for_emulator(ROOT, folder / "code")
             if stage.is_local
             else Code.for_aws(ROOT, deps=folder / "deps")
         )
-        state = StateStack(app, stage)
-        runtime = RuntimeStack(app, stage, state=state, code=code, packages=("numpy", "pandas"))
+        deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"))
         self.stage = stage
-        self.functions = function_names(executes=stage.executes)
-        self.state = Template.from_stack(state)
-        self.runtime = Template.from_stack(runtime)
-        self.folder = Path(app.synth().directory)
+        self.functions = [*deployment.ingress.functions, *deployment.loop.functions]
+        self.assembly = app.synth()
+        self.folder = Path(self.assembly.directory)
+        self.templates = {name_of(stack): Template.from_stack(stack) for stack in deployment.stacks}
+        self.roles = Roles(self.documents())
+
+    def entries(self, kind):
+        """The resources of a kind in all stacks, by their logical ids."""
+        found = {}
+        for template in self.templates.values():
+            found |= template.find_resources(kind)
+        return found
 
     def resources(self, kind):
-        found = {**self.state.find_resources(kind), **self.runtime.find_resources(kind)}
-        return {name: resource["Properties"] for name, resource in found.items()}
+        return {name: entry["Properties"] for name, entry in self.entries(kind).items()}
+
+    def documents(self):
+        """Every stack's template, by the stack's short name."""
+        return {name: template.to_json() for name, template in self.templates.items()}
+
+
+def name_of(stack):
+    return stack.stack_name.rpartition("-")[2]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,9 +74,17 @@ def prod(tmp_path_factory):
         tmp_path_factory,
         name="prod",
         snap_start=True,
-        oidc_issuer="https://login.example",
+        alarms=True,
+        exec_mode="fargate",
+        exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
+        allowed_origins=("https://chat.example",),
         model_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:model-AbCdEf",
     )
+
+
+@pytest.fixture(scope="session")
+def dev(tmp_path_factory):
+    return synthesise(tmp_path_factory, name="dev", oidc_issuer="https://login.example")
 
 
 @pytest.fixture(scope="session")
@@ -80,6 +103,17 @@ def bedrock(tmp_path_factory):
     return synthesise(tmp_path_factory, name="rocks", model_provider="bedrock")
 
 
-@pytest.fixture(params=["prod", "local", "bedrock"])
+@pytest.fixture(params=["prod", "dev", "local", "bedrock"])
 def any_stage(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A stage whose image is built in AWS, which takes a function and a role that the others do not have."""
+    return synthesise(tmp_path_factory, name="built", exec_mode="fargate", exec_image="codebuild")
+
+
+@pytest.fixture(params=["prod", "dev", "local", "bedrock", "built"])
+def every_stage(request):
     return request.getfixturevalue(request.param)

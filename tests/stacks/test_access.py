@@ -1,130 +1,165 @@
-"""Least privilege, read from the templates: what a role says is what a function may do."""
+"""Least privilege, read from the templates: what a role says is what its holder may do."""
+
+import json
+from pathlib import Path
 
 import pytest
 
-from stacks.access import ACCESS
+from stacks.access import ACCESS, TARGETS, UNSCOPED
+from stacks.reference import render_reference
+from tests.stacks.role import listed
+
+POLICY_MAX_CHARS = 10_240
+PAGE = Path(__file__).parents[2] / "docs/reference/access.md"
+
+
+def role_of(function):
+    return f"{function.title()}Role"
+
+
+def holders(synthesis, action):
+    """The functions that may do this."""
+    return {name for name in synthesis.functions if action in synthesis.roles.actions(role_of(name))}
 
 
 def statements(synthesis):
-    for name, policy in synthesis.resources("AWS::IAM::Policy").items():
-        for statement in policy["PolicyDocument"]["Statement"]:
-            yield name, statement
+    for document in synthesis.documents().values():
+        for name, resource in document["Resources"].items():
+            for key in ("PolicyDocument", "AssumeRolePolicyDocument"):
+                for statement in resource.get("Properties", {}).get(key, {}).get("Statement", []):
+                    yield name, resource["Type"], statement
 
 
-def listed(value):
-    return value if isinstance(value, list) else [value]
+def test_nobody_may_do_everything(every_stage):
+    for name, _, statement in statements(every_stage):
+        if statement["Effect"] == "Allow":
+            assert not any("*" in action for action in listed(statement["Action"])), name
 
 
-def rights(synthesis, function):
-    return [
-        statement for name, statement in statements(synthesis) if name.startswith(f"{function.title()}Role")
-    ]
+def test_what_stands_on_everything_is_on_the_list(every_stage):
+    for name, kind, statement in statements(every_stage):
+        if kind == "AWS::IAM::Policy" and "*" in listed(statement["Resource"]):
+            assert set(listed(statement["Action"])) <= UNSCOPED.keys(), name
 
 
-def actions(synthesis, function):
-    return {action for statement in rights(synthesis, function) for action in listed(statement["Action"])}
+def test_the_list_holds_nothing_that_nobody_has(prod):
+    everything = {
+        action
+        for _, kind, statement in statements(prod)
+        if kind == "AWS::IAM::Policy" and "*" in listed(statement["Resource"])
+        for action in listed(statement["Action"])
+    }
+    assert everything == UNSCOPED.keys()
 
 
-def test_nobody_may_do_everything(any_stage):
-    for name, statement in statements(any_stage):
-        assert not any("*" in action for action in listed(statement["Action"])), name
+def test_every_function_has_a_role_that_no_other_has(any_stage):
+    roles = [str(properties["Role"]) for properties in any_stage.resources("AWS::Lambda::Function").values()]
+    assert len(set(roles)) == len(roles) == len(any_stage.functions)
 
 
-def test_nobody_may_do_anything_to_everything(any_stage):
-    for name, statement in statements(any_stage):
-        assert "*" not in listed(statement["Resource"]), name
-
-
-def test_no_role_has_a_managed_policy(any_stage):
-    for name, role in any_stage.resources("AWS::IAM::Role").items():
-        assert not role.get("ManagedPolicyArns"), name
+def test_every_policy_fits_into_a_role(every_stage):
+    for document in every_stage.documents().values():
+        for name, resource in document["Resources"].items():
+            if resource["Type"] == "AWS::IAM::Policy":
+                text = json.dumps(resource["Properties"]["PolicyDocument"], separators=(",", ":"))
+                assert len(text) < POLICY_MAX_CHARS, name
 
 
 def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage):
-    for function in sorted(set(any_stage.functions) - {"authorizer"}):
-        found = [
-            s
-            for s in rights(any_stage, function)
-            if "dynamodb:" in str(s["Action"]) and "/index/" not in str(s)
-        ]
-        assert found
-        for statement in found:
-            keys = statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]
-            assert tuple(listed(keys)) in (ACCESS[function].rows, ACCESS[function].seen_rows)
+    for function in any_stage.functions:
+        for line in any_stage.roles.lines(role_of(function)):
+            if line.startswith("dynamodb:") and "/index/" not in line:
+                keys = line.partition("[keys: ")[2].removesuffix("]").split()
+                assert keys, line
+                assert all(key.endswith("#*") and key != "#*" for key in keys), line
 
 
 def test_where_programs_run_nobody_writes_the_log_posts_or_starts_anything(local):
-    assert {action for action in actions(local, "execute") if not action.startswith("logs:")} == {
-        "dynamodb:GetItem",
+    assert {one for one in local.roles.actions("ExecuteRole") if not one.startswith("logs:")} == {
         "dynamodb:Query",
         "s3:GetObject",
+        "s3:ListBucket",
         "s3:PutObject",
     }
 
 
+def test_a_task_touches_no_row_and_no_object(prod):
+    services = {action.partition(":")[0] for action in prod.roles.actions("TaskRole")}
+    assert services == {"states", "secretsmanager"}
+
+
 def test_only_act_and_execute_touch_what_belongs_to_runs(local):
-    touching = {f for f in ACCESS if "/exec/*" in str(rights(local, f))}
+    touching = {
+        name for name in local.functions if "<Artifacts>/exec/*" in str(local.roles.lines(role_of(name)))
+    }
     assert touching == {"act", "execute"}
 
 
-@pytest.mark.parametrize("function", ACCESS)
-def test_nobody_scans_the_table(any_stage, function):
-    assert not {"dynamodb:Scan", "dynamodb:BatchGetItem"} & actions(any_stage, function)
+def test_nobody_scans_the_table(any_stage):
+    assert not holders(any_stage, "dynamodb:Scan") | holders(any_stage, "dynamodb:BatchGetItem")
 
 
-def test_the_authorizer_may_do_nothing_but_judge(any_stage):
-    assert {a for a in actions(any_stage, "authorizer") if not a.startswith("logs:")} == set()
+def test_the_authorizer_may_redeem_a_ticket_and_the_api_may_write_one(any_stage):
+    for function, action in (("authorizer", "DeleteItem"), ("api", "PutItem")):
+        assert [line for line in any_stage.roles.lines(role_of(function)) if "logs:" not in line] == [
+            f"dynamodb:{action} → <Table> [keys: TICKET#*]"
+        ]
 
 
 def test_only_decide_reads_the_model_key(prod):
-    readers = {f for f in ACCESS if "secretsmanager:GetSecretValue" in actions(prod, f)}
-    assert readers == {"decide"}
+    assert holders(prod, "secretsmanager:GetSecretValue") == {"decide"}
 
 
 def test_only_decide_calls_the_model_on_bedrock(bedrock):
-    callers = {f for f in ACCESS if "bedrock:InvokeModelWithResponseStream" in actions(bedrock, f)}
-    assert callers == {"decide"}
+    assert holders(bedrock, "bedrock:InvokeModelWithResponseStream") == {"decide"}
 
 
 def test_only_those_who_start_turns_may(any_stage):
-    starters = {f for f in ACCESS if "states:StartExecution" in actions(any_stage, f)}
-    assert starters == {"socket", "close", "sweeper"}
-    stoppers = {f for f in ACCESS if "states:StopExecution" in actions(any_stage, f)}
-    assert stoppers == {"sweeper"}
+    assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper"}
+    assert holders(any_stage, "states:StopExecution") == {"sweeper"}
 
 
 def test_posting_is_all_one_may_do_to_a_connection(any_stage):
-    for _, statement in statements(any_stage):
-        if "execute-api:ManageConnections" in listed(statement["Action"]):
-            assert "/POST/@connections/*" in str(statement["Resource"])
+    for function in holders(any_stage, "execute-api:ManageConnections"):
+        (resource,) = any_stage.roles.resources(role_of(function), "execute-api:ManageConnections")
+        assert resource.endswith("/live/POST/@connections/*")
 
 
-def test_only_the_sweeper_looks_for_open_lanes(any_stage):
-    lookers = {f for f in ACCESS if any("/index/GSI3" in str(s["Resource"]) for s in rights(any_stage, f))}
+def test_only_the_sweeper_looks_for_what_was_left_open(any_stage):
+    lookers = {
+        name
+        for name in any_stage.functions
+        if "<Table>/index/GSI3" in any_stage.roles.resources(role_of(name), "dynamodb:Query")
+    }
     assert lookers == {"sweeper"}
 
 
 def test_each_function_writes_its_own_log_and_no_other(any_stage):
     for function in any_stage.functions:
-        (statement,) = [s for s in rights(any_stage, function) if "logs:PutLogEvents" in listed(s["Action"])]
-        assert f"{function.title()}Logs" in str(statement["Resource"])
+        written = any_stage.roles.resources(role_of(function), "logs:PutLogEvents")
+        assert written == {f"<{function.title()}Logs>"}
 
 
-def test_objects_are_scoped_by_class(any_stage):
-    for function in any_stage.functions:
-        access = ACCESS[function]
-        for action, classes in (("s3:GetObject", access.reads), ("s3:PutObject", access.writes)):
-            granted = [s for s in rights(any_stage, function) if action in listed(s["Action"])]
-            text = str([s["Resource"] for s in granted])
-            assert {
-                name for name in ("att", "out", "seg", "exec", "quarantine") if f"/{name}/*" in text
-            } >= set(classes)
-            assert "quarantine" not in text
-            assert bool(granted) == bool(classes)
+def test_nobody_touches_tasks_where_there_are_none(dev):
+    assert not any(
+        action.startswith("ecs:") or action == "iam:PassRole"
+        for role in dev.roles.trusts
+        for action in dev.roles.actions(role)
+    )
+    assert "EXEC#" not in str(dev.documents())
 
 
-def test_the_machine_calls_the_aliases_and_nothing_else(any_stage):
-    ((_, statement),) = [(n, s) for n, s in statements(any_stage) if n.startswith("LoopRole")]
-    assert listed(statement["Action"]) == ["lambda:InvokeFunction"]
-    assert len(statement["Resource"]) == 3 + any_stage.stage.executes
-    assert all("Live" in str(resource) for resource in statement["Resource"])
+def test_the_machine_calls_the_aliases_and_passes_two_roles_to_tasks(prod, local):
+    assert prod.roles.resources("MachineRole", "iam:PassRole") == {"<TaskRole>", "<ExecutionRole>"}
+    called = local.roles.resources("MachineRole", "lambda:InvokeFunction")
+    assert called == {"<ActLive>", "<CloseLive>", "<DecideLive>", "<ExecuteLive>"}
+    assert local.roles.actions("MachineRole") == {"lambda:InvokeFunction"}
+
+
+@pytest.mark.parametrize("principal", ACCESS)
+def test_every_right_is_on_something_the_page_explains(principal):
+    assert {right.on for right in ACCESS[principal]} <= TARGETS.keys()
+
+
+def test_the_page_is_what_the_table_says():
+    assert PAGE.read_text() == render_reference(), "run python -m stacks.reference > docs/reference/access.md"

@@ -12,7 +12,7 @@ def read(**context):
 
 
 def test_the_default_stage_is_no_local_one():
-    assert read() == Stage(name="dev")
+    assert read() == Stage(name="dev", exec_image="none")
 
 
 def test_a_stage_is_what_its_context_says():
@@ -25,6 +25,21 @@ def test_a_stage_is_what_its_context_says():
     assert stage.allowed_origins == ("https://a.example", "https://b.example")
     assert stage.model_roles == {"decide": "m"}
     assert stage.burst == 7
+
+
+def test_an_image_makes_programs_run_in_tasks():
+    assert read(exec_image="codebuild").has_tasks
+    assert not read().has_tasks
+    assert not read(stage="prod", exec_image="none").has_tasks
+    local = {"stage": "local", "endpoint": "http://127.0.0.1:4566"}
+    assert read(**local, exec_mode="docker").executes
+    assert read(**local, exec_mode="fargate", exec_image="programs:1").has_tasks
+
+
+def test_alarms_are_on_in_prod_unless_refused():
+    assert read(stage="prod").alarms
+    assert not read(stage="prod", alarms="false").alarms
+    assert not read(stage="dev").alarms
 
 
 def test_snapstart_is_on_in_prod_unless_refused():

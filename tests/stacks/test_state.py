@@ -2,7 +2,7 @@ from aws_cdk.assertions import Match
 
 
 def test_the_table_has_the_keys_and_indexes_of_the_log(prod):
-    prod.state.has_resource_properties(
+    prod.templates["state"].has_resource_properties(
         "AWS::DynamoDB::GlobalTable",
         {
             "BillingMode": "PAY_PER_REQUEST",
@@ -42,8 +42,8 @@ def test_the_bucket_is_private_and_speaks_tls(prod):
 
 def test_prod_keeps_its_data_and_local_does_not(prod, local):
     for kind in ("AWS::DynamoDB::GlobalTable", "AWS::S3::Bucket"):
-        prod.state.has_resource(kind, {"DeletionPolicy": "Retain"})
-        local.state.has_resource(kind, {"DeletionPolicy": "Delete"})
+        prod.templates["state"].has_resource(kind, {"DeletionPolicy": "Retain"})
+        local.templates["state"].has_resource(kind, {"DeletionPolicy": "Delete"})
 
 
 def test_the_emulator_is_spared_what_it_cannot_do(local):

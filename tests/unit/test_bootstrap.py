@@ -4,8 +4,8 @@ import pytest
 
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.choice import execution_runtime
-from stepline.bundle.descriptor import parse_descriptors
-from stepline.errors import ToolError
+from stepline.bundle.descriptor import decode_payload, parse_descriptors
+from stepline.errors import InputError, ToolError
 from stepline.settings import Settings, handed_on
 
 BUNDLES = """
@@ -20,7 +20,7 @@ bundles:
 
 
 def settings(**variables):
-    return Settings.from_env({"EXEC_RUNTIME_MODE": "docker", **variables})
+    return Settings.from_env({"EXEC_RUNTIME_MODE": "docker"} | variables)
 
 
 def test_a_deployment_that_runs_no_programs_offers_the_model_none():
@@ -71,3 +71,66 @@ def test_a_supervisor_elsewhere_is_handed_our_settings_and_a_way_to_aws_and_noth
         }
     )
     assert handed == {"STEPLINE_TABLE": "t", "AWS_REGION": "eu-west-1"}
+
+
+FARGATE = {
+    "EXEC_RUNTIME_MODE": "fargate",
+    "FARGATE_CLUSTER": "ours",
+    "FARGATE_TASK_DEFINITION": "exec",
+    "FARGATE_SUBNETS": "subnet-1,subnet-2",
+    "STEPLINE_MACHINE_ARN": "arn:aws:states:eu-west-1:123456789012:stateMachine:loop",
+    "STEPLINE_TABLE": "the-table",
+    "STEPLINE_BUCKET": "the-bucket",
+    "ANTHROPIC_API_KEY": "sk-model",
+    "STEPLINE_MODEL_SECRET_ARN": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:model",
+}
+
+
+def test_where_tasks_start_comes_from_the_settings_and_the_bundle_may_say_more():
+    props = '{"execution": {"runtime": {"fargate": {"cluster": "theirs", "region": "eu-west-1"}}}}'
+    app = in_memory(settings(**FARGATE, STEPLINE_BUNDLE_PROPS=props))
+    execution = app.agent.execution
+    assert execution.places == {"fargate"}
+    assert (execution.profile.fargate.cluster, execution.profile.fargate.subnets) == (
+        "theirs",
+        ("subnet-1", "subnet-2"),
+    )
+    assert execution.profile.fargate.container_name == "supervisor"
+
+
+def test_a_profile_of_another_region_is_refused():
+    props = '{"execution": {"runtime": {"region": "us-east-1"}}}'
+    with pytest.raises(InputError) as caught:
+        execution_runtime(settings(**FARGATE, STEPLINE_BUNDLE_PROPS=props))
+    assert caught.value.reason == "bad_setting"
+
+
+@pytest.mark.parametrize("mode", ["process", "docker"])
+def test_where_programs_run_beside_the_functions_both_ways_do_and_tasks_do_not(mode):
+    app = in_memory(settings(EXEC_RUNTIME_MODE=mode))
+    assert app.agent.execution.places == {"process", "docker"}
+
+
+def test_a_task_is_handed_the_active_bundles_descriptors_and_settings_that_lead_nowhere(tmp_path):
+    (tmp_path / "secrets.yaml").write_text("search: {key: s3cret}\n")
+    (tmp_path / "bundles.yaml").write_text(TWO_BUNDLES)
+    app = in_memory(settings(**FARGATE, PLATFORM_DESCRIPTORS_DIR=str(tmp_path)))
+    execution = app.agent.execution
+    texts = decode_payload(execution.descriptors)
+    assert texts["secrets"] == "search: {key: s3cret}\n"
+    assert "other" not in texts["bundles"]
+    there = Settings.from_env(execution.settings)
+    assert (there.exec_mode, there.stage) == ("fargate", app.settings.stage)
+    assert (there.table, there.bucket, there.machine_arn, there.model_secret_arn) == ("", "", "", "")
+    handed = str(dict(execution.settings))
+    assert not any(word in handed for word in ("the-table", "the-bucket", "sk-model", "secretsmanager"))
+    assert "s3cret" not in repr(execution)
+
+
+TWO_BUNDLES = """
+bundles:
+  default_bundle_id: demo
+  items:
+    - {id: demo, config: {a: 1}}
+    - {id: other, config: {b: 2}}
+"""

@@ -315,6 +315,18 @@ ABLATIONS = (
         faults=ROUGH,
     ),
     Ablation(
+        rule="R11 a task takes the marker of its run first",
+        breaks=frozenset({"effect twice, unmarked", "effect twice, marked", "a run denied that took place"}),
+        world=lambda: World(mode="fargate", marker=False),
+        faults=ROUGH,
+    ),
+    Ablation(
+        rule="R11 the row of a handover is there before its secret",
+        breaks=frozenset({"a secret left behind"}),
+        world=lambda: World(mode="fargate", row_first=False),
+        faults=ROUGH,
+    ),
+    Ablation(
         rule="R12 the gate compares with what was rendered",
         breaks=frozenset({"message in no turn"}),
         patch=_gate_by_conflict,

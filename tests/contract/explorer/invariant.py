@@ -23,6 +23,7 @@ def violations(world: World, viewer: Viewer) -> list[str]:
         *_messages(world, batches),
         *_turns(batches),
         *_effects(world, batches),
+        *_tasks(world, batches),
         *_files(world, batches),
         *_streams(world, batches),
         *_screen(batches, viewer),
@@ -126,6 +127,19 @@ def _effects(world: World, batches: list[Batch]) -> list[str]:
         for call, (tool, status) in results.items()
         if tool == PROGRAM and status == "error" and world.effects[call]
     ]
+    return found
+
+
+def _tasks(world: World, batches: list[Batch]) -> list[str]:
+    """Nothing of a handover outlives its run, and a run has one result."""
+    results = Counter(
+        entry.call_id for batch in batches for entry in batch.entries if isinstance(entry, Resulted)
+    )
+    found = ["two results of one call" for times in results.values() if times > 1]
+    found += ["a secret left behind"] if world.tasks.secrets else []
+    found += ["a row left behind"] if world.tasks.rows else []
+    found += ["a state waits for ever"] if world.tasks.waiting else []
+    found += ["a task still runs"] if not all(p.done for p in world.cloud.processes.values()) else []
     return found
 
 

@@ -14,7 +14,11 @@ import greenlet
 
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 
-LOSSY = {("log", "put"): UnknownOutcome, ("machine", "start"): DependencyError}
+LOSSY = {
+    ("log", "put"): UnknownOutcome,
+    ("machine", "start"): DependencyError,
+    ("ecs", "run_task"): DependencyError,
+}
 
 
 class Killed(BaseException):

@@ -13,6 +13,7 @@ from .viewer import Viewer
 from .world import World
 
 STEPS_MOST = 6000
+FAULTS = ("crash", "zombie", "lost", "abort", "timeout")
 SETTLE_ROUNDS = 14
 
 
@@ -36,7 +37,7 @@ class Rand:
 
     def pick(self, options: list[tuple[str, Any]]) -> int:
         chance = self._random.random()
-        faults = [i for i, (kind, _) in enumerate(options) if kind in ("crash", "zombie", "lost", "abort")]
+        faults = [i for i, (kind, _) in enumerate(options) if kind in FAULTS]
         if chance < self._fault and faults and self._budget:
             kinds = sorted({options[i][0] for i in faults} - {"abort"})
             if any(options[i][0] == "abort" for i in faults) and (not kinds or self._random.random() < 0.15):
@@ -139,9 +140,15 @@ def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = Tr
     world.settling = True
     for calm in range(SETTLE_ROUNDS):
         _calm(world, chooser)
+        for token in sorted(world.tasks.waiting):
+            world.cloud.expire(token)
         if calm >= 2:
             world.clock.pause(timedelta(minutes=2).total_seconds())
             world.sweeper()
+    if world.mode == "fargate":
+        world.clock.pause(timedelta(hours=1).total_seconds())
+        world.sweeper()
+        _calm(world, chooser)
     world.quiet = True
     _calm(world, chooser)
     for process in world.processes:
@@ -172,6 +179,8 @@ def _turbulence(world: World, scenario: Scenario, chooser: Chooser) -> None:
                 subject.step(lose_answer=True)
             case "abort":
                 world.machine.end(subject)
+            case "timeout":
+                world.cloud.expire(subject)
             case "thaw":
                 subject.frozen = False
                 current = subject
@@ -192,6 +201,9 @@ def _options(
         for name in world.running():
             yield "abort", name
             break
+    for token in sorted(world.tasks.waiting):
+        yield "timeout", token
+        break
     for process in world.processes:
         if process.frozen and not process.done:
             yield "thaw", process
@@ -212,5 +224,6 @@ def _launch(world: World) -> None:
     while world.machine.queue:
         name, step = world.machine.queue.pop(0)
         world.drive(name, step)
+    world.cloud.settle(world.spawn, world.ports)
     if len(world.processes) > 40:
         world.processes = [process for process in world.processes if not process.done]

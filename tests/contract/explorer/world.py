@@ -11,16 +11,21 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import SteplineError
 from stepline.loop import act as act_step
 from stepline.loop import admit as admit_step
 from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
 from stepline.loop import execute as execute_step
+from stepline.loop import orphan as orphan_step
 from stepline.loop import resume as resume_step
 from stepline.loop import sweep as sweep_step
 from stepline.loop.admit import Arrival
@@ -32,12 +37,13 @@ from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Deferred, Inbound
-from stepline.model.execution import Limits, RuntimeProfile
+from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
 
 from .process import Process, Proxy
+from .task import Cloud, SteppedTasks
 from .tool import program, registry
 
 LANE = Lane(tenant="t", project="p", conversation="c")
@@ -52,6 +58,9 @@ SECOND_ROUND = 2
 class World:
     """Everything that outlives a process, and the processes."""
 
+    mode: Mode = "process"
+    marker: bool = True
+    row_first: bool = True
     once: str = "once"
     mutable: bool = False
     subscriptions_of: Callable[[Any], Any] = lambda adapter: adapter
@@ -74,11 +83,20 @@ class World:
         self.subscriptions = MemorySubscriptions(self.clock)
         self.publisher = MemoryPublisher()
         self.deltas = MemoryDeltas(self.clock)
+        self.tasks = MemoryTasks(self.clock)
+        self.grants = MemoryGrants(self.artifacts, self.clock)
+        self.cloud = Cloud(self.tasks, self.grants, self.effects, marker=self.marker)
+        fargate = Fargate(cluster="c", task_definition="d", container_name="s", subnets=("n",))
         self.agent = Agent(
             system="",
             registry=registry(self.effects, once=self.once, mutable=self.mutable),
             caps=ReadCaps(),
-            execution=Execution(profile=RuntimeProfile(mode="process"), limits=Limits(), tools=()),
+            execution=Execution(
+                profile=RuntimeProfile(mode=self.mode, fargate=fargate),
+                limits=Limits(),
+                tools=(),
+                places=frozenset({self.mode}),
+            ),
         )
 
     def batches(self) -> list[Batch]:
@@ -100,6 +118,10 @@ class World:
             deltas=deltas,
             relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
             machine=Proxy(process, "machine", self.machine),
+            tasks=SteppedTasks(process, self.tasks, row_first=self.row_first),
+            grants=self.grants,
+            tickets=MemoryTickets(self.clock),
+            rate=MemoryRate(),
             clock=self.clock,
             meter=MemoryMeter(),
             policy=Policy(max_iterations=MAX_ITERATIONS),
@@ -189,6 +211,11 @@ class World:
     def _execution(self, me: Process, name: str, step: Step) -> None:
         state = "decide"
         for _ in range(60):
+            if state == "execute_task":
+                step, state = self.cloud.await_task(me, self.spawn, step, name), "act"
+                if self.machine.status(name) != "running":
+                    return
+                continue
             done = self._task(me, name, state, step, attempts=1 if state == "execute" else ATTEMPTS)
             if self.machine.status(name) != "running":
                 return
@@ -246,6 +273,7 @@ class World:
         def body(me: Process) -> None:
             if self.log.open_lanes(before="9999"):
                 sweep_step.sweep_lane(self.ports(me), LANE)
+            orphan_step.sweep_tasks(self.ports(me))
 
         self.spawn("sweeper", body, safe=True)
 
@@ -258,6 +286,7 @@ class World:
             tail = ports.log.tail(LANE, consistent=True)
             if tail is not None and tail.state.status == "open":
                 sweep_step.replace_owner(ports, LANE, tail)
+            orphan_step.sweep_tasks(ports)
 
         self.spawn("suspicious sweeper", body)
 
@@ -277,7 +306,7 @@ def _next(state: str, route: str) -> str:
         case "act":
             return "decide"
         case "prepare":
-            return "execute" if route == "execute" else "decide"
+            return route if route in ("execute", "execute_task") else "decide"
         case "execute":
             return "act"
         case _:

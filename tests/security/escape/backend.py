@@ -14,10 +14,15 @@ import pytest
 
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.process.executor import ProcessExecutor
+from stepline.bundle.descriptor import encode_payload
 from stepline.model.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
+from tests.contract.task_bench import TaskExecutor
+from tests.contract.task_cloud import Cloud
 from tests.unit.timeline.story import LANE, Story
+
+from .task_definition import task_definition
 
 TURN = "turn_20261122T100000_e5ca9e"
 SECRET = f"secret-{secrets.token_hex(16)}"
@@ -45,10 +50,13 @@ class Outcome:
 
 
 class Backend:
-    """One executor under attack. `name` is what the report calls it."""
+    """One executor under attack. `name` is what the report calls it, `drift` what is otherwise than where it is meant for."""
 
-    def __init__(self, name: str, executor: Executor, profile: RuntimeProfile) -> None:
+    def __init__(
+        self, name: str, executor: Executor, profile: RuntimeProfile, drift: tuple[str, ...] = ()
+    ) -> None:
         self.name = name
+        self.drift = drift
         self.executor = executor
         self.profile = profile
         self._story = Story()
@@ -110,7 +118,7 @@ def docker_backend(strategy: Strategy) -> Iterator[Backend]:
     if reason := docker_missing():
         pytest.skip(reason)
     executor = DockerExecutor(
-        descriptors={"secrets.yaml": f"api_key: {SECRET}\n"},
+        descriptors={"secrets": f"api_key: {SECRET}\n"},
         environment={**DOCKER_ENVIRONMENT, "AWS_SECRET_ACCESS_KEY": SECRET},
     )
     try:
@@ -119,3 +127,20 @@ def docker_backend(strategy: Strategy) -> Iterator[Backend]:
         yield Backend(f"docker {strategy}", executor, profile)
     finally:
         executor.close()
+
+
+@contextmanager
+def task_backend() -> Iterator[Backend]:
+    if reason := docker_missing():
+        pytest.skip(reason)
+    with Cloud() as cloud:
+        definition = task_definition()
+        executor = TaskExecutor(
+            IMAGE,
+            definition,
+            cloud,
+            descriptors=encode_payload({"secrets": f"api_key: {SECRET}\n"}),
+            # ECS puts the way to the task's credentials into both containers.
+            variables={"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": f"/v2/credentials/{SECRET}"},
+        )
+        yield Backend("fargate", executor, RuntimeProfile(mode="fargate"), definition.drift)

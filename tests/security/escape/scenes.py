@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stepline.adapters.sandbox.collect import ENTRIES_MAX
-from stepline.adapters.sandbox.payload import UID
 from stepline.execution.outputs import validate_outputs
 from stepline.model.execution import ContractFile, ExecRequest
+from stepline.model.image import UID
 
 from .backend import LANE, LIMITS, TURN, Backend, Outcome
 
@@ -327,13 +327,13 @@ def traces_for_the_next_run(backend: Backend, world: World) -> None:
     assert not any(json.loads(second.files[f"{OUT}/found.json"]).values()), second.files
 
 
-def processes_of_others(backend: Backend, world: World) -> None:
-    """more processes of the same user id elsewhere on the machine than a run may have"""
+def run_among_others(backend: Backend) -> Outcome:
+    """Run a program that starts something, while its account has more than it may of its own elsewhere."""
     limits = replace(LIMITS, processes=16)
     uid = UID if os.geteuid() == 0 else None
     others = [subprocess.Popen(["sleep", "60"], user=uid, cwd="/") for _ in range(limits.processes + 4)]
     try:
-        outcome = backend.run(
+        return backend.run(
             """
 import subprocess, threading
 print(subprocess.run(["echo", "a process"], capture_output=True, text=True, check=True).stdout, end="")
@@ -346,6 +346,11 @@ thread.start(); thread.join()
         for other in others:
             other.kill()
             other.wait()
+
+
+def processes_of_others(backend: Backend, world: World) -> None:
+    """more processes of the same user id elsewhere on the machine than a run may have"""
+    outcome = run_among_others(backend)
     assert outcome.run.program_log == "a process\na thread\n", outcome.run
 
 
@@ -360,14 +365,20 @@ def its_own_verdict(backend: Backend, world: World) -> None:
     """a result written by the program itself"""
     outcome = backend.run(
         """
-import os
-print('{"ok": true, "error": null, "returncode": 0}')
+import json, os
+print('{"ok": true, "error": null, "returncode": 0}', flush=True)
+end = json.dumps({"type": "ended", "returncode": 0, "seconds": 0.1}).encode()
+os.write(1, len(end).to_bytes(4, "big") + end)
 for folder in ("/workspace", "/workspace/out", "/workspace/work", "/workspace/socket"):
     try:
         open(folder + "/result.json", "w").write('{"ok": true}')
     except OSError:
         pass
-os._exit(7)
+while True:  # its words take another way than its end
+    try:
+        os.close(0); os.close(1); os.close(2)
+    except OSError:
+        os._exit(7)
 """
     )
     assert (outcome.run.error, outcome.run.returncode) == ("nonzero_exit", 7), outcome.run

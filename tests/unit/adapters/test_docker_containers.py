@@ -201,7 +201,7 @@ def test_what_is_overdue_is_removed_and_nothing_else(bench):
         assert existing(names["current"]) == [names["current"]] * 2
     finally:
         for name in names.values():
-            docker("rm", "--force", name)
+            docker("rm", "--force", "--volumes", name)
             docker("volume", "rm", "--force", name)
 
 

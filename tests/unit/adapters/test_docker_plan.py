@@ -4,12 +4,13 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.docker.argument import ALLOWED, plan_arguments
-from stepline.adapters.docker.payload import INIT_COMMAND, render_payload
-from stepline.adapters.docker.plan import EXPIRES, INIT_TASKS, SLACK_BYTES, SUPERVISOR_TASKS, plan_run
+from stepline.adapters.docker.payload import INIT_TASKS, render_payload
+from stepline.adapters.docker.plan import EXPIRES, SLACK_BYTES, SUPERVISOR_TASKS, plan_run
 from stepline.adapters.sandbox.payload import plan_aliases
 from stepline.errors import SandboxError
 from stepline.model.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
 from stepline.model.ids import Lane
+from stepline.model.image import INIT_COMMAND
 
 NOW_S = 1_795_000_000.25
 REQUEST = ExecRequest(
@@ -244,6 +245,16 @@ def test_processes_are_counted_by_the_container_and_not_by_account(strategy):
     limits = json.loads(render_payload(REQUEST, "token", strategy))["limits"]
     assert "processes" not in limits
     assert limits["open_files"] == 99
+
+
+def test_a_task_has_a_network_of_its_own_and_nobody_else_counts_its_processes():
+    payload = json.loads(render_payload(REQUEST, "token", "split", backend="fargate"))
+    assert payload["backend"] == "fargate"
+    assert payload["shared_network"] == "task"
+    assert "net" not in payload["namespaces"]
+    assert payload["limits"]["processes"] == 77 + INIT_TASKS
+    combined = json.loads(render_payload(REQUEST, "token", "combined", backend="fargate"))
+    assert (combined["shared_network"], combined["own_pid_ns"]) == (True, False)
 
 
 def test_nothing_of_the_supervisors_is_readable_for_a_program():

@@ -8,9 +8,11 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from exec_task.caller import HungUp
 from exec_task.executor.wire import Client
-from exec_task.program import Program, was_out_of_memory
-from exec_task.stdio import HungUp, Stdio
+from exec_task.init import was_out_of_memory
+from exec_task.program import Program
+from exec_task.stdio import Stdio
 from exec_task.supervisor import serve
 from stepline.adapters.docker.message import (
     Blob,
@@ -219,4 +221,4 @@ def test_a_combined_run_ends_everything_around_it_and_so_needs_to_be_process_1()
 )
 def test_the_kernels_count_says_whether_memory_was_used_up(tmp_path, events, expected):
     (tmp_path / "events").write_text(events)
-    assert was_out_of_memory([tmp_path / "absent", tmp_path / "events"]) is expected
+    assert was_out_of_memory((str(tmp_path / "absent"), str(tmp_path / "events"))) is expected

@@ -138,8 +138,13 @@ def test_an_expired_token_says_that_it_expired(home: Path, url: str) -> None:
     assert refusal(url, token(home, url, exp=int(time.time()) - LEEWAY_S - 1)) == "auth_expired"
 
 
-def test_clocks_may_differ_a_little(home: Path, url: str) -> None:
-    assert identity(url).verify(token(home, url, exp=int(time.time()) - LEEWAY_S // 2)).user == "ada"
+def test_the_issuers_clock_may_be_a_little_ahead_but_nothing_outlives_its_expiry(
+    home: Path, url: str
+) -> None:
+    soon = int(time.time()) + LEEWAY_S // 2
+    assert identity(url).verify(token(home, url, nbf=soon, iat=soon)).user == "ada"
+    assert refusal(url, token(home, url, nbf=soon + LEEWAY_S)) == "unauthorized"
+    assert refusal(url, token(home, url, exp=int(time.time()))) == "auth_expired"
 
 
 def test_a_token_of_another_key_is_unauthorized(home: Path, url: str) -> None:
@@ -196,7 +201,11 @@ def broken() -> Iterator[tuple[str, dict[str, bytes]]]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = pages.get(self.path)
-            self.send_response(200 if body is not None else 503)
+            word, _, target = (body or b"").partition(b" ")
+            moved = word == b"LOCATION"
+            self.send_response(302 if moved else 200 if body is not None else 503)
+            if moved:
+                self.send_header("Location", target.decode())
             self.end_headers()
             self.wfile.write(body or b"")
 
@@ -225,6 +234,12 @@ DISCOVERY = "/.well-known/openid-configuration"
         {DISCOVERY: b"JWKS"},
         {DISCOVERY: b"JWKS", "/jwks.json": b"<html>"},
         {DISCOVERY: b"JWKS", "/jwks.json": b"\xff"},
+        {DISCOVERY: b"JWKS", "/jwks.json": b"[]"},
+        {DISCOVERY: b"JWKS", "/jwks.json": b'{"keys": []}'},
+        {
+            DISCOVERY: b"JWKS",
+            "/jwks.json": b'{"keys": [{"kty": "oct", "k": "c2VjcmV0", "use": "enc", "kid": "local"}]}',
+        },
     ],
     ids=str,
 )
@@ -232,11 +247,83 @@ def test_an_issuer_that_answers_nonsense_is_a_failure_of_ours_and_not_of_the_tok
     home: Path, url: str, broken: tuple[str, dict[str, bytes]], pages: dict[str, bytes]
 ) -> None:
     there, served = broken
-    jwks = json.dumps({"jwks_uri": f"{there}/jwks.json"}).encode()
+    jwks = json.dumps({"issuer": there, "jwks_uri": f"{there}/jwks.json"}).encode()
     served.update({path: jwks if body == b"JWKS" else body for path, body in pages.items()})
     with pytest.raises(DependencyError) as caught:
         identity(there).verify(token(home, there))
     assert caught.value.reason == "issuer_unreachable"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example"},
+        {"issuer": "THERE/"},
+        {"issuer": None},
+        {"jwks_uri": "http://issuer.example/jwks.json"},
+        {"jwks_uri": "http://127.0.0.1@issuer.example/jwks.json"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": "http://["},
+        {"jwks_uri": ["THERE/jwks.json"]},
+    ],
+    ids=str,
+)
+def test_metadata_of_another_or_that_leads_elsewhere_is_not_followed(
+    home: Path, url: str, broken: tuple[str, dict[str, bytes]], metadata: dict[str, Any]
+) -> None:
+    there, served = broken
+    text = json.dumps({**issuer.discovery(there), **metadata}).replace("THERE", there)
+    served.update(
+        {DISCOVERY: text.encode(), "/jwks.json": json.dumps(issuer.key_set(issuer.load_key(home))).encode()}
+    )
+    with pytest.raises(DependencyError) as caught:
+        identity(there).verify(token(home, there))
+    assert caught.value.reason == "issuer_unreachable"
+
+
+@pytest.mark.parametrize("address", ["http://issuer.example/jwks.json", "file:///etc/passwd", "jwks.json"])
+def test_a_given_key_set_is_fetched_as_safely_as_a_discovered_one(home: Path, url: str, address: str) -> None:
+    with pytest.raises(DependencyError):
+        identity(url, jwks_url=address).verify(token(home, url))
+
+
+def test_a_redirect_is_not_followed(home: Path, url: str, broken: tuple[str, dict[str, bytes]]) -> None:
+    there, served = broken
+    served[DISCOVERY] = f"LOCATION {url}{DISCOVERY}".encode()
+    with pytest.raises(DependencyError):
+        identity(there).verify(token(home, there))
+
+
+def test_a_key_that_is_too_short_signs_nothing(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:
+    there, served = broken
+    short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    served[DISCOVERY] = json.dumps(issuer.discovery(there)).encode()
+    served["/jwks.json"] = json.dumps(issuer.key_set(short)).encode()
+    with pytest.warns(jwt.InsecureKeyLengthWarning):
+        text = token(home, there, key=short)
+    assert refusal(there, text) == "unauthorized"
+
+
+def test_an_algorithm_of_the_issuers_that_we_do_not_take_signs_nothing(
+    home: Path, broken: tuple[str, dict[str, bytes]]
+) -> None:
+    there, served = broken
+    keys = issuer.key_set(issuer.load_key(home))
+    keys["keys"][0]["alg"] = "RS512"
+    served.update(
+        {DISCOVERY: json.dumps(issuer.discovery(there)).encode(), "/jwks.json": json.dumps(keys).encode()}
+    )
+    for algorithm in ("RS512", "RS256"):
+        assert refusal(there, token(home, there, algorithm=algorithm)) == "unauthorized"
+
+
+def test_what_can_be_no_token_of_ours_fetches_nothing(
+    broken: tuple[str, dict[str, bytes]], home: Path
+) -> None:
+    there, _ = broken  # whatever is asked of it fails, and would be a DependencyError
+    head = _part({"alg": "HS256", "kid": "local"})
+    for text in ("a.b.c", f"{head}.{head}.{head}", token(home, there, kid="")):
+        assert refusal(there, text) == "unauthorized"
 
 
 def test_an_issuer_that_recovers_is_asked_again(home: Path, broken: tuple[str, dict[str, bytes]]) -> None:

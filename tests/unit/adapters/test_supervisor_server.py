@@ -5,6 +5,7 @@ import os
 import select
 import socket
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -101,6 +102,17 @@ def test_a_program_reports_its_jail_and_calls(place):
         assert peer.hello().ask(id=7, params={"n": 1}) == {"v": 1, "id": 7, "ok": True, "result": {"n": 1}}
         assert server.isolation is not None
         assert (server.isolation.backend, server.isolation.seccomp) == ("process", True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a long path has a short name")
+def test_a_folder_may_be_deeper_than_the_address_of_a_socket(place):
+    deep = place.parent / ("d" * 100) / place.name
+    deep.parent.mkdir()
+    with served(deep):
+        place.parent.joinpath("near").symlink_to(deep.parent)
+        with Peer(place.parent / "near" / place.name) as peer:
+            peer.hello()
+    assert not deep.exists()
 
 
 def test_the_hello_of_one_connection_is_that_of_the_run(place):

@@ -2,10 +2,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from stepline.bundle.runtime_profile import KEYS, UNLIMITED_BYTES, resolve_runtime
 from stepline.errors import InputError
-from stepline.model.execution import MIB, Limits, RuntimeProfile
+from stepline.model.execution import MIB, Fargate, Limits, RuntimeProfile
 
 DEPLOYMENT = RuntimeProfile(mode="process", image="ours:1", network_mode="host")
 DOCKER = {
@@ -71,8 +72,41 @@ def test_a_docker_profile_is_read_whole():
     "said",
     [FARGATE, {"mode": "external", "fargate": {key: FARGATE[key] for key in FARGATE if key != "mode"}}],
 )
-def test_a_configuration_for_aws_is_understood(said):
-    assert resolved(said).mode == "fargate"
+def test_a_configuration_for_aws_is_understood_and_kept(said):
+    profile = resolved(said, region="eu-central-1")
+    assert profile.mode == "fargate"
+    assert profile.fargate == Fargate(
+        cluster="arn:aws:ecs:eu-central-1:123456789012:cluster/c",
+        task_definition="exec-task",
+        container_name="exec",
+        subnets=("subnet-1", "subnet-2"),
+        security_groups=("sg-1",),
+        assign_public_ip="ENABLED",
+        platform_version="1.4.0",
+    )
+
+
+def test_what_a_profile_does_not_say_about_tasks_the_deployment_does():
+    default = replace(DEPLOYMENT, fargate=Fargate(cluster="ours", subnets=("subnet-9",)))
+    said = {"mode": "fargate", "fargate": {"subnets": ["subnet-1"]}}
+    profile, _ = resolve_runtime(runtime(said), {}, default)
+    assert profile.fargate == Fargate(cluster="ours", subnets=("subnet-1",))
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ({"region": "us-east-1"}, "region"),
+        ({"fargate": {"region": "us-east-1"}}, "region"),
+        ({"mode": "process", "profiles": {"far": {"region": "us-east-1"}}}, "profiles.far.region"),
+    ],
+)
+@pytest.mark.parametrize("ours", ["eu-central-1", ""])
+def test_another_region_than_the_deployments_is_refused_by_its_place(said, place, ours):
+    with pytest.raises(InputError) as caught:
+        resolved(said, region=ours)
+    assert caught.value.reason == "bad_setting"
+    assert f"execution.runtime.{place}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

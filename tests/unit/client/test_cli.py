@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from stepline.errors import DependencyError
-from stepline.local.cli import Edge, main, parse_have, the_user
+from stepline.local.caller import name_user
+from stepline.local.cli import Edge, main, parse_have
 from stepline.local.reference import render_reference
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
@@ -49,4 +50,4 @@ def test_our_errors_are_one_line_and_exit_code_1():
 
 
 def test_a_given_user_is_taken_as_given():
-    assert the_user("ann") == "ann"
+    assert name_user("ann") == "ann"

@@ -294,3 +294,13 @@ def test_a_fresh_token_that_is_refused_is_an_error(gateway):
         client.say("hi", message_id="m1")
         assert first(client.effects(), Refused).frame.code == "unauthorized"
         assert client.state.unacked == {}
+
+
+def test_who_only_watches_gets_a_fresh_token_too(gateway):
+    replies = iter([[synced(1)], [ErrorFrame(code="auth_expired", message="")], [batch(2, 1), synced(2)]])
+    gateway.script = lambda _: next(replies)
+    pace = msgspec.structs.replace(QUICK, ping_every_s=0.0)
+    with session(gateway, cursor=1, pace=pace, tokens=iter(["one", "two"])) as client:
+        assert first(client.effects(), EventsApplied).n == 2
+    assert [gateway.heard()["action"] for _ in range(3)] == ["resume", "ping", "resume"]
+    assert [headers["Authorization"] for headers in gateway.headers] == ["Bearer one", "Bearer two"]

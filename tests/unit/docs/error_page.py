@@ -20,12 +20,13 @@ CLASSES = {kind.__name__: kind for kind in errors.SteplineError.__subclasses__()
 
 CLIENT = {
     "bad_json": "the message is not JSON",
-    "unknown_action": "`action` is none of `send`, `resume`, `ping`",
+    "unknown_action": "`action` is none of `send`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
     "message_too_large": "more than 131,072 bytes of UTF-8",
-    "unauthorized": "the connection is not known any more; connect again",
-    "auth_expired": "the token the connection was opened with has expired; connect again",
+    "unauthorized": "the connection is not known any more: connect again; or the ticket of an `auth` is not valid",
+    "auth_expired": "the token behind the connection has expired; renew it by `auth`, or connect again",
     "not_found": "the conversation is somebody else's or, for `resume` and `ping`, not there",
+    "rate_limited": "the user sends more messages a minute than the deployment allows; the message says when to go on",
     "busy": "the conversation was contended ten times in a row; send the same `message_id` again",
     "dependency": "a service we stand on failed for now; send the same `message_id` again",
     "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",
@@ -103,6 +104,7 @@ PROGRAM = {
 }
 LOCAL = {
     "bad_setting": "a variable's value cannot be read",
+    "api_unreachable": "the HTTP API gives no ticket; the connection goes on, and is replaced when its token expires",
     "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",
     "no_answer": "the server did not answer in time",
     "gateway": "the gateway answered in words of its own: a function behind it failed",
@@ -110,9 +112,20 @@ LOCAL = {
     "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start; its last lines follow",
+    "not_deployed": "nothing is deployed here under that name; the message has the command that does it",
+    "no_token": "a deployed stage asks for a token, and none was given or the token command printed none",
+    "not_confirmed": "a question was asked where nobody can type; `--yes` answers it",
+    "bad_stage": "what `--stage` says names no stage in AWS",
+    "bad_choice": "what `-c` says is no `key=value`, or no choice of a stage",
+    "cloud_account": "nobody is signed in to AWS, or not where the stage is",
+    "cloud_deploy": "a step of a deployment or a teardown failed; the message names the next command",
+    "smoke_failed": "the deployed stage stands, but the turn that tried it did not complete",
 }
 NEVER_TOLD = {
+    "grant_refused": "the store refuses a task's right to an object; the run's own code says what that did to it",
+    "not_granted": "a task has no right to put this object; no tool that programs call puts any",
     "invalid_path": "every refused path has a more precise code",
+    "format_newer": "a batch was written by a release after this one; the state machine tries again",
     "fenced": "another attempt owns the step; the next attempt finds its result",
     "gone": "the connection is closed; its subscription is dropped",
 }

@@ -14,6 +14,7 @@ from stepline.execution.contract import FILES_MAX
 from stepline.execution.outcome import Envelope
 from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
 from stepline.model.execution import MODES, Limits, RuntimeProfile
+from stepline.model.task import SECRET_MAX_BYTES
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "reference/execution.md"
@@ -59,6 +60,9 @@ CONTRACT = {
     "pre_exec_pull_required": "the text names files of other turns that are not there; `pull_hint` is the call that "
     "brings them",
     "execution_unavailable": "this deployment runs no programs",
+    "backend_unavailable": "the profile names a mode that this deployment does not have",
+    "fargate_config_missing": "mode `fargate`: neither the profile nor the deployment says where tasks start; `missing`",
+    "payload_too_large": f"mode `fargate`: the descriptors take more than the {SECRET_MAX_BYTES // 1024} KiB of a secret",
 }
 """Why a program is not run, in the order of the checks."""
 
@@ -76,9 +80,11 @@ RUN = {
     "docker_unavailable": "no Docker command or daemon answers",
     "docker_image_missing": "the image is not there; nothing is ever pulled",
     "docker_args_refused": "`extra_args` holds something that is no resource limit",
-    "payload_unavailable": "the descriptors could not be written for the supervisor",
+    "payload_unavailable": "the descriptors could not be read, or not be written for the supervisor",
     "backend_unavailable": "the profile names a mode that this deployment does not have",
+    "task_stopped": "mode `fargate`: the task was told to stop; what the program had written and printed is kept",
     "sandbox_not_started": "the run was lost before it began; nothing happened",
+    "fargate_run_failed": "no task could be started for the run; nothing happened",
     "unverified": "the run was lost after it began: it may have happened, and is not run again",
     "sandbox_execution_failed": "anything else that is the environment's failure and not the program's",
     "execution_failed": "the program left no exit status",
@@ -243,7 +249,7 @@ def _keys() -> list[str]:
         *(f"| `{key}` | {shown.get(key, 'none')} | {PROFILE[key]} |" for key in KEYS if key in PROFILE),
         (
             f"| {', '.join(f'`{key}`' for key in FARGATE)} | none | mode `fargate`; also in a mapping `fargate`, which counts "
-            "more. They are checked; the mode itself is not there yet |"
+            "more. Without them those of the deployment hold; `region` may only be its own |"
         ),
         "| the limits' keys | | see below |",
         "",

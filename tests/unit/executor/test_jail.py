@@ -257,6 +257,28 @@ def test_a_shared_network_runs_nothing_where_abstract_sockets_cannot_be_held_off
     assert held.found == ({"ran": True} if landlock.kernel_abi() >= landlock.ABSTRACT_SCOPE_ABI else {})
 
 
+@as_root
+@pytest.mark.parametrize(
+    ("bind", "found"),
+    [
+        ("", {"ran": True}),
+        ("held.bind('/proc/self/cwd/tmp/with-a-path'); os.unlink('/tmp/with-a-path')", {"ran": True}),
+        ("held.bind('\\0without-a-path')", {}),
+    ],
+)
+def test_in_a_network_of_a_task_it_is_enough_that_nobody_has_an_abstract_socket(bind, found):
+    before = f"""
+import socket
+kernel.unshare(kernel.CLONE_NEWNET)
+held = socket.socket(socket.AF_UNIX)
+{bind}
+""" + OUTER.format(number=444, code=errno.ENOSYS)
+    done = run_jailed("found['ran'] = True", before=before, shared_network="task")
+    assert done.found == found
+    assert bool(done.isolation) == bool(found)
+    assert ("abstract sockets" in done.refused) == (not found)
+
+
 def test_files_are_synced_one_by_one_and_grow_by_what_they_take():
     done = run_jailed(
         """

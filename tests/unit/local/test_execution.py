@@ -155,7 +155,7 @@ def test_a_failed_build_says_where_its_log_is(docker, home):
 
 
 def test_a_mode_that_does_not_exist_is_refused(home, monkeypatch):
-    monkeypatch.setenv(MODE_VARIABLE, "fargate")
+    monkeypatch.setenv(MODE_VARIABLE, "moon")
     with pytest.raises(InputError):
         prepare(home, silent)
 
@@ -163,23 +163,26 @@ def test_a_mode_that_does_not_exist_is_refused(home, monkeypatch):
 def test_mode_none_builds_nothing(home, monkeypatch):
     monkeypatch.setenv(MODE_VARIABLE, "none")
     found = prepare(home, silent)
+    assert found.pop("exec_tasks") == "false"
     assert found == {"exec_mode": "none", "exec_image": "", "exec_python": "", "exec_home": ""}
     assert not list(home.iterdir())
 
 
-def test_docker_is_chosen_where_a_daemon_has_the_image(docker, installed):
+def test_docker_is_chosen_where_a_daemon_has_the_image(docker, installed, monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///somewhere/docker.sock")
     docker("exit 0")
     found = prepare(installed, silent)
     assert found["exec_mode"] == "docker"
     assert found["exec_image"] == image_name()
-    # A profile may choose the other one all the same.
+    # A profile may choose another one all the same.
+    assert found["exec_tasks"] == str(platform.system() == "Linux").lower()
     assert found["exec_python"] == str(installed / "exec-env/bin/python")
 
 
 def test_without_a_daemon_programs_run_in_processes(docker, installed):
     docker(NO_DAEMON)
     found = prepare(installed, silent)
-    assert (found["exec_mode"], found["exec_image"]) == ("process", "")
+    assert (found["exec_mode"], found["exec_image"], found["exec_tasks"]) == ("process", "", "false")
     assert (installed / "exec-env/bin/python").exists()
     assert found["exec_home"].endswith("exec_task")
 
@@ -200,7 +203,7 @@ def test_a_build_that_failed_is_not_tried_at_every_start(docker, installed, tmp_
         assert prepare(installed, told.append)["exec_mode"] == "process"
     assert (tmp_path / "tries").read_text() == "x\n"
     assert "docker build failed" in "".join(told)
-    (docker_backend, _) = backends(installed)
+    docker_backend = backends(installed)[0]
     assert "could not be built" in docker_backend.obstacle
     assert "make image" in docker_backend.remedy
 
@@ -210,7 +213,35 @@ def test_every_mode_says_what_stands_in_its_way(docker, home):
     found = {backend.mode: backend for backend in backends(home)}
     assert "daemon" in found["docker"].obstacle
     assert found["docker"].remedy
+    assert found["fargate"].obstacle == found["docker"].obstacle
     assert bool(found["process"].obstacle) == bool(found["process"].remedy)
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="tasks need the network of this machine")
+def test_tasks_run_where_a_daemon_of_this_machine_has_the_image(docker, home, monkeypatch):
+    monkeypatch.setenv(MODE_VARIABLE, "fargate")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    docker('[ "$1" = context ] && echo unix:///somewhere/docker.sock; exit 0')
+    assert prepare(home, silent) == {
+        "exec_mode": "fargate",
+        "exec_image": image_name(),
+        "exec_python": "",
+        "exec_home": "",
+        "exec_tasks": "true",
+    }
+    assert docker_variables()["DOCKER_HOST"] == "unix:///somewhere/docker.sock"
+
+
+def test_a_daemon_elsewhere_runs_programs_and_no_tasks(docker, installed, monkeypatch):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    docker('[ "$1" = context ] && echo ssh://builder; exit 0')
+    found = {backend.mode: backend for backend in backends(installed)}
+    assert not found["docker"].obstacle
+    assert "of this machine" in found["fargate"].obstacle
+    assert "DOCKER_HOST" not in docker_variables()
+    monkeypatch.setenv(MODE_VARIABLE, "fargate")
+    with pytest.raises(DependencyError, match="mode docker"):
+        prepare(installed, silent)
 
 
 def test_what_leads_to_another_daemon_is_handed_on_and_nothing_else(monkeypatch):

@@ -19,7 +19,7 @@ from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.execute import execute
-from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, ROUTER, TASKS
+from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS
 from stepline.loop.history import History
 from stepline.loop.port import Ports
 from stepline.model.batch import EMPTY, Batch, State
@@ -221,7 +221,7 @@ class Scene:
 
 def follow(state: str, route: str) -> str:
     """Return the state after this one, by the edges of the graph."""
-    task = next(task for task in TASKS if task.name.lower() == state)
+    task = next(task for task in (*TASKS, REMOTE) if task.name.lower() == state)
     if task.next == LAUNCHER:
         return LAUNCHES.get(route, DEFAULT_LAUNCH).lower()
     return route if task.next == ROUTER else task.next.lower()

@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepline.adapters.memory.log import MemoryLog
@@ -9,10 +10,11 @@ from stepline.errors import AuthError, DependencyError, SteplineError, UnknownOu
 from stepline.loop.ingress import SEND_AGAIN, receive, report_internal
 from stepline.loop.origin import check_origin
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
-from stepline.model.event import AckFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
+from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import Lane
 from stepline.model.message import MESSAGE_MAX_BYTES
-from tests.unit.loop.scene import Scene, answered, event_types, frames, of
+from stepline.ports.channel import Principal
+from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, event_types, frames, of
 from tests.unit.loop.twin import ContendedLog
 
 
@@ -96,6 +98,12 @@ def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_nu
         (body("resume", stream={"claim": 1, "off": {"a": -1}}), "bad_message"),
         (body("resume"), "not_found"),
         (body("ping"), "not_found"),
+        (json.dumps({"action": "auth"}), "bad_message"),
+        (json.dumps({"action": "auth", "ticket": ""}), "bad_message"),
+        (json.dumps({"action": "auth", "ticket": 7}), "bad_message"),
+        (json.dumps({"action": "auth", "ticket": "x" * 129}), "bad_message"),
+        (json.dumps({"action": "auth", "ticket": "x", "conversation": "c-1"}), "bad_message"),
+        (json.dumps({"action": "auth", "ticket": "x" * 43}), "unauthorized"),
         (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
         (body(text="x" * (MESSAGE_MAX_BYTES - len(body(text="")))), None),
         (body(text="ü" * (MESSAGE_MAX_BYTES // 2)), "message_too_large"),
@@ -133,9 +141,10 @@ def test_an_expired_token_is_refused_whatever_the_message_asks() -> None:
     scene = Scene()
     now = int(scene.clock.now().timestamp())
     inbox = scene.connect("k1", expires_at=now)
-    for text in (body(), body("resume"), body("ping"), "{"):
+    for text in (body(), body("resume"), body("ping")):
         say(scene, text)
-    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["auth_expired"] * 4
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["auth_expired"] * 3
+    assert of(ErrorFrame, inbox)[0].message_id == "m1"
     assert scene.batches() == []
 
 
@@ -144,6 +153,103 @@ def test_a_token_is_good_up_to_its_last_second() -> None:
     inbox = scene.connect("k1", expires_at=int(scene.clock.now().timestamp()) + 1)
     say(scene, body())
     assert len(of(AckFrame, inbox)) == 1
+
+
+def renewal(scene: Scene, **fields: Any) -> str:
+    """Return the message that renews a connection by a later token of ada's, or of whom the fields say."""
+    ada = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR + 1)
+    later = msgspec.structs.replace(ada, **fields)
+    return json.dumps({"action": "auth", "ticket": scene.ports.tickets.issue(later)})
+
+
+@pytest.mark.parametrize("has_expired", [False, True])
+def test_a_ticket_of_a_later_token_renews_a_connection(has_expired: bool) -> None:
+    scene = Scene()
+    now = int(scene.clock.now().timestamp())
+    inbox = scene.connect("k1", expires_at=now if has_expired else FAR)
+    say(scene, renewal(scene))
+    say(scene, body())
+    assert frames(inbox)[0] == AuthFrame(expires_at=FAR + 1)
+    assert len(of(AckFrame, inbox)) == 1
+
+
+@pytest.mark.parametrize("field", ["tenant", "project", "user"])
+def test_a_ticket_of_somebody_else_renews_nothing(field: str) -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    before = scene.ports.subscriptions.principal("k1")
+    say(scene, renewal(scene, **{field: "other"}))
+    (error,) = of(ErrorFrame, inbox)
+    assert (error.code, error.message_id, error.conversation) == ("unauthorized", "", "")
+    assert scene.ports.subscriptions.principal("k1") == before
+
+
+def test_a_ticket_is_refused_on_a_connection_that_is_not_known_and_not_used_up() -> None:
+    scene = Scene()
+    inbox = scene.app.ports.publisher.open("k9")  # type: ignore[attr-defined]  # the memory twin's own
+    text = renewal(scene)
+    say(scene, text, connection="k9")
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["unauthorized"]
+    assert scene.ports.tickets.redeem(json.loads(text)["ticket"]).user == "ada"
+
+
+# --- how often one user may speak
+
+
+def limited(limit: int) -> Scene:
+    return Scene(user_messages_per_minute=limit)
+
+
+def test_beyond_the_limit_a_message_does_not_reach_the_log_and_is_told_when_to_come_again() -> None:
+    scene = limited(2)
+    scene.clock.pause(45.5)
+    inbox = scene.connect("k1")
+    for id in ("m1", "m2", "m3"):  # noqa: A001 - reads best
+        say(scene, body(message_id=id))
+    assert len(scene.batches()) == 2
+    (error,) = of(ErrorFrame, inbox)
+    assert (error.code, error.message_id) == ("rate_limited", "m3")
+    assert error.message == "You may send 2 messages a minute. Please send this one again in 15 s."
+    scene.clock.pause(15)
+    say(scene, body(message_id="m3"))
+    assert of(AckFrame, inbox)[-1].message_id == "m3"
+
+
+def test_a_limit_holds_for_a_user_over_all_connections_and_conversations() -> None:
+    scene = limited(1)
+    first, second = scene.connect("k1"), scene.connect("k2")
+    bob = scene.connect("k3", user="bob")
+    say(scene, body())
+    say(scene, body(conversation="c-2"), connection="k2")
+    say(scene, body(conversation="c-3"), connection="k3")
+    assert [len(of(AckFrame, inbox)) for inbox in (first, second, bob)] == [1, 0, 1]
+
+
+def test_only_what_is_said_counts() -> None:
+    scene = limited(1)
+    inbox = scene.connect("k1")
+    for text in (body("ping"), body("resume"), "{", renewal(scene), body()):
+        say(scene, text)
+    assert len(of(AckFrame, inbox)) == 1
+
+
+def test_a_message_that_is_sent_again_counts_again() -> None:
+    scene = limited(1)
+    inbox = scene.connect("k1")
+    for _ in range(2):
+        say(scene, body())
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["rate_limited"]
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    scene = limited(0)
+    inbox = scene.connect("k1")
+    for n in range(5):
+        say(scene, body(message_id=f"m{n}"))
+    assert len(of(AckFrame, inbox)) == 5
+    principal = scene.ports.subscriptions.principal("k1")
+    assert principal is not None
+    assert scene.ports.rate.count(principal, int(scene.clock.now().timestamp()) // 60) == 1
 
 
 def test_a_contended_conversation_asks_to_be_sent_to_again() -> None:

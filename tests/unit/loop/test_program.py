@@ -6,7 +6,8 @@ import json
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.loop.program import NOT_STARTED, RESULT, STARTED, claim_run
+from stepline.loop.collect import RESULT, STARTED, claim_run
+from stepline.loop.loss import NOT_STARTED
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.execution import CollectedFile, Run, ToolEvent
 from stepline.model.path import exec_key

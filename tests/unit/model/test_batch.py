@@ -2,6 +2,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from stepline.errors import DependencyError
 from stepline.model.base import Row
 from stepline.model.batch import EMPTY, Batch, Cursor, Spill, State, decode_batch, encode_batch
 from stepline.model.entry import Inbound
@@ -76,6 +77,20 @@ def test_an_open_turn_goes_where_its_cursor_stands_and_an_idle_lane_nowhere() ->
         cursor = Cursor(phase=phase)
         assert State(status="open", cursor=cursor).route() == phase
         assert State(status="idle", cursor=cursor).route() == "stop"
+
+
+def test_a_batch_of_a_format_to_come_is_left_to_those_who_read_it() -> None:
+    newer = b'{"n":1,"by":"x","at":"","entries":[],"state":["idle"],"v":2}'
+    unreadable = b'{"n":1,"by":"x","at":"","entries":[{"kind":"of a later year"}],"state":["idle"],"v":2}'
+    for body in (newer, unreadable):
+        with pytest.raises(DependencyError) as refused:
+            decode_batch(body)
+        assert refused.value.reason == "format_newer"
+
+
+def test_bytes_that_nobody_wrote_are_told_from_those_of_a_later_release() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decode_batch(b'{"n":1,"by":"x","at":"","entries":[{"kind":"none"}],"state":["idle"]}')
 
 
 def test_before_the_first_batch_there_is_an_idle_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NAMESPACE: Final = "Stepline"
+SERVICE: Final = "stepline"
 
 TURNS_STARTED: Final = "TurnsStarted"
 TURNS_CLOSED: Final = "TurnsClosed"
@@ -17,7 +18,9 @@ TOOL_CALLS: Final = "ToolCalls"
 TOOL_FAILURES: Final = "ToolFailures"
 PROGRAMS_RUN: Final = "ProgramsRun"
 PROGRAMS_FAILED: Final = "ProgramsFailed"
+PROGRAMS_LOST: Final = "ProgramsLost"
 EXEC_SECONDS: Final = "ExecSeconds"
+HANDOVERS_STALE: Final = "HandoversStale"
 LOG_CONFLICTS: Final = "LogConflicts"
 FRAMES_POSTED: Final = "FramesPosted"
 SOCKETS_GONE: Final = "SocketsGone"
@@ -25,3 +28,8 @@ INPUT_TOKENS: Final = "InputTokens"
 CACHED_TOKENS: Final = "CachedTokens"
 OUTPUT_TOKENS: Final = "OutputTokens"
 EDGE_ERRORS: Final = "EdgeErrors"
+
+
+def dimensions(stage: str) -> dict[str, str]:
+    """Return what tells a deployment's metrics from those of others in the same account."""
+    return {"service": SERVICE, "stage": stage}

@@ -59,6 +59,10 @@ def host_abstract_socket():
     socket.socket(socket.AF_UNIX).connect("\0" + HOST["abstract"])
 
 
+def control_socket():
+    socket.socket(socket.AF_UNIX).connect("/workspace/socket/control.sock")
+
+
 def other_unix_sockets():
     found = []
     places = (
@@ -116,6 +120,7 @@ NETWORK = {
     "a name server": (resolve_a_name, ("EAI_AGAIN", "EAI_NONAME", "EAI_FAIL")),
     "io_uring": (io_uring, (*REFUSED, "ENOSYS")),
     "a socket that the host listens on in the abstract namespace": (host_abstract_socket, UNREACHABLE),
+    "the socket by which a task's first process was told what to run": (control_socket, UNREACHABLE),
     "any other Unix socket in sight": (other_unix_sockets, ([],)),
 }
 if platform.machine() == "x86_64":

@@ -29,6 +29,8 @@ from stepline.errors import DependencyError, ModelRefused, SteplineError
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+MODULES: Final = ("anthropic", "httpx2", "httpcore2")
+"""The SDK and what its first client loads."""
 
 logger = logging.getLogger(__name__)
 

@@ -1,17 +1,20 @@
-"""Tokens of an OpenID Connect issuer: signature, issuer, audience and expiry, then tenant, project and user.
+"""Tokens of an OpenID Connect issuer: signature, issuer, audience and time, then tenant, project and user.
 
 The key set is kept for five minutes, so that a withdrawn key does not outlive it by more; a token signed by an
-unknown key fetches it anew, at most every 30 s. Only RS256 and ES256 are accepted, whatever the token's header says.
+unknown key fetches it anew, at most every 30 s. Only RS256 and ES256 are accepted, whatever the token's header says,
+and of the header nothing is believed but the name of the key, which is looked up in the issuer's own set.
+Source: docs/concepts/security.md#who-is-there.
 """
 
 from __future__ import annotations
 
 import json
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from functools import cached_property
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import jwt
 
@@ -23,12 +26,20 @@ ALGORITHMS: Final = ("RS256", "ES256")
 LOOPBACK: Final = (("http", "127.0.0.1"), ("http", "localhost"))
 TIMEOUT_S: Final = 5
 LEEWAY_S: Final = 10
+"""How far the issuer's clock may be ahead of ours: for `nbf` and `iat`, never for `exp`."""
+METADATA_MAX_BYTES: Final = 256 * 1024
 USER_MAX_CHARS: Final = 256
 """A subject is ASCII and short (OpenID Connect Core, section 2); the state of a conversation has room for this much."""
+EXPIRES_MAX: Final = 2**53
+"""What JSON readers everywhere agree on."""
 
 
 class OidcIdentity:
-    """Verifies against one issuer and one audience."""
+    """Verifies against one issuer and one audience.
+
+    An ID token, and an access token that has one, names the audience in `aud`. An access token of Cognito says
+    `token_use: access` and names the client it was made for in `client_id`, which must then be the audience.
+    """
 
     def __init__(
         self, *, issuer: str, audience: str, jwks_url: str, tenant_claim: str, project_claim: str
@@ -41,58 +52,141 @@ class OidcIdentity:
         self._project_claim = project_claim
 
     def verify(self, token: str) -> Principal:
-        if not self._issuer:
+        if not (self._issuer and self._audience):
             raise AuthError("no issuer is configured, so no token is accepted")
-        claims = self._claims(token)
-        user = claims["sub"]
+        claims = self._claims(token, self._key(token))
+        self._check_use(claims)
+        user, expires_at = claims["sub"], int(claims["exp"])
         if not (user.isascii() and user.isprintable() and 0 < len(user) <= USER_MAX_CHARS):
             raise AuthError("the token names no usable user")
+        # The leeway is not for this: who is let in now must not be refused with the first message.
+        if expires_at <= time.time():
+            raise AuthError("the token has expired", code="auth_expired")
         try:
             return Principal(
-                tenant=check_segment(str(claims.get(self._tenant_claim, "")), "tenant"),
-                project=check_segment(str(claims.get(self._project_claim, "")), "project"),
+                tenant=check_segment(_place(claims, self._tenant_claim, "tenant"), "tenant"),
+                project=check_segment(_place(claims, self._project_claim, "project"), "project"),
                 user=user,
-                expires_at=int(claims["exp"]),
+                expires_at=expires_at,
             )
         except InputError as error:
             raise AuthError("the token names no usable tenant or project") from error
 
-    def _claims(self, token: str) -> dict[str, Any]:
+    def _key(self, token: str) -> jwt.PyJWK:
+        """Return the issuer's key of the name that the token gives.
+
+        What can be seen to be no token of ours is refused first, so that it fetches nothing.
+        """
         try:
-            key = self._keys.get_signing_key_from_jwt(token)
-            return jwt.decode(
+            header = jwt.get_unverified_header(token)
+        except (jwt.PyJWTError, ValueError) as error:
+            raise AuthError("the token is not valid") from error
+        kid = header.get("kid")
+        if header.get("alg") not in ALGORITHMS or not isinstance(kid, str) or not kid:
+            raise AuthError("the token names no algorithm and key that could be ours")
+        try:
+            self._keys.get_signing_keys()
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            raise DependencyError("the issuer's keys cannot be read", code="issuer_unreachable") from error
+        try:
+            return self._keys.get_signing_key(kid)
+        except jwt.PyJWKClientConnectionError as error:
+            raise DependencyError("the issuer's keys cannot be fetched", code="issuer_unreachable") from error
+        except jwt.PyJWTError as error:
+            raise AuthError("the token is signed by no key of the issuer") from error
+        except (OSError, ValueError) as error:
+            raise DependencyError("the issuer's keys cannot be read", code="issuer_unreachable") from error
+
+    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+        try:
+            claims = jwt.decode(
                 token,
                 key,
                 algorithms=list(ALGORITHMS),
                 issuer=self._issuer,
-                audience=self._audience,
                 leeway=LEEWAY_S,
-                options={"require": ["exp", "sub", "iss", "aud"]},
+                options={
+                    "require": ["exp", "sub", "iss"],
+                    "verify_aud": False,  # which claim names the audience depends on the token's use
+                    "enforce_minimum_key_length": True,
+                },
             )
         except jwt.ExpiredSignatureError as error:
             raise AuthError("the token has expired", code="auth_expired") from error
-        except jwt.PyJWKClientConnectionError as error:
-            raise DependencyError("the issuer's keys cannot be fetched", code="issuer_unreachable") from error
-        except jwt.PyJWTError as error:
+        except (jwt.PyJWTError, ValueError) as error:
             raise AuthError("the token is not valid") from error
-        except ValueError as error:
-            raise DependencyError("the issuer's keys cannot be read", code="issuer_unreachable") from error
+        expires_at = claims["exp"]
+        if type(expires_at) not in (int, float) or not expires_at < EXPIRES_MAX:
+            raise AuthError("the token does not say when it expires")
+        return claims
+
+    def _check_use(self, claims: dict[str, Any]) -> None:
+        """Refuse a token that was made for somebody else, or to be shown to nobody but its issuer."""
+        use = claims.get("token_use", "id")
+        audience = claims.get("aud", [])
+        audiences = audience if isinstance(audience, list) else [audience]
+        is_named = self._audience in audiences
+        match use:
+            case "id" if is_named:
+                return
+            case "access" if claims.get("client_id") == self._audience and (is_named or "aud" not in claims):
+                return
+            case _:
+                raise AuthError("the token is meant for somebody else")
 
     @cached_property
     def _keys(self) -> jwt.PyJWKClient:
-        return jwt.PyJWKClient(self._jwks_url or self._discover(), timeout=TIMEOUT_S)
+        return jwt.PyJWKClient(_secure(self._jwks_url or self._discover()), timeout=TIMEOUT_S)
 
     def _discover(self) -> str:
-        url = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
-        parts = urlsplit(url)
-        if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
-            raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
+        """Return where the issuer's metadata says its keys are."""
+        url = _secure(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:  # noqa: S310 - the scheme is checked above
-                return str(json.load(answer)["jwks_uri"])
+            with _OPENER.open(url, timeout=TIMEOUT_S) as answer:
+                metadata = json.loads(answer.read(METADATA_MAX_BYTES))
+            found, issuer = metadata["jwks_uri"], metadata["issuer"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
             raise DependencyError(
                 "the issuer's metadata cannot be read", code="issuer_unreachable"
             ) from error
+        if issuer != self._issuer or not isinstance(found, str):
+            raise DependencyError("the issuer's metadata is another's", code="issuer_unreachable")
+        return found
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Goes where it was sent, and not where the answer says."""
+
+    def redirect_request(self, *_args: object) -> None:
+        return None
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirect())
+
+
+def _secure(url: str) -> str:
+    """Return a URL that leads to the issuer and to nobody between us. Raises DependencyError."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
+        raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
+    return url
+
+
+def _place(claims: dict[str, Any], claim: str, kind: str) -> str:
+    """Return the tenant or project that a claim names: a text, or a list's one item `<kind>:<name>`.
+
+    Anything else names none: another type is not made a text of, and of two names none is chosen.
+    """
+    match claims.get(claim):
+        case str(name):
+            return name
+        case list(items):
+            prefix = f"{kind}:"
+            names = [
+                item[len(prefix) :] for item in items if isinstance(item, str) and item.startswith(prefix)
+            ]
+            return names[0] if len(names) == 1 else ""
+        case _:
+            return ""

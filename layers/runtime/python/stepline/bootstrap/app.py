@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepline.adapters.aws.artifacts import S3Artifacts
-from stepline.adapters.aws.delta import DynamoDeltas
-from stepline.adapters.aws.log import DynamoLog
-from stepline.adapters.aws.machine import StepFunctionsMachine
-from stepline.adapters.aws.publisher import GatewayPublisher
-from stepline.adapters.aws.subscription import DynamoSubscriptions
-from stepline.adapters.aws.table import Table
-from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
-from stepline.adapters.memory.clock import MemoryClock
-from stepline.adapters.memory.delta import MemoryDeltas
-from stepline.adapters.memory.log import MemoryLog
-from stepline.adapters.memory.machine import MemoryMachine
-from stepline.adapters.memory.meter import MemoryMeter
-from stepline.adapters.memory.relay import MemoryRelay
-from stepline.adapters.relay import ThreadedRelay
-from stepline.adapters.system import SystemClock
-from stepline.bootstrap.choice import execution_runtime, model_of, policy, read_caps
-from stepline.loop.agent import Agent
+from stepline.bootstrap.choice import (
+    execution_runtime,
+    model_of,
+    places_of,
+    read_caps,
+    task_settings,
+)
+from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
+from stepline.loop.handshake import Handshake, authenticate
 from stepline.loop.history import History
+from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.port import Ports
 from stepline.loop.sweep import sweep, sweep_lane
+from stepline.loop.ticket import Grant, issue_ticket
 from stepline.model.ids import utc
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
@@ -39,12 +31,12 @@ from stepline.tools.context import ToolContext
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.execution.host import ToolHost
-    from stepline.model.execution import Mode
+    from stepline.model.execution import Mode, Scope
     from stepline.model.ids import Lane
     from stepline.model.step import Step
+    from stepline.ports.channel import Principal
     from stepline.ports.executor import Executor, Job
     from stepline.ports.identity import Identity
-    from stepline.ports.meter import Meter
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 
@@ -80,10 +72,24 @@ class App:
         return close(self.ports, step)
 
     def sweep(self) -> dict[str, int]:
-        return sweep(self.ports)
+        return sweep(self.ports) | sweep_tasks(self.ports)
 
     def sweep_lane(self, lane: Lane) -> str:
         return sweep_lane(self.ports, lane)
+
+    def end_wait(self, stopped: StoppedTask) -> bool:
+        return end_wait(self.ports, stopped)
+
+    def authenticate(self, shown: Handshake) -> Principal:
+        return authenticate(
+            shown,
+            allowed_origins=self.settings.allowed_origins,
+            tickets=self.ports.tickets,
+            verify=lambda token: self.identity.verify(token),  # noqa: PLW0108 - a ticket needs no verifier loaded
+        )
+
+    def issue_ticket(self, principal: Principal) -> Grant:
+        return issue_ticket(self.ports, principal, self.settings.socket_url)
 
     def receive(self, connection: str, body: str) -> None:
         from stepline.loop.ingress import receive  # noqa: PLC0415 - only the socket reads messages, with pydantic
@@ -100,7 +106,7 @@ class App:
         """The agent that answers out of the box."""
         from stepline.bundle.default import build_agent  # noqa: PLC0415 - only decide and act need the tools
 
-        return build_agent(
+        agent = build_agent(
             read_caps(self.settings),
             runtime=execution_runtime(
                 self.settings, self.descriptors if self.settings.descriptors_dir else None
@@ -108,6 +114,23 @@ class App:
             packages=self.settings.exec_packages,
             preview_chars=self.settings.exec_text_preview_max_chars,
         )
+        return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
+
+    def _placed(self, execution: Execution) -> Execution:
+        """Say where this deployment runs programs, and what it hands to a task."""
+        placed = replace(execution, places=places_of(self.settings))
+        if execution.profile.mode != "fargate":
+            return placed
+        from stepline.bundle.descriptor import encode_payload  # noqa: PLC0415 - as descriptors
+
+        texts = self._scoped_texts(execution.profile.descriptor_payload_scope)
+        return replace(placed, descriptors=encode_payload(texts), settings=task_settings(self.settings))
+
+    def _scoped_texts(self, scope: Scope) -> dict[str, str]:
+        """Return the descriptors that a supervisor elsewhere gets. Secret."""
+        from stepline.bundle.descriptor import scope_texts  # noqa: PLC0415 - as descriptors
+
+        return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
 
     def backend(self, mode: Mode) -> Executor | None:
         """Return the place where programs of this mode run, kept warm; None if this process has none."""
@@ -129,13 +152,11 @@ class App:
     @cached_property
     def _docker(self) -> Executor:
         from stepline.adapters.docker.executor import DockerExecutor  # noqa: PLC0415 - as execute
-        from stepline.bundle.descriptor import scope_texts  # noqa: PLC0415 - as descriptors
 
-        scope = (
-            self.agent.execution.profile.descriptor_payload_scope if self.agent.execution else "active_bundle"
-        )
-        texts = scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
-        return DockerExecutor(descriptors=texts, environment=self.handed)
+        scope: Scope = "active_bundle"
+        if self.agent.execution:
+            scope = self.agent.execution.profile.descriptor_payload_scope
+        return DockerExecutor(descriptors=self._scoped_texts(scope), environment=self.handed)
 
     def tool_host(self, job: Job) -> ToolHost:
         """Return the tools that a job's program may call, as its supervisor runs them."""
@@ -205,50 +226,3 @@ class App:
             tenant_claim=self.settings.tenant_claim,
             project_claim=self.settings.project_claim,
         )
-
-
-def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None = None) -> App:
-    """Wire the app to AWS, or to an emulator of it; nothing is connected before its first use."""
-    clock = SystemClock()
-    table = Table(settings.table)
-    deltas = DynamoDeltas(table, clock)
-    subscriptions = DynamoSubscriptions(table, clock)
-    publisher = GatewayPublisher(settings.callback_url)
-    ports = Ports(
-        log=DynamoLog(table),
-        artifacts=S3Artifacts(settings.bucket),
-        subscriptions=subscriptions,
-        publisher=publisher,
-        deltas=deltas,
-        relay=ThreadedRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock),
-        machine=StepFunctionsMachine(settings.machine_arn),
-        clock=clock,
-        meter=meter,
-        policy=policy(settings),
-    )
-    return App(settings=settings, ports=ports, history=History(), handed=handed or {})
-
-
-def in_memory(
-    settings: Settings,
-    *,
-    log: MemoryLog | None = None,
-    model: ModelClient | None = None,
-    meter: Meter | None = None,
-) -> App:
-    """Wire the app to the memory twins; whoever calls it drives the executions itself."""
-    clock = MemoryClock()
-    deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
-    ports = Ports(
-        log=log or MemoryLog(),
-        artifacts=MemoryArtifacts(),
-        subscriptions=subscriptions,
-        publisher=publisher,
-        deltas=deltas,
-        relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
-        machine=MemoryMachine(),
-        clock=clock,
-        meter=meter or MemoryMeter(),
-        policy=policy(settings),
-    )
-    return App(settings=settings, ports=ports, history=History(), given=model)

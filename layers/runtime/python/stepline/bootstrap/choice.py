@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.model_call import plan_roles
 from stepline.bundle.round_cap import resolve_round_cap
+from stepline.loop.agent import HOST_MODES
 from stepline.loop.port import Policy
-from stepline.model.execution import Limits, RuntimeProfile
-from stepline.settings import Settings
+from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
+from stepline.settings import Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
+
+TASK_FIELDS: Final = (
+    "stage",
+    "exec_mode",
+    "exec_text_preview_max_chars",
+    "read_visible_max_chars",
+    "read_visible_max_tokens",
+    "read_visible_max_bytes",
+    "read_visible_context_fraction",
+)
+"""Settings that a task is handed for its tools."""
 
 WINDOW_TOKENS = 200_000
 """The context window of the models we map by default."""
@@ -25,7 +37,11 @@ def policy(settings: Settings) -> Policy:
     rounds = resolve_round_cap(
         props=settings.bundle_props, assembly=settings.assembly, variable=settings.max_iterations
     )
-    return Policy(max_iterations=rounds, turn_deadline_s=settings.turn_deadline_s)
+    return Policy(
+        max_iterations=rounds,
+        turn_deadline_s=settings.turn_deadline_s,
+        user_messages_per_minute=settings.user_messages_per_minute,
+    )
 
 
 def execution_runtime(
@@ -43,6 +59,15 @@ def execution_runtime(
         container_strategy=settings.exec_strategy,
         network_mode=settings.exec_network_mode,
         descriptor_payload_scope=settings.descriptor_payload_scope,
+        fargate=Fargate(
+            cluster=settings.fargate_cluster,
+            task_definition=settings.fargate_task_definition,
+            container_name=settings.fargate_container_name,
+            subnets=settings.fargate_subnets,
+            security_groups=settings.fargate_security_groups,
+            assign_public_ip=settings.fargate_assign_public_ip,
+            platform_version=settings.fargate_platform_version,
+        ),
     )
     from stepline.bundle.runtime_profile import resolve_runtime  # noqa: PLC0415 - only where programs run
 
@@ -53,8 +78,24 @@ def execution_runtime(
         default,
         descriptor=descriptors.config if descriptors else {},
         limits=limits,
+        region=region_of(settings),
     )
     return None if profile.mode == "none" else (profile, limits)
+
+
+def places_of(settings: Settings) -> frozenset[Mode]:
+    """Return the modes that this deployment has a place for: all beside the functions, or tasks."""
+    return HOST_MODES if settings.exec_mode in HOST_MODES else frozenset({settings.exec_mode} - {"none"})
+
+
+def region_of(settings: Settings) -> str:
+    """Return the region that the deployment is in; empty where there is no state machine to tell."""
+    return settings.machine_arn.split(":")[3] if settings.machine_arn else ""
+
+
+def task_settings(settings: Settings) -> dict[str, str]:
+    """Return the variables of a task's supervisor: what its tools need, and no way to the table, the bucket or the model."""
+    return env(**{field: getattr(settings, field) for field in TASK_FIELDS})
 
 
 def read_caps(settings: Settings) -> ReadCaps:

@@ -34,7 +34,7 @@ from stepline.bundle.property import (
     read_word,
     refuse,
 )
-from stepline.model.execution import MODES, Limits, RuntimeProfile, Scope, Strategy
+from stepline.model.execution import MODES, Fargate, Limits, RuntimeProfile, Scope, Strategy
 
 PATHS: Final = ("execution.runtime", "exec_runtime")
 """Where properties, descriptor and assembly say it; the second is the older name."""
@@ -142,10 +142,12 @@ def resolve_runtime(
     descriptor: Mapping[str, Any] = NOTHING,
     code: Mapping[str, Any] = NOTHING,
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
+    region: str = "",
 ) -> tuple[RuntimeProfile, Limits]:
     """Return where a call's program runs, and its limits.
 
-    `profile` is the name that the call asks for. `default` and `limits` hold where nothing else is said.
+    `profile` is the name that the call asks for. `default` and `limits` hold where nothing else is said. `region`
+    is the deployment's own, the only one that a profile may name.
     Raises InputError `bad_setting`, naming the place of what is unknown or of the wrong type.
     """
     said = [
@@ -156,6 +158,8 @@ def resolve_runtime(
     ]
     names = {name for place, runtime in said for name in _profiles(place, runtime)}
     sources = [_read_source(place, runtime, names) for place, runtime in said]
+    for (place, _), source in zip(said, sources, strict=True):
+        _check_region(source, place, region)
     selected = next((source.selected for source in sources if source.selected), "")
     chosen = _known(profile, "the profile of the call", names) if profile else selected
     merged = _read_platform(assembly)
@@ -255,11 +259,23 @@ def _read_platform(assembly: Mapping[str, Any]) -> dict[str, Any]:
     return read
 
 
+def _check_region(source: _Source, place: str, region: str) -> None:
+    """Refuse another region than ours: cluster, image and network are where the deployment is."""
+    named = {
+        place: source.keys,
+        **{f"{place}.profiles.{name}": keys for name, keys in source.profiles.items()},
+    }
+    for where, keys in named.items():
+        if keys.get("region", region) != region:
+            refuse(f"{where}.region", f"the region of the deployment, {region or 'which knows none'}")
+
+
 def _build_profile(default: RuntimeProfile, name: str, merged: Mapping[str, Any]) -> RuntimeProfile:
     fields = {field: merged[field] for field in _PROFILE_FIELDS if field in merged}
     if "memory" in merged:
         fields["memory"] = str(merged["memory"])
-    profile = replace(default, name=name, **fields)
+    tasks = {field: merged[field] for field in Fargate.__struct_fields__ if field in merged}
+    profile = replace(default, name=name, fargate=replace(default.fargate, **tasks), **fields)
     enabled = merged.get("enabled", True)
     if profile.mode == "fargate":
         enabled = enabled and merged.get("fargate_enabled", True)

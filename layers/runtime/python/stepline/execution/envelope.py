@@ -30,7 +30,7 @@ from stepline.model.block import Body
 from stepline.model.execution import ExecRequest, Run
 from stepline.model.path import out_key
 
-__all__ = ["Envelope", "decode_envelope", "lost_envelope", "make_envelope", "output_bodies"]
+__all__ = ["Envelope", "decode_envelope", "is_lost", "lost_envelope", "make_envelope", "output_bodies"]
 
 USER_TAIL_CHARS: Final = 4_000
 RUNTIME_TAIL_CHARS: Final = 12_000
@@ -98,6 +98,11 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
 def lost_envelope(request: ExecRequest, code: str, message: str) -> Envelope:
     """Return the envelope of a run of which nothing more is known than why."""
     return make_envelope(request, Run(error=code, message=message), Verdicts())
+
+
+def is_lost(envelope: Envelope) -> bool:
+    """Tell whether a run came to nothing through its surroundings, and not through the program."""
+    return bool(envelope.code) and envelope.code not in _ADVICE.keys() - {"unverified"}
 
 
 def output_bodies(request: ExecRequest, verdicts: Verdicts, spool: Path) -> list[tuple[Path, Body]]:

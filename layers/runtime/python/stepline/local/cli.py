@@ -1,11 +1,10 @@
-"""The `stepline` command: the local stage up and down, and the conversations on it.
+"""The `stepline` command: the local stage up and down, stages in AWS, and the conversations on them.
 
 Each command imports what it needs when it runs, so that `--help` and `status` answer at once.
 """
 
 from __future__ import annotations
 
-import getpass
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -14,22 +13,27 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 import click
 
 from stepline.errors import SteplineError
+from stepline.local.cloud import command as cloud
 
 if TYPE_CHECKING:
+    from stepline.local.caller import Caller
     from stepline.local.client.effect import Effect
-    from stepline.local.client.reducer import ClientState
-    from stepline.local.client.session import Session
-    from stepline.local.stage import LocalStage
     from stepline.local.view import View
-
-TENANT = "local"
-PROJECT = "default"
 
 conversation_option = click.option(
     "--conversation", default="", metavar="ID", help="Go on in this conversation."
 )
 user_option = click.option(
-    "--user", default="", metavar="NAME", help="Speak as this user; default: your login name."
+    "--user",
+    default="",
+    metavar="NAME",
+    help="Speak as this user of the local stage; default: your login name.",
+)
+stage_option = click.option(
+    "--stage", default="", metavar="NAME", help="Speak to this deployed stage, as whom STEPLINE_TOKEN says."
+)
+token_option = click.option(
+    "--token-command", default="", metavar="CMD", help="A command that prints a token, for --stage."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 
@@ -47,7 +51,7 @@ class Edge(click.Group):
 @click.group(cls=Edge)
 @click.version_option(package_name="stepline", message="%(version)s")
 def main() -> None:
-    """Run the agent on this machine and talk to it."""
+    """Run the agent, on this machine or in AWS, and talk to it."""
 
 
 @main.command()
@@ -88,33 +92,47 @@ def status(as_json: bool) -> None:
 
 
 @main.command()
-def doctor() -> None:
-    """Check what the local stage needs, and say how to mend what is missing."""
-    from stepline.local.doctor import doctor as checks
+@click.option("--aws", is_flag=True, help="Check an AWS account instead of this machine.")
+@click.option("--stage", default="", metavar="NAME", help="With --aws: also a stage that is deployed there.")
+@cloud.profile_option
+@cloud.region_option
+def doctor(aws: bool, stage: str, profile: str, region: str) -> None:
+    """Check what the local stage needs, or an AWS account, and say how to mend what is missing.
 
-    found = checks()
+    A line that begins with `warn` or `unknown` stops nothing. Exit code 1 if one begins with `NO`.
+    """
+    if (stage or profile or region) and not aws:
+        raise click.UsageError("--stage, --profile and --region go with --aws")
+    if aws:
+        found = cloud.check_cloud(stage, profile, region)
+    else:
+        from stepline.local.doctor import doctor as checks
+
+        found = checks()
     for check in found:
-        click.echo(f"{'ok' if check.ok else 'NO':3} {check.name:14} {check.detail}")
+        click.echo(f"{check.mark:7} {check.name:14} {check.detail}")
         if check.remedy:
-            click.echo(f"{'':18} → {check.remedy}")
+            click.echo(f"{'':22} → {check.remedy}")
     sys.exit(0 if all(check.ok for check in found) else 1)
 
 
 @main.command()
 @conversation_option
 @user_option
-def chat(conversation: str, user: str) -> None:
+@stage_option
+@token_option
+def chat(*, conversation: str, user: str, stage: str, token_command: str) -> None:
     """Talk to the agent: a prompt on a terminal, a message a line from a pipe.
 
     Without --conversation the last one goes on; /new begins another. From a pipe the exit code is 0 if the last
     turn completed, else 1.
     """
+    from stepline.local.caller import sessions
     from stepline.local.chat import Chat
-    from stepline.local.stage import HOME
 
-    stage, name = the_stage(), the_user(user)
+    caller = the_caller(stage, user, token_command)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    talk = Chat(sessions(stage, name), make_view(interactive), user=name, home=HOME)
+    talk = Chat(sessions(caller), make_view(interactive), user=caller.user, home=caller.home)
     sys.exit(talk.run(typed_lines() if interactive else iter(sys.stdin), conversation))
 
 
@@ -122,18 +140,21 @@ def chat(conversation: str, user: str) -> None:
 @click.argument("text")
 @conversation_option
 @user_option
+@stage_option
+@token_option
 @json_option
-def send(text: str, conversation: str, user: str, as_json: bool) -> None:
+def send(*, text: str, conversation: str, user: str, stage: str, token_command: str, as_json: bool) -> None:
     """Send one message and wait for its answer.
 
     With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
     line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn completed, else 1.
     """
+    from stepline.local.caller import sessions
     from stepline.local.client.reducer import ClientState
     from stepline.local.conversation import ask, new_conversation
 
     state = ClientState(conversation=conversation or new_conversation())
-    with sessions(the_stage(), the_user(user))(state) as session:
+    with sessions(the_caller(stage, user, token_command))(state) as session:
         if conversation:
             session.join()
         completed = ask(session, session.effects(), text, shower(as_json))
@@ -147,12 +168,24 @@ def send(text: str, conversation: str, user: str, as_json: bool) -> None:
 @click.option("--after", default=0, metavar="N", help="Begin after this event number.")
 @click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
 @user_option
+@stage_option
+@token_option
 @json_option
-def watch(conversation: str, after: int, have: tuple[str, ...], user: str, as_json: bool) -> None:
+def watch(
+    *,
+    conversation: str,
+    after: int,
+    have: tuple[str, ...],
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
     """Show what happened in a conversation since an event, and go on until no turn is running.
 
     With --have, running text begins where an earlier `send --json` was cut off.
     """
+    from stepline.local.caller import sessions
     from stepline.local.client.reducer import ClientState, LaneText
     from stepline.local.conversation import watch as follow
 
@@ -160,7 +193,7 @@ def watch(conversation: str, after: int, have: tuple[str, ...], user: str, as_js
     claim = max((piece.claim for piece in pieces), default=0)
     lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
     state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
-    with sessions(the_stage(), the_user(user))(state) as session:
+    with sessions(the_caller(stage, user, token_command))(state) as session:
         completed = follow(session, session.effects(), shower(as_json))
     sys.exit(0 if completed else 1)
 
@@ -171,11 +204,12 @@ def watch(conversation: str, after: int, have: tuple[str, ...], user: str, as_js
 @json_option
 def log(conversation: str, after: int, as_json: bool) -> None:
     """Print the log of a conversation from the table: its batches, with --json whole and one a line."""
+    from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.logview import open_log, read_batches, render_batch, render_summary
     from stepline.local.record import render_json
     from stepline.model.ids import make_lane
 
-    batches = read_batches(*open_log(the_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
+    batches = read_batches(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
     for batch in batches:
         lines = [render_json(render_batch(batch))] if as_json else render_summary(batch)
         for line in lines:
@@ -184,30 +218,15 @@ def log(conversation: str, after: int, as_json: bool) -> None:
         fail(f"no conversation {conversation}")
 
 
-def the_stage() -> LocalStage:
-    """Return the deployed stage, or end the command."""
-    from stepline.local.stage import load
-
-    stage = load()
-    if stage is None:
-        fail("nothing is deployed here: run `stepline up` first")
-    return stage
+for command in (cloud.deploy, cloud.destroy):
+    main.add_command(command)
 
 
-def the_user(given: str) -> str:
-    """Return the name to speak as, in the form that may stand in a key."""
-    return given or re.sub(r"[^A-Za-z0-9_-]", "-", getpass.getuser()).lstrip("_-")[:64] or "me"
+def the_caller(stage: str, user: str, token_command: str) -> Caller:
+    """Return who calls, by the options of a command and the environment's token."""
+    from stepline.local.caller import find_caller
 
-
-def sessions(stage: LocalStage, user: str) -> Callable[[ClientState], Session]:
-    """Return what opens a session as `user`; every connection gets a fresh token."""
-    from stepline.adapters.system import SystemClock
-    from stepline.local.client.session import Session
-    from stepline.local.client.wire import dial_gateway
-    from stepline.local.lifecycle import mint
-
-    dial = dial_gateway(stage.socket_url, lambda: mint(stage, user, tenant=TENANT, project=PROJECT))
-    return lambda state: Session(dial, state, SystemClock())
+    return find_caller(stage, user, token=cloud.environment_token(), token_command=token_command)
 
 
 def make_view(interactive: bool) -> View:

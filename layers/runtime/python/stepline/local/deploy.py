@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from stepline.errors import DependencyError
 from stepline.local.emulator import Progress
 from stepline.local.issuer import AUDIENCE
+from stepline.local.repair import STANDING, drop_stale, repair
 from stepline.local.stage import (
     ACCOUNT,
     CREDENTIALS,
@@ -78,20 +79,27 @@ def deploy(
         # Away from cdk.json, or it would synthesise the app first.
         _cdk(endpoint, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
     progress("deploying the app (cdk deploy --all, stage local)")
+    assembly, outputs = home / "cdk.out", home / "outputs.json"
     flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
-    outputs = home / "outputs.json"
+    _cdk(
+        endpoint,
+        ["synth", "--all", "--quiet", "--output", str(assembly), *flags, "--app", f'"{PYTHON}" app.py'],
+        cwd=REPOSITORY,
+        log=home / "synth.log",
+    )
+    for name in drop_stale(_probe(endpoint), assembly):
+        progress(f"deleted the stack {name}, which the app no longer has")
     _cdk(
         endpoint,
         [
             *("deploy", "--all", "--require-approval", "never", "--method", "direct", "--concurrency", "2"),
-            *("--output", str(home / "cdk.out"), "--outputs-file", str(outputs), *flags),
-            *("--app", f'"{PYTHON}" app.py'),
+            *("--app", str(assembly), "--outputs-file", str(outputs)),
         ],
         cwd=REPOSITORY,
         log=home / "deploy.log",
     )
     stage = _read_stage(outputs, endpoint, issuer_url, model_url, fingerprint)
-    repair(stage)
+    repair(stage, assembly)
     return stage
 
 
@@ -122,29 +130,6 @@ def install_cdk(home: Path, progress: Progress) -> None:
     )
 
 
-def repair(stage: LocalStage) -> None:
-    """Do what the emulator's CloudFormation leaves out: the table's time to live, and the end of old workers."""
-    dynamodb = client("dynamodb", stage)
-    found = dynamodb.describe_time_to_live(TableName=stage.table)["TimeToLiveDescription"]
-    if found["TimeToLiveStatus"] != "ENABLED":
-        dynamodb.update_time_to_live(
-            TableName=stage.table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires_at"}
-        )
-    functions = client("lambda", stage)
-    for page in functions.get_paginator("list_functions").paginate():
-        for function in page["Functions"]:
-            if function["FunctionName"].startswith(f"stepline-{NAME}-"):
-                _delete_old_versions(functions, function["FunctionName"])
-
-
-def _delete_old_versions(functions: Any, name: str) -> None:
-    """Delete what the alias does not name; each version's worker would otherwise live as long as the emulator."""
-    live = functions.get_alias(FunctionName=name, Name="live")["FunctionVersion"]
-    for version in functions.list_versions_by_function(FunctionName=name)["Versions"]:
-        if version["Version"] not in ("$LATEST", live):
-            functions.delete_function(FunctionName=name, Qualifier=version["Version"])
-
-
 def _read_stage(
     outputs: Path, endpoint: str, issuer_url: str, model_url: str, fingerprint: str
 ) -> LocalStage:
@@ -153,6 +138,7 @@ def _read_stage(
         endpoint=endpoint,
         issuer_url=issuer_url,
         socket_url=values["WebSocketUrl"],
+        api_url=values["HttpUrl"],
         table=values["TableName"],
         bucket=values["BucketName"],
         machine_arn=values["MachineArn"],
@@ -168,7 +154,13 @@ def _deployed(stage: LocalStage) -> bool:
 
 
 def _bootstrapped(endpoint: str) -> bool:
-    probe = LocalStage(
+    stacks = client("cloudformation", _probe(endpoint)).list_stacks(StackStatusFilter=list(STANDING))
+    return "CDKToolkit" in [stack["StackName"] for stack in stacks["StackSummaries"]]
+
+
+def _probe(endpoint: str) -> LocalStage:
+    """Return a stage of which nothing is known but where it would answer."""
+    return LocalStage(
         endpoint=endpoint,
         issuer_url="",
         socket_url="",
@@ -178,10 +170,6 @@ def _bootstrapped(endpoint: str) -> bool:
         model_url="",
         fingerprint="",
     )
-    stacks = client("cloudformation", probe).list_stacks(
-        StackStatusFilter=["CREATE_COMPLETE", "UPDATE_COMPLETE"]
-    )
-    return "CDKToolkit" in [stack["StackName"] for stack in stacks["StackSummaries"]]
 
 
 def _cdk(endpoint: str, arguments: list[str], *, cwd: Path, log: Path) -> None:

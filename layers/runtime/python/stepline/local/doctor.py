@@ -13,22 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from stepline.local import lifecycle
+from stepline.local.check import Check
 from stepline.local.deploy import CDK
 from stepline.local.execution import backends
 from stepline.local.stage import HOME, REPOSITORY, client, load, read_json, tool_environment
-from stepline.model.base import Value
 
 OLDEST_PYTHON: Final = (3, 11)
 _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")
-
-
-class Check(Value):
-    """One finding; `remedy` is a command or a sentence, empty when all is well."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 def doctor(home: Path = HOME) -> list[Check]:

@@ -15,6 +15,9 @@ from stepline.local.service import LOOPBACK, Service, claim_port
 from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, make_home, tool_environment, write_private
 
 Progress = Callable[[str], None]
+ENFORCED: Final = {"AUTH": "true"}
+"""Lets the emulator refuse a function what its role does not allow; nothing can be deployed on it then."""
+
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
 STOP_TIMEOUT_S: Final = 15

@@ -1,4 +1,4 @@
-"""The image of mode `docker`: built here when what it is made of has changed, by whichever daemon answers.
+"""The image of modes `docker` and `fargate`: built here when what it is made of has changed, by whichever daemon answers.
 
 The build's context goes to the daemon as a stream, so it may be on another machine. An index behind a proxy or
 certificates of your own works as it does for pip here: its variables and pip's own configuration are handed on.
@@ -51,6 +51,14 @@ def find_image(image: str) -> str:
     raise DependencyError(
         _last(done.stderr) or "the docker command failed without a word", code="docker_unavailable"
     )
+
+
+def find_daemon() -> str:
+    """Return the address of the daemon that the docker command speaks to; nothing without the command."""
+    try:
+        return _docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
+    except DependencyError:
+        return ""
 
 
 def build_image(image: str, home: Path, progress: Progress) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.emulator import Progress
-from stepline.local.exec_image import build_image, find_image, image_name, remove_images
+from stepline.local.exec_image import build_image, find_daemon, find_image, image_name, remove_images
 from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home
 from stepline.model.base import Value
 from stepline.model.execution import Mode
@@ -32,10 +32,16 @@ DOCKER_VARIABLES: Final = (
 
 LOCK_FILE: Final = REPOSITORY / "exec_task/requirements.lock"
 EXECUTOR_HOME: Final = REPOSITORY / "exec_task"
+_SOCKET: Final = "unix://"
 RETRY_S: Final = 3600
 """A build that failed is tried again after this, or when Docker is asked for by name."""
 
-_MODES: Final[dict[str, Mode]] = {"none": "none", "process": "process", "docker": "docker"}
+_MODES: Final[dict[str, Mode]] = {
+    "none": "none",
+    "process": "process",
+    "docker": "docker",
+    "fargate": "fargate",
+}
 _NAMESPACES: Final = 0x20000000 | 0x40000000 | 0x00020000  # CLONE_NEW{PID,NET,NS}
 _NEW_USER: Final = 0x10000000
 _TRY: Final = """
@@ -56,14 +62,19 @@ class Backend(Value):
 def prepare(home: Path, progress: Progress) -> dict[str, str]:
     """Build what the modes need and return what the deployment must know of them.
 
-    Keys: `exec_mode` (none, process or docker), `exec_image`, `exec_python` and `exec_home` (the interpreter of
-    mode process, and the folder that holds the package `executor`); empty where a mode is not possible here.
+    Keys: `exec_mode` (none, process, docker or fargate), `exec_image`, `exec_python` and `exec_home` (the interpreter of
+    mode process, and the folder that holds the package `executor`), empty where a mode is not possible here; and
+    `exec_tasks`, whether mode fargate is possible beside the mode.
 
     Raises InputError for a mode that does not exist, DependencyError if the one that is asked for cannot be had.
     """
     asked = _asked()
     if asked == "none":
         return _settings()
+    if asked == "fargate":
+        docker, image = _prepare_docker(home, progress, demanded=True)
+        _demand(_as_tasks(docker))
+        return _settings("fargate", image=image, tasks=True)
     process, python = _prepare_process(home, progress)
     if asked == "process":
         _demand(process)
@@ -71,17 +82,24 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
     docker, image = _prepare_docker(home, progress, demanded=asked == "docker")
     if asked == "docker":
         _demand(docker)
-        return _settings("docker", image=image, python=python)
+        return _settings("docker", image=image, python=python, tasks=not _as_tasks(docker).obstacle)
     if docker.obstacle and process.obstacle:
         progress(f"the agent cannot run programs here: {docker.obstacle}; {process.obstacle}")
         return _settings()
-    return _settings("process" if docker.obstacle else "docker", image=image, python=python)
+    mode: Mode = "process" if docker.obstacle else "docker"
+    return _settings(mode, image=image, python=python, tasks=not _as_tasks(docker).obstacle)
 
 
 def docker_variables() -> dict[str, str]:
-    """Return what of this environment leads the `docker` command to its daemon."""
+    """Return what of this environment leads the `docker` command to its daemon.
+
+    A socket that the command finds by its own configuration is named as well: the emulator, which runs the tasks
+    of mode fargate, reads the variable only.
+    """
     here = install_environment()
-    return {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}
+    found = {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}
+    address = found.get("DOCKER_HOST") or find_daemon()
+    return found | ({"DOCKER_HOST": address} if address.startswith(_SOCKET) else {})
 
 
 def install_exec_env(home: Path, progress: Progress) -> Path:
@@ -115,7 +133,8 @@ def install_exec_env(home: Path, progress: Progress) -> Path:
 
 def backends(home: Path = HOME) -> list[Backend]:
     """Return every mode with what stands in its way now; builds nothing."""
-    return [_find_docker(home), process_backend()]
+    docker = _find_docker(home)
+    return [docker, process_backend(), _as_tasks(docker)]
 
 
 def process_backend() -> Backend:
@@ -134,9 +153,29 @@ def process_backend() -> Backend:
     return Backend(mode="process")
 
 
-def _settings(mode: Mode = "none", *, image: str = "", python: str = "") -> dict[str, str]:
-    home = str(EXECUTOR_HOME) if python else ""
-    return {"exec_mode": mode, "exec_image": image, "exec_python": python, "exec_home": home}
+def _as_tasks(docker: Backend) -> Backend:
+    """Return mode fargate, whose tasks the emulator runs in Docker, in the network that it listens in itself."""
+    if docker.obstacle:
+        return Backend(mode="fargate", obstacle=docker.obstacle, remedy=docker.remedy)
+    if platform.system() != "Linux" or not docker_variables().get("DOCKER_HOST", "").startswith(_SOCKET):
+        return Backend(
+            mode="fargate",
+            obstacle="the emulator's tasks need a Docker daemon of this machine, and Linux",
+            remedy="use mode docker",
+        )
+    return Backend(mode="fargate")
+
+
+def _settings(
+    mode: Mode = "none", *, image: str = "", python: str = "", tasks: bool = False
+) -> dict[str, str]:
+    return {
+        "exec_mode": mode,
+        "exec_image": image,
+        "exec_python": python,
+        "exec_home": str(EXECUTOR_HOME) if python else "",
+        "exec_tasks": str(tasks).lower(),
+    }
 
 
 def _demand(backend: Backend) -> None:

@@ -7,8 +7,10 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from stepline.errors import DependencyError
@@ -39,15 +41,20 @@ class Status(Value):
         return self.stage is not None and all(self.services.values())
 
 
-def up(progress: Progress, home: Path = HOME) -> LocalStage:
-    """Start what is not running, deploy what has changed, take over what a stop interrupted."""
+def up(
+    progress: Progress, home: Path = HOME, *, settings: Mapping[str, str] = MappingProxyType({})
+) -> LocalStage:
+    """Start what is not running, deploy what has changed, take over what a stop interrupted.
+
+    `settings` are the emulator's own, beside ours (`emulator.ENFORCED`).
+    """
     with exclusive(make_home(home)):
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
         programs = prepare(home, progress)
         asleep = not Service("emulator", home).running
         known, asked_at = load(home), datetime.now(UTC)
-        endpoint = Emulator(home).start(model | docker_variables(), progress)
+        endpoint = Emulator(home).start({**model, **docker_variables(), **settings}, progress)
         stage = deploy(
             home,
             endpoint=endpoint,

@@ -33,6 +33,7 @@ class LocalStage(Value):
     model_url: str
     fingerprint: str
     region: str = REGION
+    api_url: str = ""
 
 
 def save(stage: LocalStage, home: Path = HOME) -> None:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
-from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
+from stepline.model.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
 
+HOST_MODES: Final[frozenset[Mode]] = frozenset({"process", "docker"})
+"""Modes that run programs beside the functions."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where the agent's programs run, what one run may use, which tools it may call, and what is shown of its texts."""
+    """Where the agent's programs run, what one run may use, which tools it may call, and what is shown of its texts.
+
+    `places` are the modes that this deployment has a place for. `descriptors` and `settings` are the variables
+    that a task is handed for its tools. Secret.
+    """
 
     profile: RuntimeProfile
     limits: Limits
     tools: tuple[str, ...]
     preview_chars: int = PREVIEW_CHARS
+    places: frozenset[Mode] = HOST_MODES
+    descriptors: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Source: docs/concepts/log.md#close.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from stepline.loop.effect import publish, redo
@@ -20,6 +21,8 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.step import Step
+
+logger = logging.getLogger(__name__)
 
 ERRORS = {
     "ContextLimit": "context_limit",
@@ -72,6 +75,7 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     if any(isinstance(entry, Deferred) for entry in batch.entries):
         return onward(step, batch.state)
     ports.meter.count(TURNS_FAILED if code else TURNS_CLOSED)
+    logger.info("turn closed", extra={"turn_id": step.turn, "code": code})
     _after(ports, lane, batch)
     return ended(step, "done")
 

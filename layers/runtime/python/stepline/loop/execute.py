@@ -16,14 +16,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
-from stepline.execution.envelope import Envelope, lost_envelope, make_envelope, output_bodies
-from stepline.execution.outputs import validate_outputs
+from stepline.execution.envelope import Envelope, lost_envelope
+from stepline.loop.collect import BROKEN, claim_run, conclude, load_request, store_result
 from stepline.loop.guard import ended, onward, standing
 from stepline.loop.history import History
 from stepline.loop.journal import Journal
+from stepline.loop.launch import NO_PLACE
 from stepline.loop.port import Ports
-from stepline.loop.program import claim_run, load_request, store_result
-from stepline.metrics import EXEC_SECONDS, PROGRAMS_FAILED, PROGRAMS_RUN
 from stepline.model.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
@@ -33,9 +32,6 @@ logger = logging.getLogger(__name__)
 
 Backends = Callable[[Mode], Executor | None]
 """The backend of a mode, kept warm; None if this deployment does not have it."""
-
-NO_BACKEND = "This deployment cannot run programs with the profile that was chosen."
-BROKEN = "The execution environment failed before it could report. Ask for the run again once."
 
 
 def execute(ports: Ports, backends: Backends, history: History, step: Step) -> Step:
@@ -64,27 +60,27 @@ def _run_once(ports: Ports, backends: Backends, timeline: Timeline, step: Step, 
         logger.info("run already taken", extra={"call_id": call})
         return
     envelope = _run(ports, backends, timeline, request)
-    ports.meter.count(PROGRAMS_RUN)
-    ports.meter.count(PROGRAMS_FAILED, not envelope.ok)
-    ports.meter.count(EXEC_SECONDS, envelope.seconds)
-    store_result(ports.artifacts, request, envelope)
     logger.info("program run", extra={"call_id": call, "ok": envelope.ok, "seconds": envelope.seconds})
 
 
 def _run(ports: Ports, backends: Backends, timeline: Timeline, request: ExecRequest) -> Envelope:
+    """Run the program and put what came of it."""
     executor = backends(request.profile.mode)
     if executor is None:
-        return lost_envelope(request, "backend_unavailable", NO_BACKEND)
+        return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
         batches = [batch for batch in timeline.batches if batch.n <= request.n]
         job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool)
         try:
             run = executor.run(job)
-            verdicts = validate_outputs(request, run, spool)
         except Exception:  # a run's every end is in its envelope: the model must hear of this one too
             logger.exception("run failed", extra={"call_id": request.exec_id})
-            return lost_envelope(request, "sandbox_execution_failed", BROKEN)
-        for path, body in output_bodies(request, verdicts, spool):
-            ports.artifacts.put(body.key, path.read_bytes(), mime=body.mime)
-        return make_envelope(request, run, verdicts)
+            return _put_lost(ports, request, "sandbox_execution_failed", BROKEN)
+        return conclude(ports.artifacts, request, run, spool)
+
+
+def _put_lost(ports: Ports, request: ExecRequest, code: str, message: str) -> Envelope:
+    envelope = lost_envelope(request, code, message)
+    store_result(ports.artifacts, request, envelope)
+    return envelope

@@ -45,9 +45,11 @@ def check_attempt(state: State, attempt: int) -> None:
 
 def onward(step: Step, state: State) -> Step:
     """Return the step that the state asks for next; its route is a word of the graph."""
-    return replace(step, iteration=state.cursor.iteration, route=state.route(), attempt=0, error=None)
+    return replace(
+        step, iteration=state.cursor.iteration, route=state.route(), attempt=0, error=None, launch=None
+    )
 
 
 def ended(step: Step, route: Literal["done", "stop"]) -> Step:
     """Return the step that ends the execution."""
-    return replace(step, route=route, attempt=0, error=None)
+    return replace(step, route=route, attempt=0, error=None, launch=None)

@@ -17,10 +17,12 @@ from stepline.errors import (
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.effect import deliver
 from stepline.loop.port import Ports
+from stepline.loop.rate import check_rate
 from stepline.loop.resume import pong, resume
-from stepline.model.event import AckFrame, ErrorFrame, Frame, encode_frame
+from stepline.loop.ticket import renew
+from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
 from stepline.model.ids import Lane
-from stepline.model.message import Message, Ping, Resume, Send, StreamCursor, parse_message
+from stepline.model.message import Auth, Message, Ping, Resume, Send, StreamCursor, parse_message
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
@@ -37,9 +39,14 @@ def receive(ports: Ports, connection: str, body: str) -> None:
     """
     message: Message | None = None
     try:
-        principal = authenticate(ports, connection)
+        principal = recognise(ports, connection)
         message = parse_message(body)
-        answer(ports, connection, principal, message)
+        if isinstance(message, Auth):
+            fresh = renew(ports, connection, principal, message.ticket)
+            _post(ports, connection, AuthFrame(expires_at=fresh.expires_at))
+        else:
+            check_expiry(ports, principal)
+            answer(ports, connection, principal, message)
     except REFUSED as error:
         logger.info("message refused", extra={"code": error.reason})
         refuse(ports, connection, error.reason, str(error), message)
@@ -48,17 +55,21 @@ def receive(ports: Ports, connection: str, body: str) -> None:
         refuse(ports, connection, error.reason, SEND_AGAIN, message)
 
 
-def authenticate(ports: Ports, connection: str) -> Principal:
-    """Return who is behind the connection. Raises AuthError `unauthorized` or `auth_expired`."""
+def recognise(ports: Ports, connection: str) -> Principal:
+    """Return who is behind the connection, though their token may have expired. Raises AuthError `unauthorized`."""
     principal = ports.subscriptions.principal(connection)
     if principal is None:
         raise AuthError("this connection is not known")
-    if principal.expires_at <= ports.clock.now().timestamp():
-        raise AuthError("the token has expired; connect again", code="auth_expired")
     return principal
 
 
-def answer(ports: Ports, connection: str, principal: Principal, message: Message) -> None:
+def check_expiry(ports: Ports, principal: Principal) -> None:
+    """Refuse whose token has expired. Raises AuthError `auth_expired`."""
+    if principal.expires_at <= ports.clock.now().timestamp():
+        raise AuthError("the token has expired; renew it, or connect again", code="auth_expired")
+
+
+def answer(ports: Ports, connection: str, principal: Principal, message: Send | Resume | Ping) -> None:
     """Do what the message asks."""
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
     match message:
@@ -85,7 +96,7 @@ def refuse(ports: Ports, connection: str, code: str, text: str, message: Message
         code=code,
         message=text,
         message_id=message.message_id if isinstance(message, Send) else "",
-        conversation=message.conversation if message else "",
+        conversation="" if message is None or isinstance(message, Auth) else message.conversation,
     )
     _post(ports, connection, frame)
 
@@ -100,6 +111,7 @@ def report_internal(ports: Ports, connection: str) -> None:
 
 
 def _send(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send) -> None:
+    check_rate(ports, principal)
     arrival = Arrival(message_id=message.message_id, user=principal.user, text=message.text)
     admitted = admit(ports, lane, arrival, connection=connection)
     ack = AckFrame(

@@ -8,10 +8,13 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.clock import Clock
 from stepline.ports.delta import Deltas
+from stepline.ports.identity import Tickets
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
 from stepline.ports.meter import Meter
+from stepline.ports.rate import Rate
 from stepline.ports.relay import Relay
+from stepline.ports.task import Grants, Tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,7 @@ class Policy:
     absent_after_s: float = 60.0
     append_tries: int = 10
     started_fresh_s: float = 5.0
+    user_messages_per_minute: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +39,14 @@ class Ports:
     log: Log
     artifacts: Artifacts
     subscriptions: Subscriptions
+    tickets: Tickets
+    rate: Rate
     publisher: Publisher
     deltas: Deltas
     relay: Relay
     machine: Machine
+    tasks: Tasks
+    grants: Grants
     clock: Clock
     meter: Meter
     policy: Policy = Policy()

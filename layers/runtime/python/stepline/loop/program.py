@@ -15,23 +15,33 @@ import logging
 from datetime import timedelta
 from typing import Literal, TypeAlias
 
-import msgspec
 from msgspec.structs import replace
 
-from stepline.errors import NotFoundError, PathError, ToolError
+from stepline.errors import PathError, ToolError
 from stepline.execution.blocks import run_blocks
 from stepline.execution.code import check_program, notice_code
 from stepline.execution.contract import normalise_contract
-from stepline.execution.envelope import Envelope, decode_envelope, lost_envelope
-from stepline.loop.record import MAYBE, Work, record, result_of, start
+from stepline.execution.envelope import Envelope, is_lost, lost_envelope
+from stepline.loop.collect import claim_run, find_outcome, has_begun, keep_request, load_request
+from stepline.loop.launch import (
+    NO_PLACE,
+    check_handover,
+    check_place,
+    deadline_s,
+    give_back,
+    launch_task,
+    put_parcel,
+)
+from stepline.loop.loss import UNVERIFIED, explain_loss
+from stepline.loop.record import Work, record, result_of, start
+from stepline.metrics import EXEC_SECONDS, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
-from stepline.model.execution import ExecRequest
-from stepline.model.ids import Lane, utc
-from stepline.model.path import exec_key
+from stepline.model.execution import ExecRequest, RuntimeProfile
+from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.ports.artifacts import Artifacts
+from stepline.model.task import RUN_MAX_S
 from stepline.timeline.fold import Timeline
 from stepline.timeline.result import lean_blocks
 from stepline.timeline.workspace import fold_workspace
@@ -39,17 +49,10 @@ from stepline.tools.registry import check_call, refusal
 
 logger = logging.getLogger(__name__)
 
-REQUEST, STARTED, RESULT = "request.json", "started.json", "result.json"
 COLLECT_S = 120
-"""What a run may take beyond its program's own time: to restore its files, to collect, to store."""
+"""What a run beside the functions may take beyond its program's own time: to restore, to collect, to store."""
 
-JSON = "application/json"
 Status: TypeAlias = Literal["ok", "error", "unverified"]
-UNVERIFIED, NOT_STARTED = "unverified", "sandbox_not_started"
-NOT_RUN = (
-    "The program did not start, so nothing happened. Ask for it again once; if that fails too, do without it."
-)
-TIMED_OUT = "The run was cut off from outside before it could report. Some of its effects may have happened."
 
 
 def advance_program(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
@@ -59,47 +62,38 @@ def advance_program(work: Work, timeline: Timeline, index: int, action: Action) 
     """
     tail = timeline.batches[-1]
     if timeline.state.running == action.call_id:
-        return _settle(work, timeline, index, action)
+        return _go_on(work, timeline, index, action)
     if work.step.route == "act" and work.agent.execution is not None:
         # Only Prepare leads to where programs run; the next Decide finds nothing to do and routes there.
         return replace(work.step, route=timeline.state.route(), attempt=0, error=None)
     try:
         request = _plan(work, timeline, action)
+        if request.profile.mode == "fargate":
+            check_handover(work, request)
     except (ToolError, PathError) as refused:
         return record(work, tail, index, _refusal(work, timeline, action, refused))
-    key = exec_key(work.journal.lane, work.step.turn, action.call_id, REQUEST)
-    work.ports.artifacts.put(key, msgspec.json.encode(request), mime=JSON)
-    ends = work.ports.clock.now() + timedelta(seconds=request.limits.timeout_s + COLLECT_S)
+    request = keep_request(work.ports.artifacts, request)
+    if request.profile.mode == "fargate":
+        put_parcel(work.ports, timeline, request)
+    lasts_s = deadline_s(request.profile, request.limits.timeout_s, collect_s=COLLECT_S)
+    ends = work.ports.clock.now() + timedelta(seconds=lasts_s)
     if start(work, tail, index, action, deadline=utc(ends)) is None:
         return None
-    return _launch(work.step)
+    return _launch(work, request)
 
 
-def claim_run(artifacts: Artifacts, lane: Lane, turn: str, call: str, by: str) -> bool:
-    """Take the one right to run a program, or to say that nobody will; tell whether it is ours."""
-    return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON)
-
-
-def load_request(artifacts: Artifacts, lane: Lane, turn: str, call: str) -> ExecRequest:
-    """Return what is to run. Raises NotFoundError, DependencyError."""
-    return msgspec.json.decode(artifacts.get(exec_key(lane, turn, call, REQUEST)), type=ExecRequest)
-
-
-def store_result(artifacts: Artifacts, request: ExecRequest, envelope: Envelope) -> None:
-    """Put what came of a run; the first word stands."""
-    key = exec_key(request.lane, request.turn, request.exec_id, RESULT)
-    artifacts.put(key, msgspec.json.encode(envelope), mime=JSON)
-
-
-def _launch(step: Step) -> Step:
-    return replace(step, route="execute", attempt=0, error=None)
+def _launch(work: Work, request: ExecRequest) -> Step:
+    if request.profile.mode == "fargate":
+        return launch_task(work, request)
+    return replace(work.step, route="execute", attempt=0, error=None)
 
 
 def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
-    """Decide what the run is given. Raises ToolError, PathError for what the model can mend."""
+    """Decide what the run is given. Raises ToolError, PathError for what the model can mend, or must be told."""
     execution = work.agent.execution
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
+    check_place(execution)
     spec = work.agent.registry.find(action.tool_id).spec
     check_call(spec, action.params)
     turn, limits = work.step.turn, execution.limits
@@ -107,6 +101,7 @@ def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
     code = action.code or ""
     contract = normalise_contract(action.params, turn=turn)
     check_program(code, turn=turn, present={file.path for file in files})
+    most_s = most_seconds(execution.profile, limits.timeout_s)
     return ExecRequest(
         exec_id=action.call_id,
         lane=work.journal.lane,
@@ -118,10 +113,15 @@ def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
         contract=contract.files,
         files=files,
         tools=execution.tools,
-        limits=replace(limits, timeout_s=fit_timeout(action.params.get("timeout_s"), limits.timeout_s)),
+        limits=replace(limits, timeout_s=fit_timeout(action.params.get("timeout_s"), most_s)),
         profile=execution.profile,
         preview_chars=execution.preview_chars,
     )
+
+
+def most_seconds(profile: RuntimeProfile, limit_s: int) -> int:
+    """Return how long a program may run at most: the state that waits for a task ends by itself."""
+    return min(limit_s, RUN_MAX_S) if profile.mode == "fargate" else limit_s
 
 
 def fit_timeout(asked_s: int | None, most_s: int) -> int:
@@ -135,23 +135,44 @@ def _refusal(work: Work, timeline: Timeline, action: Action, refused: ToolError 
     return result_of(action, context, output, program=True)
 
 
-def _settle(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
+def _go_on(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
     """Put the result of a program that was launched; launch it again if it was not."""
-    artifacts, lane, turn = work.ports.artifacts, work.journal.lane, work.step.turn
-    found = _find(artifacts, exec_key(lane, turn, action.call_id, RESULT))
-    begun = found is not None or _find(artifacts, exec_key(lane, turn, action.call_id, STARTED)) is not None
-    if not begun and work.step.route == "prepare":
-        return _launch(work.step)
-    request = load_request(artifacts, lane, turn, action.call_id)
-    envelope = decode_envelope(found) if found is not None else _lost(work, request)
+    artifacts = work.ports.artifacts
+    request = load_request(artifacts, work.journal.lane, work.step.turn, action.call_id)
+    envelope = find_outcome(artifacts, request)
+    waits = envelope is None and work.step.route == "prepare" and not has_begun(artifacts, request)
+    if waits and _has_place(work, request):
+        return _launch(work, request)
+    reported = envelope is not None
+    if envelope is None:
+        envelope, reported = _lost(work, request)
+    batch = record(work, timeline.batches[-1], index, _result(work, timeline, action, request, envelope))
+    if batch is not None:
+        _count(work, envelope)
+        if request.profile.mode == "fargate":
+            give_back(work.ports, request, reported=reported)
+    return batch
+
+
+def _count(work: Work, envelope: Envelope) -> None:
+    count = work.ports.meter.count
+    count(PROGRAMS_RUN)
+    count(PROGRAMS_FAILED, not envelope.ok)
+    count(PROGRAMS_LOST, is_lost(envelope))
+    count(EXEC_SECONDS, envelope.seconds)
+
+
+def _result(
+    work: Work, timeline: Timeline, action: Action, request: ExecRequest, envelope: Envelope
+) -> Resulted:
     context = work.context(timeline, action, request.at)
-    told = normalise_contract(action.params, turn=turn).notices
+    told = normalise_contract(action.params, turn=request.turn).notices
     notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in told)
     blocks = (*notices, *run_blocks(envelope, context))
-    logger.info("program settled", extra={"call_id": action.call_id, "ok": envelope.ok})
+    logger.info("program settled", extra={"call_id": action.call_id, "code": envelope.code})
     error = envelope.error
     status: Status = "ok" if error is None else "unverified" if error.code == UNVERIFIED else "error"
-    result = Resulted(
+    return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
         iteration=work.step.iteration,
@@ -163,24 +184,25 @@ def _settle(work: Work, timeline: Timeline, index: int, action: Action) -> Batch
         program=True,
         emitted=envelope.events,
     )
-    return record(work, timeline.batches[-1], index, result)
 
 
-def _lost(work: Work, request: ExecRequest) -> Envelope:
-    """Say what is known of a run without a result: that it never began and never will, or that nobody knows."""
-    if claim_run(work.ports.artifacts, request.lane, request.turn, request.exec_id, work.journal.by):
-        return lost_envelope(request, NOT_STARTED, NOT_RUN)
+def _lost(work: Work, request: ExecRequest) -> tuple[Envelope, bool]:
+    """Say what is known of a run without an outcome: that it never began and never will, or that nobody knows.
+
+    True if it has left one after all.
+    """
+    artifacts = work.ports.artifacts
+    begun = not claim_run(artifacts, request.lane, request.turn, request.exec_id, work.journal.by)
     # Between our two looks the runner may have stored what it had.
-    found = _find(work.ports.artifacts, exec_key(request.lane, request.turn, request.exec_id, RESULT))
-    if found is not None:
-        return decode_envelope(found)
-    if (work.step.error or {}).get("Error") == "States.Timeout":
-        return lost_envelope(request, "timeout", TIMED_OUT)
-    return lost_envelope(request, UNVERIFIED, MAYBE)
+    if begun and (found := find_outcome(artifacts, request)) is not None:
+        return found, True
+    if not begun and not _has_place(work, request):
+        return lost_envelope(request, "backend_unavailable", NO_PLACE), False
+    code, message = explain_loss(work.step.error, begun=begun)
+    return lost_envelope(request, code, message), False
 
 
-def _find(artifacts: Artifacts, key: str) -> bytes | None:
-    try:
-        return artifacts.get(key)
-    except NotFoundError:
-        return None
+def _has_place(work: Work, request: ExecRequest) -> bool:
+    """Tell whether this deployment, which may be a newer one than the request's, can run it."""
+    execution = work.agent.execution
+    return execution is not None and request.profile.mode in execution.places

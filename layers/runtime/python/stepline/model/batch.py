@@ -6,8 +6,12 @@ from typing import Literal
 
 import msgspec
 
+from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
 from stepline.model.entry import Entry
+
+FORMAT = 1
+"""The version of what batches and their states mean; a batch that does not say has the first one."""
 
 STATE_MAX_BYTES = 1024
 BATCH_MAX_BYTES = 32 * 1024
@@ -75,7 +79,8 @@ class Batch(Value):
 
     `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
     the invocation that wrote it, `step` what it did (`admit`, `close`, …), with the epoch of its execution where
-    that must be the turn's own (`decide/<epoch>`, `act/<epoch>`).
+    that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `v` is the format's version.
+    Source: docs/concepts/log.md#versions.
     """
 
     n: int
@@ -85,6 +90,7 @@ class Batch(Value):
     state: State
     step: str = ""
     spilled: tuple[Spill, ...] = ()
+    v: int = 1
 
 
 EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
@@ -100,5 +106,31 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(body: bytes | memoryview) -> Batch:
-    """Read a batch. Raises msgspec.ValidationError on bytes that no release of ours wrote."""
-    return _DECODER.decode(body)
+    """Read a batch.
+
+    Raises:
+        DependencyError: `format_newer`, a release after this one wrote it; its functions will read it.
+        msgspec.ValidationError: no release of ours wrote these bytes.
+
+    """
+    try:
+        batch = _DECODER.decode(body)
+    except msgspec.ValidationError:
+        _refuse_newer(_VERSION.decode(body).v)
+        raise
+    _refuse_newer(batch.v)
+    return batch
+
+
+class _Version(Value):
+    v: int = 1
+
+
+_VERSION = msgspec.json.Decoder(_Version)
+
+
+def _refuse_newer(version: int) -> None:
+    if version > FORMAT:
+        raise DependencyError(
+            f"a batch has format {version}, and this release reads up to {FORMAT}", code="format_newer"
+        )

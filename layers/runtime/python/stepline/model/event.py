@@ -88,7 +88,13 @@ class PongFrame(Value, tag="pong", tag_field="frame"):
     n: int
 
 
-Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame
+class AuthFrame(Value, tag="auth", tag_field="frame"):
+    """The answer to a renewal: messages are taken until `expires_at`, in epoch seconds."""
+
+    expires_at: int
+
+
+Frame = EventFrame | DeltaFrame | SyncFrame | AckFrame | ErrorFrame | PongFrame | AuthFrame
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)

@@ -16,9 +16,11 @@ _Segment = Annotated[str, Field(pattern=f"^{SEGMENT.pattern}$")]
 _Number = Annotated[int, Field(ge=0)]
 
 
-class _Message(BaseModel):
+class _Closed(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+
+class _Message(_Closed):
     conversation: _Segment
 
 
@@ -30,10 +32,8 @@ class Send(_Message):
     text: Annotated[str, Field(min_length=1)]
 
 
-class StreamCursor(BaseModel):
+class StreamCursor(_Closed):
     """How much of the running stream the client has: characters per lane of `claim`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     claim: _Number
     off: dict[Annotated[str, Field(max_length=64)], _Number] = {}
@@ -53,7 +53,14 @@ class Ping(_Message):
     action: Literal["ping"]
 
 
-Message = Send | Resume | Ping
+class Auth(_Closed):
+    """Go on with a later token of the same user, tenant and project, for which a ticket stands; also after expiry."""
+
+    action: Literal["auth"]
+    ticket: Annotated[str, Field(min_length=1, max_length=128)]
+
+
+Message = Send | Resume | Ping | Auth
 
 _ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="action")])
 

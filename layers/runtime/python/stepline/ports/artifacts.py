@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 
@@ -14,4 +15,8 @@ class Artifacts(Protocol):
 
     def get(self, key: str) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
+        ...
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """Yield the object's bytes in pieces, for one too large to hold. Raises NotFoundError, DependencyError."""
         ...

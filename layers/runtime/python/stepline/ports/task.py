@@ -31,7 +31,14 @@ class Tasks(Protocol):
         ...
 
     def take_back(self, ref: str) -> None:
-        """Delete the secret for good, and then its row; nothing to do if they are gone. Raises DependencyError."""
+        """Delete the secret for good, and then its row; nothing to do if they are gone. Raises DependencyError.
+
+        Before its deadline the row of a handover that somebody is in the middle of stays.
+        """
+        ...
+
+    def give_up(self, ref: str) -> None:
+        """Delete the secret, and keep its row as one to be swept now: a task may still run. Raises DependencyError."""
         ...
 
     def stale(self, *, before: str) -> Iterator[Stale]:

@@ -9,7 +9,12 @@ from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import OBJECT_EXISTS, mapped, tolerated
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mypy_boto3_s3.client import S3Client
+
+
+PIECE_BYTES = 1024 * 1024
 
 
 class S3Artifacts:
@@ -34,3 +39,8 @@ class S3Artifacts:
     def get(self, key: str) -> bytes:
         with mapped():
             return self.client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        with mapped():
+            body = self.client.get_object(Bucket=self._bucket, Key=key)["Body"]
+            yield from body.iter_chunks(PIECE_BYTES)

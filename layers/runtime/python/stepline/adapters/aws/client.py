@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from botocore.session import Session
 
+MODULES: Final = ("botocore.session", "botocore.client")
+"""What the first client loads."""
 _LOCK = Lock()
 
 

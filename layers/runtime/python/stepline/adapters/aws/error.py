@@ -52,8 +52,11 @@ UNSETTLED: Final = frozenset(
     {
         "ConditionalRequestConflict",  # S3: another conditional put of this key is under way
         "InternalServerError",
+        "InternalServiceError",
+        "InvalidRequestException",  # a secret of this name is being deleted
         "ReplicatedWriteConflictException",
         "RequestTimeout",
+        "ServerException",
         "TransactionConflict",  # in the reasons of a cancelled transaction
         "TransactionConflictException",
         "TransactionInProgressException",
@@ -61,6 +64,11 @@ UNSETTLED: Final = frozenset(
 )
 REFUSED: Final = frozenset(
     {
+        "AccessDeniedException",
+        "ClientException",
+        "ClusterNotFoundException",
+        "DecryptionFailure",
+        "EncryptionFailure",
         "EncryptionTypeMismatch",
         "ForbiddenException",
         "IdempotentParameterMismatchException",
@@ -68,12 +76,17 @@ REFUSED: Final = frozenset(
         "InvalidExecutionInput",
         "InvalidName",
         "InvalidObjectState",
+        "InvalidOutput",
+        "InvalidParameterException",
         "InvalidRequest",
         "InvalidWriteOffset",
         "ItemCollectionSizeLimitExceededException",
         "KmsAccessDeniedException",
         "KmsInvalidStateException",
+        "MalformedPolicyDocumentException",
+        "PreconditionNotMetException",
         "ResourceNotFoundException",
+        "ServiceNotFoundException",
         "StateMachineDeleting",
         "StateMachineDoesNotExist",
         "TooManyParts",
@@ -93,7 +106,22 @@ CANCELLED: Final = "TransactionCanceledException"
 EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
 EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
 OBJECT_EXISTS: Final = "PreconditionFailed"
-ANSWERS: Final = frozenset({CONDITION_FAILED, CANCELLED, EXECUTION_EXISTS, EXECUTION_ABSENT, OBJECT_EXISTS})
+SECRET_EXISTS: Final = "ResourceExistsException"  # noqa: S105 - a code
+SECRET_ABSENT: Final = "ResourceNotFoundException"  # noqa: S105 - a code
+SECRET_GOING: Final = "InvalidRequestException"  # noqa: S105 - a code
+NOBODY_WAITS: Final = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
+"""Of a state and its token: it has gone on, it has ended, or there never was one."""
+ANSWERS: Final = frozenset(
+    {
+        CONDITION_FAILED,
+        CANCELLED,
+        EXECUTION_EXISTS,
+        EXECUTION_ABSENT,
+        OBJECT_EXISTS,
+        SECRET_EXISTS,
+        *NOBODY_WAITS,
+    }
+)
 
 _NO_ANSWER: Final = (ConnectionError, CredentialRetrievalError, HTTPClientError, IncompleteReadError)
 
@@ -168,16 +196,16 @@ def mapped() -> Iterator[None]:
         raise map_error(error) from error
 
 
-class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is for one code
-    """End the block at the answer `code`, which is not an error there."""
+class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is for codes
+    """End the block at one of the answers `codes`, which are no errors there."""
 
-    def __init__(self, code: str) -> None:
-        """Tolerate this code and no other."""
-        self._code = code
+    def __init__(self, *codes: str) -> None:
+        """Tolerate these codes and no others."""
+        self._codes = codes
 
     def __enter__(self) -> None:
         """Begin the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Tell whether the block ended with the code."""
-        return isinstance(error, ClientError) and error_code(error) == self._code
+        """Tell whether the block ended with one of the codes."""
+        return isinstance(error, ClientError) and error_code(error) in self._codes

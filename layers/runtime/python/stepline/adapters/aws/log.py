@@ -19,6 +19,7 @@ from stepline.adapters.aws.error import (
 )
 from stepline.adapters.aws.table import (
     HEAD,
+    OPEN_INDEX,
     Table,
     batch_sk,
     conversation_pk,
@@ -32,7 +33,6 @@ from stepline.model.ids import Lane, make_lane
 from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Written
 
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
-OPEN_INDEX: Final = "GSI3"
 USER_INDEX: Final = "GSI1"
 
 # One partition holds the open turns of the whole table; a thousand writes a second fit into it.

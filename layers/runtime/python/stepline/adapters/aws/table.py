@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -22,6 +23,8 @@ Operation: TypeAlias = Literal[
 ]
 
 HEAD: Final = "HEAD"
+OPEN_INDEX: Final = "GSI3"
+"""Sparse: what somebody has to look after, a partition (`lane_shard`) a kind, by the time since when (`lane_since`)."""
 
 
 class Table:
@@ -113,6 +116,20 @@ def delta_pk(lane: Lane, claim: int) -> str:
 
 def user_pk(tenant: str, project: str, user: str) -> str:
     return f"USER#{tenant}#{project}#{user}"
+
+
+def ticket_pk(ticket: str) -> str:
+    """Return a ticket's key: its hash, so that a row does not give the ticket away."""
+    return f"TICKET#{hashlib.sha256(ticket.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def rate_pk(tenant: str, project: str, user: str) -> str:
+    """Return the key of a user's counts. A user's name has no fixed alphabet, hence the hash."""
+    return f"RATE#{hashlib.sha256(f'{tenant}/{project}/{user}'.encode()).hexdigest()[:32]}"
+
+
+def exec_pk(ref: str) -> str:
+    return f"EXEC#{ref}"
 
 
 def consumed_units(answer: Item) -> float:

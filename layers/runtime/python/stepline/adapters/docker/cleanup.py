@@ -27,10 +27,10 @@ _GUARD: Final = """
 docker=$1 volume=$2
 shift 2
 read -r told || {
-    "$docker" rm --force "$@"
+    "$docker" rm --force --volumes "$@"
     sleep 5
 }
-"$docker" rm --force "$@"
+"$docker" rm --force --volumes "$@"
 [ -n "$volume" ] || exit 0
 for pause in 0.1 0.3 1 3 10; do
     "$docker" volume rm "$volume" && break
@@ -44,7 +44,7 @@ now=$(date +%s)
 overdue() {{ while read -r name expires; do [ "${{expires:-$now}}" -lt "$now" ] && echo "$name"; done; }}
 label='{{{{.Label "{EXPIRES}"}}}}'
 for name in $("$docker" ps --all --filter label={EXPIRES} --format "{{{{.Names}}}} $label" | overdue); do
-    "$docker" rm --force "$name"
+    "$docker" rm --force --volumes "$name"
 done
 for name in $("$docker" volume ls --filter label={EXPIRES} --format "{{{{.Name}}}} $label" | overdue); do
     "$docker" volume rm "$name"

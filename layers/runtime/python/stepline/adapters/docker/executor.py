@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.adapters.docker.cleanup import Cleaner
 from stepline.adapters.docker.container import stop, was_out_of_memory
@@ -124,10 +125,11 @@ class DockerExecutor:
             session.feed(render_payload(request, run.token, "split"))
             ended = self._watch(run, session)
             session.send(Collect())
+            ended = replace(ended, log=session.program.text(), log_bytes=session.program.total_bytes)
         else:
             ended = self._wait(run, session)
         report = self._collect(run, session)
-        return judge(ended, report, request.limits, session)
+        return judge(ended, report, request.limits, runtime=session.runtime.text())
 
     def _prepare(self, run: Launched, session: Session) -> None:
         """Serve the supervisor's requests until the executor may start."""

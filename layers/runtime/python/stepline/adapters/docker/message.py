@@ -83,11 +83,12 @@ class Collect(Value, tag="collect"):
 class Ended(Value, tag="ended"):
     """How a program ended: `error` says what it was stopped for, `timeout` or a limit's code, or is empty.
 
-    `returncode` is negative for a signal. A combined container says this, with the end of what was printed.
+    `returncode` is negative for a signal, None if nobody saw it. `log` is the end of what was printed; a combined
+    container says all this.
     """
 
     error: str
-    returncode: int
+    returncode: int | None
     seconds: float
     log: str = ""
     log_bytes: int = 0

@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from stepline.adapters.docker.argument import plan_arguments
-from stepline.adapters.docker.payload import (
-    INIT_COMMAND,
-    PRIVATE,
-    SUPERVISOR_COMMAND,
-    WORKSPACE,
-)
-from stepline.adapters.sandbox.payload import GID, UID
+from stepline.adapters.docker.payload import INIT_TASKS
 from stepline.model.execution import MIB, ExecRequest, Limits
+from stepline.model.image import GID, INIT_COMMAND, PRIVATE, SUPERVISOR_COMMAND, UID, WORKSPACE
 
 EXPIRES: Final = "stepline.expires"
 """The label of everything we make: when, in seconds since the epoch, nobody can need it any more."""
@@ -28,7 +23,6 @@ SLACK_BYTES: Final = 32 * MIB
 
 HUGE_BYTES: Final = 64 * 1024 * MIB
 INODES_MAX: Final = 200_000
-INIT_TASKS: Final = 1
 SUPERVISOR_TASKS: Final = 64
 """Processes and threads of ours in the container of a program, which its limit counts too."""
 

@@ -12,7 +12,16 @@ from typing import Final
 
 from stepline.adapters.docker.message import Ended, Report
 from stepline.adapters.docker.session import Gone, Session
-from stepline.adapters.sandbox.ending import FULL, REFUSED, TIMED_OUT, render_end, render_stop
+from stepline.adapters.sandbox.ending import (
+    FULL,
+    LOST,
+    REFUSED,
+    STOPPED,
+    TASK_STOPPED,
+    TIMED_OUT,
+    render_end,
+    render_stop,
+)
 from stepline.adapters.sandbox.quota import FILE, WORKSPACE
 from stepline.errors import SandboxError
 from stepline.model.execution import Isolation, Limits, Run
@@ -52,23 +61,18 @@ def explain(gone: Gone, session: Session) -> SandboxError:
     return SandboxError(f"the {gone}'s container {end} early: {_last(said) or 'it said nothing'}")
 
 
-def judge(ended: Ended, report: Report, limits: Limits, session: Session) -> Run:
-    """Return the run. `ended` has what a combined container's program printed, `session` what a split one's did."""
-    printed, printed_bytes = (
-        (ended.log, ended.log_bytes)
-        if ended.log_bytes
-        else (session.program.text(), session.program.total_bytes)
-    )
+def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
+    """Return the run; `runtime` is what its surroundings printed."""
     ran = report.isolation is not None
-    error, message = _name(ended, report, limits) if ran else _unbegun(ended, printed)
+    error, message = _name(ended, report, limits) if ran else _unbegun(ended)
     return Run(
         error=error,
         message=message,
         returncode=TIMED_OUT if error == "timeout" else ended.returncode,
         seconds=ended.seconds,
-        program_log=printed if ran else "",
-        log_bytes=printed_bytes if ran else 0,
-        runtime_log=session.runtime.text() if ran else f"{session.runtime.text()}{printed}",
+        program_log=ended.log if ran else "",
+        log_bytes=ended.log_bytes if ran else 0,
+        runtime_log=runtime if ran else f"{runtime}{ended.log}",
         isolation=report.isolation or Isolation(),
         files=report.files,
         unchanged=report.unchanged,
@@ -103,10 +107,13 @@ def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
     return report.error, report.message
 
 
-def _unbegun(ended: Ended, printed: str) -> tuple[str, str]:
+def _unbegun(ended: Ended) -> tuple[str, str]:
     """Return code and message of a program that the jail, the command or the daemon kept from running."""
+    if ended.error == TASK_STOPPED:
+        return ended.error, f"the program did not begin: {STOPPED[TASK_STOPPED]}"
     error = "isolation_failed" if ended.returncode == REFUSED else "sandbox_execution_failed"
-    return error, f"the program did not begin: {_last(printed) or render_end(ended.returncode)}"
+    said = _last(ended.log) or ("" if ended.returncode is None else render_end(ended.returncode))
+    return error, f"the program did not begin: {said or STOPPED[LOST]}"
 
 
 def _last(text: str) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from threading import Lock
 
 from stepline.errors import NotFoundError
+
+PIECE_BYTES = 64 * 1024
 
 
 class MemoryArtifacts:
@@ -29,3 +32,7 @@ class MemoryArtifacts:
             return self.objects[key]
         except KeyError:
             raise NotFoundError("no such object", key=key) from None
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        body = self.get(key)
+        yield from (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))

@@ -24,7 +24,7 @@ from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.process.run_folder import RunFolder
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.ending import FULL, render_stop
-from stepline.adapters.sandbox.quota import Quota, free_bytes
+from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.adapters.sandbox.tail import Tail, drain
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 PRELOAD: Final = ("numpy", "pandas", "matplotlib.pyplot", "openpyxl", "docx", "pptx", "pypdf", "PIL.Image")
 RESTORE_MAX_BYTES: Final = 2048 * MIB
-RESERVE_BYTES: Final = 1024 * MIB
 """Of this machine's disk: what no program takes, nor more than half of what is free when it begins."""
 DRAIN_S: Final = 5.0
 
@@ -174,7 +173,7 @@ class _Room:
 
     def _quota(self, limits: Limits, before: Manifest) -> Quota:
         """Return what the run may use. The disk is this machine's, so a part of it stays out of reach."""
-        reserve_bytes = min(RESERVE_BYTES, free_bytes(self._folder.path) // 2)
+        reserve_bytes = plan_reserve(self._folder.path)
         folders = (self._folder.work, self._folder.out)
         return Quota(folders, limits, before, reserve_bytes=reserve_bytes)
 

@@ -11,8 +11,9 @@ from typing import Final
 
 import msgspec
 
-from stepline.adapters.sandbox.payload import GID, UID, plan_payload
+from stepline.adapters.sandbox.payload import plan_payload
 from stepline.model.execution import ExecRequest
+from stepline.model.image import GID, UID
 
 __all__ = ["CODE", "ENVIRONMENT", "GID", "UID", "render_payload"]
 

@@ -11,12 +11,17 @@ TIMED_OUT: Final = 124
 REFUSED: Final = 126
 FULL: Final = 153
 
+TASK_STOPPED: Final = "task_stopped"
+LOST: Final = "sandbox_execution_failed"
+
 STOPPED: Final = {
     "timeout": "its time of {timeout_s} s was over",
     "memory_limit": "its processes used more than {memory_bytes} bytes of memory together",
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",
+    TASK_STOPPED: "its task was told to stop",
+    LOST: "its container was lost under it, which is what happens when memory is short",
 }
 
 

@@ -5,13 +5,10 @@ Source: docs/reference/executor-protocol.md.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from stepline.model.execution import ExecRequest
-
-UID: Final = 1001
-GID: Final = 1001
-"""The account of programs."""
+from stepline.model.image import GID, UID
 
 
 def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socket: str) -> dict[str, Any]:

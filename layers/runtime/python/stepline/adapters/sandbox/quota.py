@@ -21,13 +21,14 @@ from typing import Final
 
 from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
 from stepline.execution.manifest import Manifest
-from stepline.model.execution import Limits
+from stepline.model.execution import MIB, Limits
 
 ENTRIES_MAX: Final = 50_000
 INTERVAL_MIN_S: Final = 0.1
 IDLE_FACTOR: Final = 4
 """A watch rests this many times longer than its look took, however much there is to look at."""
 
+RESERVE_BYTES: Final = 1024 * MIB
 _STAT_BLOCK_BYTES: Final = 512
 _BLOCK_BYTES: Final = 4096
 
@@ -98,6 +99,11 @@ class Quota:
                     total_bytes += _taken_bytes(status)
                     largest_bytes = max(largest_bytes, status.st_size)
         return _Use(total_bytes, largest_bytes)
+
+
+def plan_reserve(root: Path) -> int:
+    """Return how much of the file system below a folder should stay free of a program's doing. Raises OSError."""
+    return min(RESERVE_BYTES, free_bytes(root) // 2)
 
 
 def free_bytes(root: Path) -> int:

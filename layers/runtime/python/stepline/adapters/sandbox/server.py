@@ -13,8 +13,10 @@ import logging
 import os
 import socket
 import struct
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -38,7 +40,23 @@ PAUSE_S: Final = 0.01
 MESSAGE_CHARS: Final = 2_000
 SOCKET_MODE: Final = 0o660
 
+ADDRESS_MAX_BYTES: Final = 100
+"""An address of a socket may be longer by a few bytes, and how many differs."""
+
 _UCRED: Final = struct.Struct("3i")
+
+
+@contextlib.contextmanager
+def _address_of(path: Path) -> Iterator[str]:
+    """Yield an address to bind to; one that goes through an open folder where the path is too long for an address."""
+    if len(os.fsencode(path)) <= ADDRESS_MAX_BYTES or sys.platform != "linux":
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 class SupervisorServer:
@@ -81,7 +99,8 @@ class SupervisorServer:
     def __enter__(self) -> Self:
         """Open the socket. Raises SandboxError if there is no place for it."""
         try:
-            self._listener.bind(str(self._path))
+            with _address_of(self._path) as address:
+                self._listener.bind(address)
             # Nobody can connect before `listen`, so nobody sees the socket with another owner or mode.
             if self._owner:
                 os.chown(self._path, *self._owner)

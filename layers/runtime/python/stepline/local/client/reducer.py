@@ -27,6 +27,7 @@ from stepline.local.client.effect import (
 from stepline.model.base import Value
 from stepline.model.event import (
     AckFrame,
+    AuthFrame,
     ClientEvent,
     DeltaFrame,
     ErrorFrame,
@@ -139,6 +140,8 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
         case ErrorFrame():
             settled = frame.code not in PASSING
             return forget_message(state, frame.message_id) if settled else state, (Refused(frame=frame),)
+        case AuthFrame():
+            return state, ()  # of the connection, and of no conversation
         case _ if frame.conversation == state.conversation:
             return _fold_progress(state, frame)
         case _:

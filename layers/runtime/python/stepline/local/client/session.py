@@ -15,7 +15,8 @@ import msgspec
 from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed
 
-from stepline.errors import AuthError, DependencyError
+from stepline.errors import AuthError, DependencyError, SteplineError
+from stepline.local.client.credential import Credential
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.reducer import (
     EXPIRED,
@@ -28,7 +29,7 @@ from stepline.local.client.reducer import (
 )
 from stepline.local.client.wire import Connection, Dial, encode_request
 from stepline.model.base import Value
-from stepline.model.event import ErrorFrame, Frame, PongFrame, decode_frame
+from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame, decode_frame
 from stepline.ports.clock import Clock
 
 BROKEN: Final = frozenset({"gateway", "internal"})
@@ -44,17 +45,30 @@ class Pace(Value):
     resume_answer_s: float = 10.0
     answer_s: float = 20.0
     tries: int = 5
+    renew_after: float = 0.8
+    """Of the time that the token has left."""
     reconnect_delays_s: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 
 
 class Session:
     """Say things, and iterate over `effects`; `state` is what the client knows so far.
 
-    `listening` tells whether this connection has been asked to bring what happens.
+    `listening` tells whether this connection has been asked to bring what happens. With a `credential` that renews,
+    the connection outlives the token it was opened with; without, it is replaced when that has expired.
     """
 
-    def __init__(self, dial: Dial, state: ClientState, clock: Clock, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        dial: Dial,
+        state: ClientState,
+        clock: Clock,
+        pace: Pace | None = None,
+        *,
+        credential: Credential | None = None,
+    ) -> None:
         self.state = state
+        self._credential = credential if credential and credential.renews else None
+        self._renew_due_s = 0.0
         self._dial = dial
         self._clock = clock
         self._pace = pace or Pace()
@@ -131,13 +145,19 @@ class Session:
                 if self._note(effect):
                     yield effect
 
+    def _note_answer(self, frame: Frame) -> None:
+        """Believe in the token that the server has answered us by."""
+        if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
+            self._trusted = True
+        if isinstance(frame, AuthFrame):
+            self._plan_renewal(frame.expires_at)
+
     def _note(self, effect: Effect) -> bool:
         """Draw the session's own conclusions; tell whether the effect is for the caller."""
         match effect:
             case Synced():
                 self._resume_due_s = self._clock.monotonic_s() + self._pace.resume_every_s
             case Acknowledged():
-                self._trusted = True  # by this token
                 self._settle(effect.frame.message_id)
                 # Whoever speaks in a conversation listens to it from then on.
                 self._known = self.listening = True
@@ -162,6 +182,8 @@ class Session:
 
     def _do_what_is_due(self) -> Iterator[Effect]:
         now_s = self._clock.monotonic_s()
+        if self._credential and now_s >= self._renew_due_s:
+            self._renew(self._credential)
         if self.state.behind() and now_s >= self._resume_due_s:
             self._resume()
         if self.state.open and now_s >= self._ping_due_s:
@@ -173,6 +195,19 @@ class Session:
                 continue
             self._give_up(message_id)
             yield Refused(frame=_no_answer(self.state.conversation, message_id))
+
+    def _renew(self, credential: Credential) -> None:
+        """Put a fresh token behind this connection; where that fails, the server will say that ours has expired."""
+        self._renew_due_s = self._clock.monotonic_s() + self._pace.answer_s
+        try:
+            ticket = credential.ticket()
+        except SteplineError:
+            return
+        self._ask({"action": "auth", "ticket": ticket})
+
+    def _plan_renewal(self, expires_at: float) -> None:
+        left_s = expires_at - self._clock.now().timestamp()
+        self._renew_due_s = self._clock.monotonic_s() + self._pace.renew_after * left_s
 
     def _say_again(self, message_id: str) -> None:
         self._tries[message_id] = self._tries.get(message_id, 0) + 1
@@ -215,10 +250,12 @@ class Session:
             self._reconnect()
             return None
         try:
-            return decode_frame(text)
+            frame = decode_frame(text)
         except msgspec.ValidationError:
             # The gateway itself answers in words of its own when a function behind it fails.
             return ErrorFrame(code="gateway", message=str(text)[:300])
+        self._note_answer(frame)
+        return frame
 
     def _open_connection(self) -> Connection:
         if self._connection is None:
@@ -230,6 +267,8 @@ class Session:
         self._connection = None
         self._connection = self._stack.enter_context(self._dial())
         self.listening = False
+        if self._credential:
+            self._plan_renewal(self._credential.expires_at)
         self._ping_due_s = self._clock.monotonic_s() + self._pace.ping_every_s
         if self._known:
             self._resume()

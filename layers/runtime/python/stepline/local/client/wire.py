@@ -13,6 +13,7 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from stepline.errors import AuthError, DependencyError, LimitError
+from stepline.local.client.credential import LOOPBACK
 from stepline.model.message import MESSAGE_MAX_BYTES
 
 FRAME_MAX_BYTES = 32 * 1024
@@ -40,7 +41,7 @@ def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dia
     @contextmanager
     def dial() -> Iterator[Connection]:
         # The gateway speaks no compression; a proxy of the environment is not for the machine itself.
-        on_this_machine = (urlsplit(url).hostname or "") in ("127.0.0.1", "localhost", "::1")
+        on_this_machine = urlsplit(url).hostname in LOOPBACK
         try:
             manager = connect(
                 url,

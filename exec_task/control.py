@@ -1,0 +1,247 @@
+"""The supervisor's end of its connection to the executor's container of a task.
+
+    here                        executor's first process
+    the payload       →         JSON, once; the program starts
+                      ←         log            a piece of what it prints
+    stop              →         it is asked to end, and a second later everything in the container is killed
+                      ←         ended          nothing of it runs any more
+
+One connection is taken, from the program's account before there is a program, and the door is shut behind it. What
+comes in is believed as far as that container goes: it is read as values of known shape, and what is none of them
+ends the run. Frames are those of `stepline.execution.frame`. Source: docs/concepts/execution.md#fargate.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from exec_task.caller import Caller
+from stepline.adapters.docker.message import Ended
+from stepline.adapters.docker.verdict import KILLED, MEMORY
+from stepline.adapters.sandbox.ending import LOST, TASK_STOPPED
+from stepline.adapters.sandbox.quota import IDLE_FACTOR
+from stepline.adapters.sandbox.tail import Tail
+from stepline.errors import SandboxError, ToolError
+from stepline.execution.frame import FrameReader, render_frame
+from stepline.model.base import Value
+
+CONNECT_S: Final = 120.0
+"""For the executor's container to come up: it has the supervisor's image."""
+
+KILL_S: Final = 15.0
+"""For a program that was told to stop to be gone with everything it started."""
+
+FRAME_BYTES_MAX: Final = 256 * 1024
+READ_BYTES: Final = 256 * 1024
+SOCKET_MODE: Final = 0o660
+_UCRED: Final = struct.Struct("3i")
+_STOP: Final = render_frame(msgspec.json.encode({"type": "stop"}))
+
+
+class Log(Value, tag="log"):
+    """A piece of what the program printed, base64 in JSON."""
+
+    data: bytes
+
+
+class Over(Value, tag="ended"):
+    """The program's own end; `stopped` if its container was told to stop by somebody else."""
+
+    returncode: int
+    seconds: float
+    out_of_memory: bool = False
+    stopped: bool = False
+
+
+_DECODER: Final = msgspec.json.Decoder(Log | Over)
+
+
+class Control:
+    """One executor's container. While it is entered, it listens; leaving it hangs up, and that ends the program."""
+
+    def __init__(self, path: Path, *, uid: int, owner: tuple[int, int] | None, log_bytes: int) -> None:
+        """Await the account `uid` at `path`, whose folder it cannot write to; `owner` is the socket's."""
+        self.log = Tail(log_bytes)
+        self._path = path
+        self._uid = uid
+        self._owner = owner
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._connection: socket.socket | None = None
+        self._frames = FrameReader(FRAME_BYTES_MAX)
+        self._heard: deque[Over] = deque()
+
+    def __enter__(self) -> Self:
+        """Listen. Raises SandboxError."""
+        try:
+            self._listener.bind(str(self._path))
+            if self._owner:
+                os.chown(self._path, *self._owner)
+            self._path.chmod(SOCKET_MODE)
+            self._listener.listen(1)
+        except OSError as error:
+            self._listener.close()
+            raise SandboxError(f"the supervisor has no socket: {error}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._shut_the_door()
+        if self._connection:
+            self._connection.close()
+
+    def accept(self, caller: Caller, *, connect_s: float = CONNECT_S) -> str:
+        """Wait for the executor's container, and take nobody after it; return why not to wait for it, or nothing.
+
+        Raises SandboxError if it does not come, HungUp.
+        """
+        deadline_s = time.monotonic() + connect_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(caller.source, selectors.EVENT_READ)
+            while not self._connection:
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise SandboxError("the executor's container did not come up")
+                for key, _ in selector.select(left_s):
+                    if key.fileobj is self._listener:
+                        self._connection = self._take()
+                    elif word := caller.hear():
+                        return word
+        self._shut_the_door()
+        return ""
+
+    def start(self, payload: bytes) -> None:
+        """Have the program run. Raises SandboxError."""
+        assert self._connection is not None
+        try:
+            self._connection.sendall(render_frame(payload))
+        except OSError as error:
+            raise SandboxError("the executor's container was lost before the program began") from error
+
+    def watch(
+        self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
+    ) -> Ended:
+        """Wait for the program's end; end it at its deadline, for a limit that `check` names, or when the caller says so.
+
+        A container that is lost, or does not end, is reported with what is known of it. Raises HungUp, SandboxError.
+        """
+        watch = _Watch(self, caller, interval_s, check)
+        error = watch.run(time.monotonic() + timeout_s)
+        if error:
+            self._ask()
+            watch.run(time.monotonic() + KILL_S, again=True)
+        seconds = time.monotonic() - watch.began_s
+        return self._ended(error, seconds)
+
+    def hear(self) -> bool:
+        """Take what has come; return whether it was the last. Raises SandboxError if it makes no sense."""
+        assert self._connection is not None
+        try:
+            data = self._connection.recv(READ_BYTES)
+        except ConnectionResetError:
+            data = b""
+        try:
+            for message in map(_DECODER.decode, self._frames.feed(data)):
+                match message:
+                    case Log(data=chunk):
+                        self.log.write(chunk)
+                    case Over() as over:
+                        self._heard.append(over)
+        except (ToolError, msgspec.MsgspecError) as error:
+            raise SandboxError("the executor's container spoke nonsense") from error
+        return not data or bool(self._heard)
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor, for a selector."""
+        assert self._connection is not None
+        return self._connection.fileno()
+
+    def _ended(self, error: str, seconds: float) -> Ended:
+        over = self._heard[0] if self._heard else None
+        if over is None:
+            error = error or LOST
+        elif not error and over.returncode == KILLED and over.out_of_memory:
+            error = MEMORY
+        elif not error and over.stopped:
+            error = TASK_STOPPED
+        return Ended(
+            error=error,
+            returncode=over.returncode if over else None,
+            seconds=over.seconds if over else round(seconds, 3),
+            log=self.log.text(),
+            log_bytes=self.log.total_bytes,
+        )
+
+    def _ask(self) -> None:
+        assert self._connection is not None
+        try:
+            self._connection.sendall(_STOP)
+        except OSError:
+            return  # it has ended, and what it said of that can still be read
+
+    def _take(self) -> socket.socket | None:
+        connection, _ = self._listener.accept()
+        _pid, uid, _gid = _UCRED.unpack(
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        )
+        if uid == self._uid:
+            return connection
+        connection.close()
+        return None
+
+    def _shut_the_door(self) -> None:
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+
+class _Watch:
+    """Waits for one of four: the program's end, its deadline, a limit of the workspace, a word of the caller."""
+
+    def __init__(
+        self, control: Control, caller: Caller, interval_s: float, check: Callable[[], str | None]
+    ) -> None:
+        self.began_s = time.monotonic()
+        self._control = control
+        self._caller = caller
+        self._interval_s = interval_s
+        self._check = check
+        self._look_s = self.began_s + interval_s
+
+    def run(self, deadline_s: float, *, again: bool = False) -> str:
+        """Return why the program has to end, nothing if it has ended; `again` for one that was told so, and why."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(self._caller.source, selectors.EVENT_READ)
+            while True:
+                now_s = time.monotonic()
+                if now_s >= deadline_s:
+                    return "timeout"
+                if not again and (exceeded := self._look(now_s)):
+                    return exceeded
+                until_s = deadline_s if again else min(deadline_s, self._look_s)
+                for key, _ in selector.select(max(0.0, until_s - now_s)):
+                    if key.fileobj is self._control:
+                        if self._control.hear():
+                            return ""
+                    elif (word := self._caller.hear()) and not again:
+                        return word
+
+    def _look(self, now_s: float) -> str:
+        if now_s < self._look_s:
+            return ""
+        exceeded = self._check() or ""
+        took_s = time.monotonic() - now_s
+        self._look_s = time.monotonic() + max(self._interval_s, IDLE_FACTOR * took_s)
+        return exceeded

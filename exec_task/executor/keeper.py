@@ -1,0 +1,196 @@
+"""The first process of an executor's container in a task: asks a supervisor elsewhere what to run, and sees to its end.
+
+Between the two is one connection, which the supervisor opens to nobody else afterwards. The program cannot speak on
+it: it is closed before the program is there, and this process cannot be looked into or signalled. When it is lost, so
+is the program. Source: docs/concepts/execution.md#fargate.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from . import wire
+from .main import run
+
+RETRY_S: Final = 0.1
+TERM_S: Final = 1.0
+FAREWELL_S: Final = 5.0
+READ_BYTES: Final = 64 * 1024
+PAYLOAD_BYTES_MAX: Final = 1024 * 1024
+INIT: Final = 1
+HEARD: Final = (signal.SIGCHLD, signal.SIGTERM)
+
+
+def keep(path: str, *, connect_s: float, out_of_memory: Callable[[], bool]) -> NoReturn:
+    """Run the program that the supervisor at `path` names, tell how it ended, and end.
+
+    The supervisor may take `connect_s` to appear; `out_of_memory` tells whether this container was.
+    """
+    if os.getpid() != INIT:
+        raise SystemExit(
+            "a program's keeper ends every process around it, and so runs in a container of its own"
+        )
+    wake, woken = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    for number in HEARD:
+        signal.signal(number, lambda *_: None)  # its number comes through the pipe
+    try:
+        connection = _connect(path, time.monotonic() + connect_s)
+        payload = _receive(connection)
+        Keeper(connection, wake, out_of_memory).run(payload)
+    except (OSError, ValueError, wire.ToolCallError) as error:
+        end_everybody()
+        raise SystemExit(f"the supervisor is lost: {error}") from error
+    os._exit(0)
+
+
+class Keeper:
+    """One program and the connection to whom it is kept for; through `wake` come the numbers of signals."""
+
+    def __init__(self, connection: socket.socket, wake: int, out_of_memory: Callable[[], bool]) -> None:
+        """Keep nothing yet."""
+        self._connection = connection
+        self._wake = wake
+        self._out_of_memory = out_of_memory
+        self._stopped = False
+        self._end_s = float("inf")
+
+    def run(self, payload: dict[str, Any]) -> None:
+        """Run a program and whatever it starts to their end. Raises OSError when nobody listens any more."""
+        output, inlet = os.pipe2(os.O_CLOEXEC)
+        began_s = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            _become_program(payload, inlet, (self._connection.fileno(), self._wake, output))
+        os.close(inlet)
+        status = self._watch(child, output)
+        seconds = time.monotonic() - began_s
+        killed = end_everybody(child)
+        os.set_blocking(output, False)
+        while self._pass_on(output):
+            pass
+        self._say(
+            type="ended",
+            returncode=os.waitstatus_to_exitcode(killed if status is None else status),
+            seconds=round(seconds, 3),
+            out_of_memory=self._out_of_memory(),
+            stopped=self._stopped,
+        )
+        self._take_leave()
+
+    def _watch(self, child: int, output: int) -> int | None:
+        """Pass on what is printed until the program has ended, and return its wait status; None: it had time enough to."""
+        heard = [self._connection.fileno(), self._wake, output]
+        while (left_s := self._end_s - time.monotonic()) > 0:
+            ready = select.select(heard, [], [], None if left_s == float("inf") else left_s)[0]
+            if output in ready and not self._pass_on(output):
+                heard.remove(output)
+            if self._connection.fileno() in ready:
+                if not self._connection.recv(READ_BYTES):
+                    raise ConnectionResetError("it hung up")
+                self._ask(child)  # it has one thing to say
+            if self._wake in ready:
+                signals = os.read(self._wake, READ_BYTES)
+                status = _reap(child)  # orphans come here too, and count as processes until then
+                if status is not None:
+                    return status
+                if signal.SIGTERM in signals:
+                    self._stopped = True
+                    self._ask(child)
+        return None
+
+    def _ask(self, child: int) -> None:
+        """Let the program end by itself for a moment."""
+        os.kill(child, signal.SIGTERM)  # it has not been waited for, so the number is still its own
+        self._end_s = min(self._end_s, time.monotonic() + TERM_S)
+
+    def _pass_on(self, output: int) -> bool:
+        """Send a piece of what was printed; return whether there may be more."""
+        try:
+            chunk = os.read(output, READ_BYTES)
+        except BlockingIOError:  # somebody else's process has the other end, and is none of ours to end
+            return False
+        if chunk:
+            self._say(type="log", data=base64.b64encode(chunk).decode())
+        return bool(chunk)
+
+    def _say(self, **message: Any) -> None:
+        body = json.dumps(message).encode()
+        self._connection.sendall(len(body).to_bytes(wire.HEADER_BYTES, "big") + body)
+
+    def _take_leave(self) -> None:
+        """Wait for the other side to hang up: what it said and we did not read must not cost it our last word."""
+        self._connection.shutdown(socket.SHUT_WR)
+        self._connection.settimeout(FAREWELL_S)
+        with contextlib.suppress(OSError):
+            while self._connection.recv(READ_BYTES):
+                pass
+
+
+def end_everybody(child: int = 0) -> int:
+    """End every process of this container but this one, and see them gone; return the wait status of `child`."""
+    status = 0
+    while True:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        try:
+            pid, found = os.wait()
+        except ChildProcessError:
+            return status
+        if pid == child:
+            status = found
+
+
+def _reap(child: int) -> int | None:
+    """Wait for whoever has ended; return the wait status of `child` if it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            return status
+        if not pid:
+            return None
+
+
+def _become_program(payload: dict[str, Any], output: int, others: tuple[int, ...]) -> NoReturn:
+    signal.set_wakeup_fd(-1)
+    for number in HEARD:
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for fd in (null, output, *others):  # the jail closes whatever is open; nothing of ours waits for that
+        os.close(fd)
+    run(payload)
+
+
+def _connect(path: str, give_up_s: float) -> socket.socket:
+    while True:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError, PermissionError):
+            connection.close()  # not laid out yet
+            if time.monotonic() > give_up_s:
+                raise
+            time.sleep(RETRY_S)
+        else:
+            return connection
+
+
+def _receive(connection: socket.socket) -> dict[str, Any]:
+    """Return what to run; nothing else comes before it."""
+    size = int.from_bytes(wire.receive(connection, wire.HEADER_BYTES), "big")
+    if size > PAYLOAD_BYTES_MAX:
+        raise ValueError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")
+    payload: dict[str, Any] = json.loads(wire.receive(connection, size))
+    return payload

@@ -1,0 +1,53 @@
+"""The supervisor's own process: shut to everybody else, and with the tools of its run."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from stepline.model.execution import ExecRequest
+
+if TYPE_CHECKING:
+    from stepline.execution.host import ToolHost
+    from stepline.ports.artifacts import Artifacts
+
+PR_SET_DUMPABLE: Final = 4
+
+
+def shut_process() -> None:
+    """Let nobody look into this process, and nobody else write what it writes."""
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    os.umask(0o022)
+
+
+def build_host(
+    request: ExecRequest,
+    batches: Sequence[bytes],
+    variables: Mapping[str, str],
+    private: Path,
+    *,
+    artifacts: Artifacts | None = None,
+) -> ToolHost:
+    """Build the tools of a run in the world that `variables` name; `artifacts` are read instead of that world's."""
+    from stepline.adapters.memory.meter import MemoryMeter  # noqa: PLC0415 - most runs call no tool
+    from stepline.bootstrap import on_aws  # noqa: PLC0415 - see above
+    from stepline.model.batch import decode_batch  # noqa: PLC0415 - see above
+    from stepline.ports.executor import Job  # noqa: PLC0415 - see above
+    from stepline.settings import Settings  # noqa: PLC0415 - see above
+
+    # For the cloud's SDK, which reads its own; a program that shares this container could fill the other folder.
+    os.environ.update(variables, TMPDIR=str(private))  # noqa: TID251 - see above
+    app = on_aws(Settings.from_env(variables), MemoryMeter())
+    if artifacts:
+        app = replace(app, ports=replace(app.ports, artifacts=artifacts))
+    job = Job(
+        request=request,
+        batches=[decode_batch(batch) for batch in batches],
+        fetch=app.ports.artifacts.get,
+        spool=private,
+    )
+    return app.tool_host(job)

@@ -1,0 +1,256 @@
+"""The supervisor of a task: takes one run over, sees it through, stores what came of it, and says so.
+
+    take the handover   a secret that is deleted once it is read: where the parcel lies, and the descriptors
+    get the parcel      the request, the log, and the rights to the objects of this run; there are no others
+    claim               put the marker that the run was taken; refused, and nothing happens here
+    run                 as any supervisor does
+    store and report    the files, then the run, then the word that both are there
+
+Whatever happens after the claim becomes a Run. What cannot be stored is not reported: then the state that waits
+hears no heartbeat any more, and finds out by itself.
+Source: docs/concepts/execution.md#fargate.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+from msgspec.structs import replace
+
+from exec_task.caller import HungUp
+from exec_task.control import Control
+from exec_task.host import build_host, shut_process
+from exec_task.vigil import Vigil
+from exec_task.workspace import SPOOL, Owner, Workspace
+from stepline.adapters.depot import GrantedArtifacts
+from stepline.adapters.descriptor_file import write_folder
+from stepline.adapters.docker.message import Ended
+from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.verdict import judge
+from stepline.adapters.sandbox.ending import FULL, LOST
+from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
+from stepline.adapters.sandbox.tail import Tail
+from stepline.bundle.descriptor import decode_payload
+from stepline.errors import InputError, SandboxError, SteplineError
+from stepline.execution.delivery import join_files
+from stepline.execution.host import ToolHost
+from stepline.model.execution import ExecRequest, Run, Strategy
+from stepline.model.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
+from stepline.model.task import (
+    COLLECT_S,
+    PROVISION_S,
+    RUN_MAX_S,
+    SECRET_VARIABLE,
+    TOKEN_VARIABLE,
+    Handover,
+    Parcel,
+)
+from stepline.ports.task import Depot, Duty
+
+logger = logging.getLogger("stepline.task")
+
+LOG_BYTES: Final = 64 * 1024
+DONE, FAILED = 0, 1
+_CLAIM: Final = b'{"by":"task"}'
+UNSTORED: Final = "what the program left could not be stored"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One task and the world it is in. `log` has the end of what we said of ourselves, `limit_s` ends us after a time."""
+
+    duty: Duty
+    depot: Depot
+    vigil: Vigil
+    token: str
+    secret: str
+    strategy: Strategy = "split"
+    root: Path = WORKSPACE
+    private: Path = PRIVATE
+    owner: Owner | None = (UID, GID)
+    log: Tail = field(default_factory=lambda: Tail(LOG_BYTES))
+    limit_s: Callable[[int], None]
+
+
+def main() -> NoReturn:
+    """Do what this container was started for. Nothing is printed but our own log, which holds no secret."""
+    shut_process()
+    log = Tail(LOG_BYTES)
+    handlers = [logging.StreamHandler(sys.stderr), _TailHandler(log)]
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s", handlers=handlers)
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+    task = make_task(dict(os.environ), log)  # noqa: TID251 - the edge: these names are no settings
+    signal.signal(signal.SIGTERM, lambda *_: task.vigil.stop())
+    with task.vigil:
+        code = perform(task)
+    logging.shutdown()
+    os._exit(code)  # a thread of a tool may hang on, and whoever waits has been told
+
+
+def make_task(variables: Mapping[str, str], log: Tail) -> Task:
+    """Return the task that the variables of its container name, in the world that they name."""
+    from stepline.adapters.aws.duty import AwsDuty  # noqa: PLC0415 - tests bring their own
+    from stepline.adapters.depot import HttpDepot  # noqa: PLC0415 - see above
+
+    duty, token = AwsDuty(), variables[TOKEN_VARIABLE]
+    return Task(
+        duty=duty,
+        depot=HttpDepot(),
+        vigil=Vigil(duty, token),
+        token=token,
+        secret=variables[SECRET_VARIABLE],
+        strategy="combined" if variables.get(STRATEGY_VARIABLE) == "combined" else "split",
+        log=log,
+        # A watchdog that needs nothing of the interpreter, for whatever may hang.
+        limit_s=lambda seconds: faulthandler.dump_traceback_later(seconds, exit=True),
+    )
+
+
+def perform(task: Task) -> int:
+    """Take the run over and see it through; return the exit code of the task."""
+    task.limit_s(PROVISION_S + COLLECT_S)
+    try:
+        handover = msgspec.json.decode(task.duty.take(task.secret), type=Handover)
+        parcel = msgspec.msgpack.decode(task.depot.get(handover.parcel), type=Parcel)
+        parcel = replace(parcel, request=bound_time(parcel.request))
+        task.vigil.check()
+        if not task.depot.put(parcel.started, _CLAIM):
+            logger.info("somebody else has taken the run")
+            return DONE
+        task.limit_s(PROVISION_S + parcel.request.limits.timeout_s + COLLECT_S)
+        store_run(task, parcel, run_program(task, handover, parcel))
+        task.duty.end(task.token)
+    except HungUp:
+        logger.info("nothing is stored, for nobody waits")
+    except (SteplineError, msgspec.MsgspecError) as error:
+        code = getattr(error, "reason", "unreadable")
+        logger.error("the task cannot report: %s", code)  # noqa: TRY400 - a trace would show what it holds
+        return FAILED
+    return DONE
+
+
+def bound_time(request: ExecRequest) -> ExecRequest:
+    """Return the request with a program that ends before nobody waits for its task any more."""
+    limits = request.limits
+    return replace(request, limits=replace(limits, timeout_s=min(limits.timeout_s, RUN_MAX_S)))
+
+
+def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
+    """Run the program and collect what it left; every failure is a Run too. Raises HungUp."""
+    try:
+        ended, workspace = _execute(task, handover, parcel)
+        report = workspace.report()
+    except SandboxError as error:
+        code, message = error.reason, str(error)
+    except HungUp:
+        raise
+    except Exception as error:
+        logger.exception("the supervisor failed")
+        code, message = LOST, f"the supervisor failed: {type(error).__name__}"
+    else:
+        return judge(ended, report, parcel.request.limits, runtime=task.log.text())
+    returncode = FULL if code == TOO_LARGE else None
+    return Run(error=code, message=message, returncode=returncode, runtime_log=task.log.text())
+
+
+def store_run(task: Task, parcel: Parcel, run: Run) -> None:
+    """Store the files of a run, then the run; without its files if they cannot be. Raises HungUp, DependencyError."""
+    if task.vigil.deserted:
+        raise HungUp
+    if run.files:
+        joined = task.private / "files.bin"
+        try:
+            join_files(run.files, task.private / SPOOL, joined)
+            task.depot.put(parcel.files, joined)
+        except (SteplineError, OSError) as error:
+            logger.warning("files not stored: %s", type(error).__name__)
+            run = replace(run, error=run.error or "collect_failed", message=run.message or UNSTORED, files=())
+    task.depot.put(parcel.run, msgspec.json.encode(run))
+
+
+def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Workspace]:
+    """Run the program to its end; return that, and the workspace with what it left. Raises SandboxError, HungUp."""
+    request, token, vigil = parcel.request, secrets.token_urlsafe(32), task.vigil
+    variables = handover.settings | _write_descriptors(handover, task.private / "descriptors")
+    artifacts = GrantedArtifacts(parcel.reads, task.depot)
+
+    def fetch(key: str) -> bytes:
+        vigil.check()
+        return artifacts.get(key)
+
+    def make_host() -> ToolHost:
+        return build_host(request, parcel.batches, variables, task.private, artifacts=artifacts)
+
+    workspace = Workspace(
+        request,
+        token,
+        root=task.root,
+        private=task.private,
+        owner=task.owner,
+        fetch=fetch,
+        make_host=make_host,
+        shared_disk=True,
+    )
+    vigil.check()
+    payload = render_payload(request, token, task.strategy, root=task.root, backend="fargate")
+    if task.strategy == "combined":
+        from exec_task.program import run_here  # noqa: PLC0415 - only in a combined container
+
+        with workspace:
+            return run_here(vigil, workspace, payload), workspace
+    return _run_beside(task, workspace, payload), workspace
+
+
+def _run_beside(task: Task, workspace: Workspace, payload: bytes) -> Ended:
+    """Run the program in the task's other container."""
+    owner, limits = task.owner, workspace.request.limits
+    control = Control(
+        task.root / "socket/control.sock",
+        uid=owner[0] if owner else os.geteuid(),
+        owner=(0, owner[1]) if owner else None,
+        log_bytes=limits.log_bytes,
+    )
+    with control:
+        if word := control.accept(task.vigil):
+            return Ended(error=word, returncode=None, seconds=0.0)
+        with workspace:
+            control.start(payload)
+            return control.watch(
+                task.vigil,
+                timeout_s=limits.timeout_s,
+                interval_s=limits.monitor_interval_s,
+                check=workspace.check,
+            )
+
+
+def _write_descriptors(handover: Handover, folder: Path) -> dict[str, str]:
+    try:
+        texts = decode_payload(handover.descriptors)
+    except InputError as error:
+        raise SandboxError(str(error), code="payload_unavailable") from error
+    return write_folder(texts, folder)
+
+
+class _TailHandler(logging.Handler):
+    """Keeps the end of the log, for the report of the run."""
+
+    def __init__(self, tail: Tail) -> None:
+        super().__init__()
+        self._tail = tail
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._tail.write(f"{self.format(record)}\n".encode(errors="backslashreplace"))
+
+
+if __name__ == "__main__":
+    main()

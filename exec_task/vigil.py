@@ -1,0 +1,92 @@
+"""What a task owes to the state that waits for it: a sign of life, and an ear for its wish that it end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from exec_task.caller import HungUp
+from stepline.adapters.sandbox.ending import STOPPED, TASK_STOPPED
+from stepline.errors import SandboxError, SteplineError
+from stepline.model.task import HEARTBEAT_S
+from stepline.ports.task import Duty
+
+logger = logging.getLogger("stepline.task")
+
+READ_BYTES: Final = 64
+
+
+class Vigil:
+    """Beats in a thread while it is entered, from the first moment on. It is the Caller of a program in a task."""
+
+    def __init__(self, duty: Duty, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
+        """Beat for `token`, every `interval_s`."""
+        self._duty = duty
+        self._token = token
+        self._interval_s = interval_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._deserted = False
+        self._stopped = False
+        self._source, self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+
+    @property
+    def source(self) -> int:
+        return self._source
+
+    def hear(self) -> str:
+        os.read(self._source, READ_BYTES)
+        if self._deserted:
+            raise HungUp
+        return TASK_STOPPED if self._stopped else ""
+
+    def check(self) -> None:
+        """Go on only if that is still wanted. Raises HungUp, SandboxError `task_stopped`."""
+        if self._deserted:
+            raise HungUp
+        if self._stopped:
+            raise SandboxError(f"the program did not begin: {STOPPED[TASK_STOPPED]}", code=TASK_STOPPED)
+
+    @property
+    def deserted(self) -> bool:
+        """Whether nobody waits any more."""
+        return self._deserted
+
+    def stop(self) -> None:
+        """Have the program end, and what it left stored: the task is to stop. For a handler of signals."""
+        self._stopped = True
+        self._ring()
+
+    def _beat(self) -> None:
+        while True:
+            try:
+                heard = self._duty.beat(self._token)
+            except SteplineError as error:
+                logger.warning("no heartbeat", extra={"code": error.reason})
+            except (
+                Exception
+            ):  # the edge of a thread: the state's own time limit is what ends a task that is not heard of
+                logger.exception("no heartbeat")
+            else:
+                if not heard:
+                    logger.info("nobody waits for this task any more")
+                    self._deserted = True
+                    self._ring()
+                    return
+            if self._over.wait(self._interval_s):
+                return
+
+    def _ring(self) -> None:
+        os.write(self._bell, b"!")

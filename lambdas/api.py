@@ -1,0 +1,41 @@
+"""The HTTP API: tickets for those who cannot send a header with a websocket's handshake."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from lambdas._handshake import read_principal
+from lambdas._runtime import Event, app, edge, logger
+from stepline.errors import AuthError, DependencyError
+from stepline.model.event import ErrorFrame, encode_frame
+
+TICKETS: Final = "POST /v1/socket-tickets"
+# A ticket is for whoever asked for it, and no cache on the way may keep it.
+HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+
+
+@edge
+def handler(event: Event) -> Event:
+    """In: an HTTP API event, payload 2.0. Out: its answer; an error is the same object as on the websocket."""
+    if event["routeKey"] != TICKETS:
+        return _refuse(HTTPStatus.NOT_FOUND, "not_found", "there is nothing here")
+    try:
+        grant = app().issue_ticket(read_principal(event["requestContext"]["authorizer"]["lambda"]))
+    except AuthError as error:
+        return _refuse(HTTPStatus.UNAUTHORIZED, error.reason, str(error))
+    except DependencyError as error:
+        return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, error.reason, "Please try again in a moment.")
+    logger.info("ticket issued")
+    return _answer(HTTPStatus.CREATED, msgspec.json.encode(grant))
+
+
+def _refuse(status: HTTPStatus, code: str, message: str) -> Event:
+    logger.info("refused", extra={"code": code})
+    return _answer(status, encode_frame(ErrorFrame(code=code, message=message)))
+
+
+def _answer(status: HTTPStatus, body: bytes) -> Event:
+    return {"statusCode": int(status), "headers": HEADERS, "body": body.decode()}

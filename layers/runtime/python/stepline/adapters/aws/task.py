@@ -1,0 +1,195 @@
+"""Tasks on ECS: what a run is handed in Secrets Manager, and a row in the table that says so.
+
+A secret lives until somebody deletes it, so there is none without a row: that is written first and goes last.
+`begun` and `done` count those who hand over, before and after the secret. Whoever takes the handover back leaves the
+row to the sweeper if somebody was in the middle of it before the secret went, or began before the row could go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from stepline.adapters.aws.client import connect
+from stepline.adapters.aws.error import (
+    CONDITION_FAILED,
+    NOBODY_WAITS,
+    SECRET_ABSENT,
+    SECRET_EXISTS,
+    SECRET_GOING,
+    Item,
+    mapped,
+    tolerated,
+)
+from stepline.adapters.aws.table import HEAD, OPEN_INDEX, Table, exec_pk, key
+from stepline.errors import InputError
+from stepline.model.ids import utc
+from stepline.model.task import SECRET_MAX_BYTES, secret_name
+from stepline.ports.task import Stale
+
+if TYPE_CHECKING:
+    from mypy_boto3_ecs.client import ECSClient
+    from mypy_boto3_secretsmanager.client import SecretsManagerClient
+    from mypy_boto3_stepfunctions.client import SFNClient
+
+    from stepline.ports.clock import Clock
+
+SHARD: Final = "exec"
+"""The partition of the index under which handovers are listed, by their deadlines."""
+KEPT_S: Final = 14 * 24 * 3600
+"""How long after its deadline a row is kept that nobody sweeps."""
+ERROR_CHARS, CAUSE_CHARS = 256, 1000
+REASON_CHARS: Final = 255
+
+CLUSTER_ABSENT: Final = "ClusterNotFoundException"
+TASK_ABSENT: Final = "InvalidParameterException"
+
+
+class EcsTasks:
+    """Handovers of one stage. `clock` decides what has expired."""
+
+    def __init__(self, table: Table, stage: str, clock: Clock) -> None:
+        """Keep rows in `table`, and secrets under the name of `stage`."""
+        self._table = table
+        self._stage = stage
+        self._clock = clock
+
+    @cached_property
+    def secrets(self) -> SecretsManagerClient:
+        """The client, made on first use."""
+        client: SecretsManagerClient = connect("secretsmanager", read_timeout_s=10)
+        return client
+
+    @cached_property
+    def ecs(self) -> ECSClient:
+        """The client, made on first use."""
+        client: ECSClient = connect("ecs", read_timeout_s=10)
+        return client
+
+    @cached_property
+    def states(self) -> SFNClient:
+        """The client, made on first use."""
+        client: SFNClient = connect("stepfunctions", read_timeout_s=10)
+        return client
+
+    def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
+        if (size_bytes := len(text.encode())) > SECRET_MAX_BYTES:
+            raise InputError(
+                f"a handover of {size_bytes} bytes; a secret holds {SECRET_MAX_BYTES}",
+                code="payload_too_large",
+            )
+        name = secret_name(self._stage, ref)
+        expires_at = int(datetime.fromisoformat(deadline).timestamp()) + KEPT_S
+        with mapped():
+            self._update(
+                ref,
+                "SET lane_shard = :shard, lane_since = :deadline, #cluster = :cluster, expires_at = :ends ADD begun :one",
+                {
+                    ":shard": {"S": SHARD},
+                    ":deadline": {"S": deadline},
+                    ":cluster": {"S": cluster},
+                    ":ends": {"N": str(expires_at)},
+                    ":one": {"N": "1"},
+                },
+                ExpressionAttributeNames={"#cluster": "cluster"},
+            )
+        with mapped(), tolerated(SECRET_EXISTS):
+            self.secrets.create_secret(Name=name, SecretString=text)
+        with mapped(), tolerated(CONDITION_FAILED):  # the sweeper has been here, after the deadline
+            self._update(
+                ref,
+                "ADD done :one",
+                {":one": {"N": "1"}},
+                ConditionExpression="attribute_exists(pk)",
+            )
+        return name
+
+    def take_back(self, ref: str) -> None:
+        seen = self._look(ref)
+        self._delete_secret(ref)
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._table.call(
+                "delete_item",
+                TableName=self._table.name,
+                Key=key(exec_pk(ref), HEAD),
+                ConditionExpression="attribute_not_exists(pk) OR begun = :seen OR lane_since <= :now",
+                ExpressionAttributeValues={":seen": {"N": str(seen)}, ":now": self._now()},
+            )
+
+    def give_up(self, ref: str) -> None:
+        seen = self._look(ref)
+        self._delete_secret(ref)
+        with mapped(), tolerated(CONDITION_FAILED):
+            self._update(
+                ref,
+                "SET lane_since = :now",
+                {":seen": {"N": str(seen)}, ":now": self._now()},
+                ConditionExpression="begun = :seen AND lane_since > :now",
+            )
+
+    def stale(self, *, before: str) -> Iterator[Stale]:
+        listed = self._table.query(
+            "lane_shard = :shard AND lane_since <= :before",
+            {":shard": {"S": SHARD}, ":before": {"S": before}},
+            IndexName=OPEN_INDEX,
+        )
+        for item in listed:
+            # The index is late and knows no cluster; the row says what is true now.
+            row = self._table.get(item["pk"]["S"], HEAD, consistent=True)
+            if row is not None and row["lane_since"]["S"] <= before:
+                yield Stale(ref=item["pk"]["S"].partition("#")[2], cluster=row["cluster"]["S"])
+
+    def stop(self, ref: str, cluster: str, reason: str) -> int:
+        stopped = 0
+        with mapped(), tolerated(CLUSTER_ABSENT):
+            for page in self.ecs.get_paginator("list_tasks").paginate(cluster=cluster, startedBy=ref):
+                for task in page["taskArns"]:
+                    with tolerated(TASK_ABSENT):
+                        self.ecs.stop_task(cluster=cluster, task=task, reason=reason[:REASON_CHARS])
+                        stopped += 1
+        return stopped
+
+    def overrides(self, task: str, cluster: str) -> dict[str, str]:
+        with mapped(), tolerated(CLUSTER_ABSENT, TASK_ABSENT):
+            found = self.ecs.describe_tasks(cluster=cluster, tasks=[task])["tasks"]
+            containers = [
+                one for task in found for one in task.get("overrides", {}).get("containerOverrides", [])
+            ]
+            return {pair["name"]: pair["value"] for one in containers for pair in one.get("environment", [])}
+        return {}
+
+    def fail(self, token: str, error: str, cause: str) -> bool:
+        with mapped(), tolerated(*NOBODY_WAITS):
+            self.states.send_task_failure(
+                taskToken=token, error=error[:ERROR_CHARS], cause=cause[:CAUSE_CHARS]
+            )
+            return True
+        return False
+
+    def _look(self, ref: str) -> int:
+        """Return how often the handover was begun, if all who began are done; 0 otherwise."""
+        row = self._table.get(exec_pk(ref), HEAD, consistent=True) or {}
+        begun, done = (int(row.get(name, {"N": "0"})["N"]) for name in ("begun", "done"))
+        return begun if begun == done else 0
+
+    def _now(self) -> Item:
+        return {"S": utc(self._clock.now())}
+
+    def _delete_secret(self, ref: str) -> None:
+        with mapped(), tolerated(SECRET_ABSENT, SECRET_GOING):
+            self.secrets.delete_secret(
+                SecretId=secret_name(self._stage, ref), ForceDeleteWithoutRecovery=True
+            )
+
+    def _update(self, ref: str, expression: str, values: Item, **params: Any) -> None:
+        """Change the row. Raises botocore's errors."""
+        self._table.call(
+            "update_item",
+            TableName=self._table.name,
+            Key=key(exec_pk(ref), HEAD),
+            UpdateExpression=expression,
+            ExpressionAttributeValues=values,
+            **params,
+        )

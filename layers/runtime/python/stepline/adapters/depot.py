@@ -1,0 +1,154 @@
+"""The artifact store over HTTP, for a holder of grants: each names one request, and nothing else is asked.
+
+A grant is a right to whoever has its URL, so no error, no log and no exception shows one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+
+from stepline.errors import DependencyError, NotFoundError, SteplineError
+from stepline.model.task import Grant
+from stepline.ports.task import Depot
+
+TIMEOUT_S: Final = 20.0
+"""For the connection, and for each piece of an answer."""
+
+TRIES: Final = 5
+PAUSE_S: Final = 0.2
+PAUSE_MAX_S: Final = 5.0
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+_AGAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT})
+"""Besides the service's own failures; a conflict is another put of the same key that is not settled yet."""
+
+_T = TypeVar("_T")
+
+
+class _Unavailable(Exception):  # noqa: N818 - no error: it ends one try
+    """No answer, or none that settles anything."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Takes an answer that sends us elsewhere for a refusal: a grant is for one host."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+
+class HttpDepot:
+    """Objects by presigned URLs, over https, or http on this machine. Safe from every thread.
+
+    A put that was applied but whose answer was lost says that somebody else wrote the object.
+    """
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Wait `timeout_s` for a connection and for each piece of an answer; `sleep` is for between tries."""
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._jitter = random.SystemRandom()
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+
+    def get(self, grant: Grant) -> bytes:
+        status, body = self._ask(lambda: self._exchange(grant, "GET", None, {}))
+        if status == HTTPStatus.NOT_FOUND:
+            raise NotFoundError("no such object")
+        if status != HTTPStatus.OK:
+            raise _refused(status)
+        return body
+
+    def put(self, grant: Grant, body: bytes | Path) -> bool:
+        status, _ = self._ask(lambda: self._put(grant, body))
+        if status == HTTPStatus.PRECONDITION_FAILED:
+            return False
+        if status not in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT):
+            raise _refused(status)
+        return True
+
+    def _put(self, grant: Grant, body: bytes | Path) -> tuple[int, bytes]:
+        if isinstance(body, bytes):
+            return self._exchange(grant, "PUT", body, {"Content-Length": str(len(body))})
+        with body.open("rb") as file:
+            size = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+            return self._exchange(grant, "PUT", file, size)
+
+    def _ask(self, attempt: Callable[[], _T]) -> _T:
+        """Try until there is an answer. Raises DependencyError."""
+        last = ""
+        for number in range(TRIES):
+            if number:
+                self._sleep(self._jitter.uniform(0, min(PAUSE_MAX_S, PAUSE_S * 2**number)))
+            try:
+                return attempt()
+            except _Unavailable as error:
+                last = str(error)
+        raise DependencyError(f"the artifact store is not to be reached: {last}")
+
+    def _exchange(
+        self, grant: Grant, method: str, data: bytes | BinaryIO | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        """Return the status and the body of an answer that settles something. Raises _Unavailable, DependencyError."""
+        _check(grant.url)
+        request = urllib.request.Request(  # noqa: S310 - the scheme is checked
+            grant.url, data=data, headers={**headers, **grant.headers}, method=method
+        )
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            status = error.code
+            error.close()
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise _Unavailable(f"no answer ({type(reason).__name__})") from None
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN:
+            raise _Unavailable(f"it answered {status}")
+        return status, b""
+
+
+class GrantedArtifacts:
+    """The artifacts that a run was granted, to read; everything else is not there. Nothing is ever put."""
+
+    def __init__(self, reads: Mapping[str, Grant], depot: Depot) -> None:
+        """Read by these rights, by the keys of what they are to."""
+        self._reads = reads
+        self._depot = depot
+
+    def put(self, key: str, body: bytes, *, mime: str) -> bool:
+        raise SteplineError("a task has no right to put this object", code="not_granted")
+
+    def get(self, key: str) -> bytes:
+        grant = self._reads.get(key)
+        if grant is None:
+            raise NotFoundError("no such object, or no right to it", key=key)
+        return self._depot.get(grant)
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        yield self.get(key)
+
+
+def _check(url: str) -> None:
+    """Refuse what would carry a right in the open. Raises DependencyError."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host = parts.hostname
+    except ValueError:
+        host = None
+    else:
+        if host and (parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)):
+            return
+    raise DependencyError("a grant is to an https URL, or to one on this machine", code="grant_refused")
+
+
+def _refused(status: int) -> DependencyError:
+    return DependencyError(f"the artifact store refused a grant with {status}", code="grant_refused")

@@ -1,0 +1,43 @@
+"""Rights to objects of the memory store, as words that this process alone understands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.errors import DependencyError
+from stepline.model.task import Grant
+
+
+class MemoryGrants:
+    """Answers `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`."""
+
+    def __init__(self, artifacts: MemoryArtifacts, clock: MemoryClock) -> None:
+        """Give rights to the objects of `artifacts`."""
+        self._artifacts = artifacts
+        self._clock = clock
+
+    def read(self, key: str, *, ttl_s: int) -> Grant:
+        return Grant(url=f"GET {self._until(ttl_s)} {key}")
+
+    def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
+        headers = {"Content-Type": mime, "If-None-Match": "*"}
+        return Grant(url=f"PUT {self._until(ttl_s)} {key}", headers=headers)
+
+    def get(self, grant: Grant) -> bytes:
+        return self._artifacts.get(self._key(grant, "GET"))
+
+    def put(self, grant: Grant, body: bytes | Path) -> bool:
+        key = self._key(grant, "PUT")
+        data = body if isinstance(body, bytes) else body.read_bytes()
+        return self._artifacts.put(key, data, mime=grant.headers["Content-Type"])
+
+    def _until(self, ttl_s: int) -> int:
+        return int(self._clock.now().timestamp()) + ttl_s
+
+    def _key(self, grant: Grant, method: str) -> str:
+        said, until, key = grant.url.split(" ", 2)
+        if said != method or int(until) < self._clock.now().timestamp():
+            raise DependencyError("the right to this object has expired, or is another one", key=key)
+        return key

@@ -1,0 +1,165 @@
+"""Tasks in dictionaries: both sides of a handover, and the tasks that somebody else lets run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.errors import InputError, NotFoundError
+from stepline.model.ids import utc
+from stepline.model.task import SECRET_MAX_BYTES, secret_name
+from stepline.ports.task import Stale
+
+STAGE: Final = "memory"
+
+
+@dataclass
+class Row:
+    """What is known of a handover: how often somebody began to hand over, and how often somebody was done."""
+
+    cluster: str
+    deadline: str
+    begun: int = 0
+    done: int = 0
+
+
+@dataclass
+class MemoryTask:
+    """A task that was started. `reason` says why it is stopped, if it is."""
+
+    ref: str
+    cluster: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+class MemoryTasks:
+    """Answers `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests to look into."""
+
+    def __init__(self, clock: MemoryClock) -> None:
+        """Begin with nothing handed over, and nobody waiting."""
+        self._clock = clock
+        self._lock = Lock()
+        self.secrets: dict[str, str] = {}
+        self.rows: dict[str, Row] = {}
+        self.tasks: dict[str, MemoryTask] = {}
+        self.waiting: set[str] = set()
+        self.ended: dict[str, tuple[str, str]] = {}
+
+    # --- Tasks
+
+    def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
+        check_secret(text)
+        self.open_row(ref, cluster, deadline)
+        self.keep_secret(ref, text)
+        self.close_row(ref)
+        return secret_name(STAGE, ref)
+
+    def take_back(self, ref: str) -> None:
+        seen = self.look(ref)
+        self.drop_secret(ref)
+        self.drop_row(ref, seen)
+
+    def give_up(self, ref: str) -> None:
+        seen = self.look(ref)
+        self.drop_secret(ref)
+        self.age_row(ref, seen)
+
+    # --- the steps of a handover and of its end, each of them one call to a service
+
+    def open_row(self, ref: str, cluster: str, deadline: str) -> None:
+        with self._lock:
+            row = self.rows.setdefault(ref, Row(cluster, deadline))
+            row.cluster, row.deadline, row.begun = cluster, deadline, row.begun + 1
+
+    def keep_secret(self, ref: str, text: str) -> None:
+        self.secrets.setdefault(secret_name(STAGE, ref), text)
+
+    def close_row(self, ref: str) -> None:
+        with self._lock:
+            if ref in self.rows:
+                self.rows[ref].done += 1
+
+    def look(self, ref: str) -> int:
+        """Return how often the handover was begun, if all who began are done; 0 otherwise."""
+        row = self.rows.get(ref)
+        return row.begun if row and row.begun == row.done else 0
+
+    def drop_secret(self, ref: str) -> None:
+        self.secrets.pop(secret_name(STAGE, ref), None)
+
+    def drop_row(self, ref: str, seen: int) -> None:
+        with self._lock:
+            row = self.rows.get(ref)
+            if row and (row.begun == seen or row.deadline <= self._now()):
+                del self.rows[ref]
+
+    def age_row(self, ref: str, seen: int) -> None:
+        with self._lock:
+            row = self.rows.get(ref)
+            if row and row.begun == seen:
+                row.deadline = min(row.deadline, self._now())
+
+    # --- what became of a task
+
+    def stale(self, *, before: str) -> Iterator[Stale]:
+        with self._lock:
+            late = [
+                Stale(ref=ref, cluster=row.cluster)
+                for ref, row in self.rows.items()
+                if row.deadline <= before
+            ]
+        yield from late
+
+    def stop(self, ref: str, cluster: str, reason: str) -> int:
+        running = [
+            task
+            for task in self.tasks.values()
+            if (task.ref, task.cluster, task.reason) == (ref, cluster, "")
+        ]
+        for task in running:
+            task.reason = reason
+        return len(running)
+
+    def overrides(self, task: str, cluster: str) -> dict[str, str]:
+        found = self.tasks.get(task)
+        return dict(found.variables) if found and found.cluster == cluster else {}
+
+    def fail(self, token: str, error: str, cause: str) -> bool:
+        return self._finish(token, error, cause)
+
+    # --- Duty
+
+    def take(self, secret: str) -> str:
+        try:
+            return self.secrets.pop(secret)
+        except KeyError:
+            raise NotFoundError("no such handover", secret=secret) from None
+
+    def beat(self, token: str) -> bool:
+        return token in self.waiting
+
+    def end(self, token: str) -> bool:
+        return self._finish(token, "", "")
+
+    def _finish(self, token: str, error: str, cause: str) -> bool:
+        with self._lock:
+            if token not in self.waiting:
+                return False
+            self.waiting.discard(token)
+            self.ended[token] = (error, cause)
+            return True
+
+    def _now(self) -> str:
+        return utc(self._clock.now())
+
+
+def check_secret(text: str) -> None:
+    """Refuse what no secret holds. Raises InputError `payload_too_large`."""
+    if (size_bytes := len(text.encode())) > SECRET_MAX_BYTES:
+        raise InputError(
+            f"a handover of {size_bytes} bytes; a secret holds {SECRET_MAX_BYTES}", code="payload_too_large"
+        )

@@ -1,0 +1,35 @@
+"""Tickets in this process."""
+
+from __future__ import annotations
+
+import secrets
+from threading import Lock
+
+from stepline.errors import AuthError
+from stepline.ports.channel import Principal
+from stepline.ports.clock import Clock
+from stepline.ports.identity import ticket_ends_at
+
+
+class MemoryTickets:
+    """Principals by ticket; one that was redeemed is gone, one that expired counts for nothing."""
+
+    def __init__(self, clock: Clock) -> None:
+        """Begin empty; `clock` decides what has expired."""
+        self._clock = clock
+        self._lock = Lock()
+        self._tickets: dict[str, tuple[Principal, int]] = {}
+
+    def issue(self, principal: Principal) -> str:
+        ends_at = ticket_ends_at(principal, self._clock.now().timestamp())
+        ticket = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tickets[ticket] = (principal, ends_at)
+        return ticket
+
+    def redeem(self, ticket: str) -> Principal:
+        with self._lock:
+            principal, ends_at = self._tickets.pop(ticket, (None, 0))
+        if principal is None or ends_at <= self._clock.now().timestamp():
+            raise AuthError("the ticket is not valid")
+        return principal

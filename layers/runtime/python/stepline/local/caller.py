@@ -1,0 +1,118 @@
+"""Who speaks, and to which stage: the one on this machine, or a deployed one with a token of its issuer."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepline.errors import AuthError, InputError
+from stepline.local.stage import HOME, LocalStage, load
+
+if TYPE_CHECKING:
+    from stepline.local.client.reducer import ClientState
+    from stepline.local.client.session import Session
+
+TENANT = "local"
+PROJECT = "default"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Where to speak, and as whom; `home` keeps the place in the last conversation.
+
+    `token` makes one for every connection, and `api_url`, if it is known, exchanges another to keep one open.
+    """
+
+    url: str
+    user: str
+    home: Path
+    token: Callable[[], str]
+    api_url: str = ""
+
+
+def find_stage() -> LocalStage:
+    """Return this machine's stage. Raises InputError `not_deployed`."""
+    stage = load()
+    if stage is None:
+        raise InputError("nothing is deployed here: run `stepline up` first", code="not_deployed")
+    return stage
+
+
+def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Caller:
+    """Return who calls a stage; without a name it is this machine's, whose tokens are ours to make.
+
+    Raises:
+        InputError: `not_deployed`, or `bad_stage`.
+        AuthError: `no_token`, neither a token nor a command that prints one.
+    """
+    if stage:
+        return _find_deployed(stage, user, token=token, token_command=token_command)
+    from stepline.local.lifecycle import mint
+
+    local, name = find_stage(), name_user(user)
+    return Caller(
+        url=local.socket_url,
+        user=name,
+        home=HOME,
+        token=lambda: mint(local, name, tenant=TENANT, project=PROJECT),
+        api_url=local.api_url,
+    )
+
+
+def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> Caller:
+    from stepline.local.cloud.deployment import check_stage, stage_folder
+    from stepline.local.cloud.deployment import load as load_deployment
+
+    deployment = load_deployment(HOME, check_stage(stage))
+    if deployment is None or "WebSocketUrl" not in deployment.outputs:
+        raise InputError(
+            f"stage {stage} was not deployed from here: `stepline deploy --stage {stage}`",
+            code="not_deployed",
+        )
+    if not token and not token_command:
+        raise AuthError(
+            "a deployed stage asks for a token: set STEPLINE_TOKEN, or give --token-command",
+            code="no_token",
+        )
+    return Caller(
+        url=deployment.outputs["WebSocketUrl"],
+        user=name_user(user),
+        home=stage_folder(HOME, stage),
+        token=(lambda: run_token_command(token_command)) if token_command else lambda: token,
+        # The one token of the environment cannot renew itself.
+        api_url=deployment.outputs.get("HttpUrl", "") if token_command else "",
+    )
+
+
+def run_token_command(command: str) -> str:
+    """Return what the command prints, a token. Raises AuthError `no_token`; its own words go where ours go."""
+    done = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, text=True, check=False)
+    token = done.stdout.strip()
+    if done.returncode != 0 or not token:
+        raise AuthError(
+            f"the token command ended with exit code {done.returncode} and printed no token", code="no_token"
+        )
+    return token
+
+
+def name_user(given: str) -> str:
+    """Return the name to speak as, in the form that may stand in a key."""
+    return given or re.sub(r"[^A-Za-z0-9_-]", "-", getpass.getuser()).lstrip("_-")[:64] or "me"
+
+
+def sessions(caller: Caller) -> Callable[[ClientState], Session]:
+    """Return what opens a session; every connection gets a fresh token."""
+    from stepline.adapters.system import SystemClock
+    from stepline.local.client.credential import Credential
+    from stepline.local.client.session import Session
+    from stepline.local.client.wire import dial_gateway
+
+    credential = Credential(caller.token, caller.api_url)
+    dial = dial_gateway(caller.url, credential.token)
+    return lambda state: Session(dial, state, SystemClock(), credential=credential)

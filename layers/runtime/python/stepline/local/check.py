@@ -1,0 +1,25 @@
+"""One finding of `stepline doctor`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from stepline.model.base import Value
+
+
+class Check(Value):
+    """What was looked at and found; `remedy` is a command or a sentence, empty when all is well.
+
+    `note` marks what stops nothing: `warn` will hurt some day, `unknown` could not be looked at.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    note: Literal["", "warn", "unknown"] = ""
+
+    @property
+    def mark(self) -> str:
+        """The word in front of the line."""
+        return self.note or ("ok" if self.ok else "NO")

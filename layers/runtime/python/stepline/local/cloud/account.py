@@ -1,0 +1,95 @@
+"""An AWS account as these credentials see it, and questions to it whose refusal is an answer too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from stepline.errors import AuthError, InputError
+from stepline.local.check import Check
+from stepline.local.stage import install_environment
+
+_DENIED: Final = frozenset(
+    {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorizedException", "Forbidden"}
+)
+CREDENTIALS_REMEDY: Final = "sign in (`aws sso login --profile NAME`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and name it: --profile NAME"
+
+
+class Account:
+    """One identity in one region."""
+
+    def __init__(self, session: Any, profile: str = "") -> None:
+        """Ask through a boto3 session; nothing is asked yet."""
+        self.session = session
+        self.profile = profile
+        self.region: str = session.region_name
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:
+        """Return a client of short patience; the same one every time."""
+        from botocore.config import Config
+
+        if service not in self._clients:
+            config = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard"})
+            self._clients[service] = self.session.client(service, config=config)
+        return self._clients[service]
+
+    def environment(self) -> dict[str, str]:
+        """Return what a child needs to act in this account and region."""
+        place = {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
+        named = {"AWS_PROFILE": self.profile} if self.profile else {}
+        return {**install_environment(), **place, **named, "CDK_DISABLE_CLI_TELEMETRY": "true"}
+
+
+def open_account(profile: str = "", region: str = "") -> Account:
+    """Return the account of a profile, or of the credentials at hand.
+
+    Raises:
+        AuthError: `cloud_account`, there is no such profile.
+        InputError: `cloud_account`, nothing says which region.
+    """
+    import boto3
+    from botocore.exceptions import ProfileNotFound
+
+    # The CDK reads the first variable, boto3 the second one: what holds for one must hold for the other.
+    region = region or os.environ.get("AWS_REGION", "")  # noqa: TID251 - AWS's own variable, no setting of ours
+    try:
+        session = boto3.Session(profile_name=profile or None, region_name=region or None)
+    except ProfileNotFound as error:
+        raise AuthError(
+            f"no profile {profile!r}: `aws configure list-profiles` lists them", code="cloud_account"
+        ) from error
+    if not session.region_name:
+        raise InputError("no region: add --region, for example eu-central-1", code="cloud_account")
+    return Account(session, profile)
+
+
+def look(name: str, action: str, question: Callable[[], Check], *, vital: bool = True) -> Check:
+    """Return what `question` finds; what may not be asked is unknown, what AWS answers instead is a failure.
+
+    `action` is the permission that the question takes. Where the check is not `vital`, no answer is a failure.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return question()
+    except ClientError as error:
+        if error_code(error) in _DENIED:
+            return Check(
+                name=name, ok=True, note="unknown", detail="not allowed to look", remedy=f"allow {action}"
+            )
+        return Check(
+            name=name,
+            ok=not vital,
+            note="" if vital else "unknown",
+            detail=str(error),
+            remedy=f"see what {action} answers",
+        )
+    except BotoCoreError as error:
+        return Check(name=name, ok=False, detail=str(error), remedy=CREDENTIALS_REMEDY)
+
+
+def error_code(error: Any) -> str:
+    """Return AWS's code of a refusal."""
+    return str(error.response.get("Error", {}).get("Code", ""))

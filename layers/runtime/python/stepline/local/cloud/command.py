@@ -1,0 +1,132 @@
+"""The commands for a stage in AWS: deploy, destroy, and the checks of an account."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from stepline.errors import InputError
+
+if TYPE_CHECKING:
+    from stepline.local.check import Check
+    from stepline.local.cloud.deploy import Desk
+
+stage_argument = click.option(
+    "--stage", required=True, metavar="NAME", help="The stage, for example dev or prod."
+)
+profile_option = click.option(
+    "--profile", default="", metavar="NAME", help="AWS profile; default: the one of the last time."
+)
+region_option = click.option(
+    "--region", default="", metavar="REGION", help="AWS region; default: that of the last time, then yours."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.command()
+@stage_argument
+@click.option(
+    "-c", "choices", multiple=True, metavar="KEY=VALUE", help="A choice of the stage; KEY= forgets it."
+)
+@profile_option
+@region_option
+@yes_option
+@click.option("--no-smoke", is_flag=True, help="Do not try a turn at the end.")
+def deploy(
+    *, stage: str, choices: tuple[str, ...], profile: str, region: str, yes: bool, no_smoke: bool
+) -> None:
+    """Deploy the app to an AWS account, or bring a deployed stage up to date.
+
+    Choices are remembered, so that the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. With
+    STEPLINE_TOKEN set, the turn at the end is that token's; otherwise a user of the stage's pool is made for it.
+    Exit code 0 if all went well, 3 if the stage stands but its first turn failed, else 1.
+    """
+    from stepline.local.cloud import deploy as cloud
+    from stepline.local.cloud.deployment import check_stage, parse_choices
+
+    order = cloud.Order(
+        stage=check_stage(stage),
+        choices=parse_choices(choices),
+        profile=profile,
+        region=region,
+        smoke=not no_smoke,
+        token=environment_token(),
+    )
+    _, code = cloud.deploy(order, _desk(yes=yes))
+    sys.exit(code)
+
+
+@click.command()
+@stage_argument
+@profile_option
+@region_option
+@yes_option
+def destroy(*, stage: str, profile: str, region: str, yes: bool) -> None:
+    """Delete a deployed stage; what stays is listed with the commands that delete it.
+
+    Stage `prod` keeps its table, bucket and users; every other stage loses them.
+    """
+    from stepline.local.cloud.deploy import Order
+    from stepline.local.cloud.deployment import check_stage
+    from stepline.local.cloud.destroy import destroy as take_away
+
+    def confirm_name(name: str) -> bool:
+        return yes or bool(_ask(f"type the stage's name to delete it [{name}]") == name)
+
+    order = Order(stage=check_stage(stage), profile=profile, region=region)
+    commands = take_away(order, _desk(yes=yes), confirm_name)
+    click.echo(f"stage {stage} is gone", err=True)
+    if commands:
+        click.echo("what stayed is deleted with:", err=True)
+    for command in commands:
+        click.echo(command)
+
+
+def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
+    """Return the checks of an account, and those of a stage if one is named."""
+    from stepline.local.cloud.account import open_account
+    from stepline.local.cloud.deployment import check_stage, load
+    from stepline.local.cloud.health import health
+    from stepline.local.cloud.readiness import readiness
+    from stepline.local.stage import HOME
+
+    known = load(HOME, check_stage(stage)) if stage else None
+    account = open_account(
+        profile or (known.profile if known else ""), region or (known.region if known else "")
+    )
+    ready = readiness(account, stage, known.context if known else {}, expected=known.account if known else "")
+    if not stage or not ready[0].ok:
+        return ready
+    return [*ready, *health(account, stage)]
+
+
+def environment_token() -> str:
+    """Return the token that the caller's environment holds, or nothing."""
+    import os
+
+    from stepline.local.cloud.child import TOKEN_VARIABLE
+
+    return os.environ.get(TOKEN_VARIABLE, "")  # noqa: TID251 - the caller's, not a setting; in argv all could read it
+
+
+def _desk(*, yes: bool) -> Desk:
+    from stepline.local.cloud.deploy import Desk
+    from stepline.local.stage import HOME
+
+    def confirm(question: str) -> bool:
+        return yes or _ask(f"{question} [y/N]").lower() in ("y", "yes")
+
+    return Desk(home=HOME, confirm=confirm, say=_say)
+
+
+def _ask(question: str) -> str:
+    """Return what is typed. Raises InputError `not_confirmed` where nobody can type."""
+    if not sys.stdin.isatty():
+        raise InputError(f"{question}: nobody can answer here; add --yes", code="not_confirmed")
+    return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,269 @@
+"""`stepline deploy`: look, show, ask, deploy, remember, try."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from msgspec import field
+from msgspec.structs import replace
+
+from stepline.errors import AuthError, DependencyError, InputError, SteplineError
+from stepline.local.check import Check
+from stepline.local.cloud.account import Account, open_account
+from stepline.local.cloud.child import Run, run
+from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
+from stepline.local.cloud.health import stands
+from stepline.local.cloud.readiness import (
+    QUALIFIER_KEY,
+    account_id,
+    check_bootstrap,
+    check_identity,
+    check_model,
+    check_region,
+)
+from stepline.local.cloud.smoke import lent_token, try_turn
+from stepline.local.cloud.toolkit import (
+    read_plan,
+    render_bootstrap,
+    render_choices,
+    render_cost,
+    render_deploy,
+    render_synth,
+)
+from stepline.local.deploy import install_cdk
+from stepline.local.emulator import Progress
+from stepline.local.stage import REPOSITORY, install_environment
+from stepline.local.terminal import one_line
+from stepline.model.base import Value
+
+UNANSWERED: Final = 3
+"""Exit code of a deployment that stands, but whose first turn failed."""
+
+
+class Order(Value):
+    """What a command asks for. `choices` are new values of the context, an empty one takes a key away."""
+
+    stage: str
+    choices: dict[str, str] = field(default_factory=dict)
+    profile: str = ""
+    region: str = ""
+    smoke: bool = True
+    token: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desk:
+    """Where an order is carried out: what remembers, who is asked, what is started."""
+
+    home: Path
+    confirm: Callable[[str], bool]
+    say: Progress
+    run: Run = run
+    open_account: Callable[[str, str], Account] = open_account
+    install: Callable[[Path, Progress], None] = install_cdk
+    stands: Callable[[Account, str], bool] = stands
+    try_turn: Callable[[str, str], str] = try_turn
+
+
+def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
+    """Bring a stage to what this checkout and its choices say; return it and the command's exit code.
+
+    Raises:
+        AuthError, InputError: `cloud_account`, these are not the credentials or the region of the stage.
+        InputError: `bad_choice`, there is no such choice.
+        DependencyError: `cloud_deploy`, a step failed; nothing after it was done.
+    """
+    account, deployment = find_deployment(order, desk)
+    _check_choices(order, desk)
+    _prepare_account(account, deployment, desk)
+    if load(desk.home, order.stage) is None and desk.stands(account, order.stage):
+        desk.say(
+            f"warn: stage {order.stage} stands there, deployed from elsewhere: a choice that is not given with -c"
+            " now goes back to its default, the issuer too"
+        )
+    folder = stage_folder(desk.home, order.stage)
+    synthesize(deployment, account, desk)
+    _show(folder / "cdk.out", deployment, desk)
+    if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
+        raise DependencyError("nothing was deployed", code="cloud_deploy")
+    # Remembered before, so that after a failure nobody has to repeat them.
+    save(desk.home, deployment)
+    outputs = folder / "outputs.json"
+    outputs.unlink(missing_ok=True)
+    must(
+        desk,
+        render_deploy(folder / "cdk.out", outputs, deployment.profile),
+        account,
+        f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {order.stage}",
+    )
+    deployment = replace(
+        deployment,
+        outputs=read_outputs(outputs),
+        deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    outputs.unlink(missing_ok=True)
+    save(desk.home, deployment)
+    for name, value in sorted(deployment.outputs.items()):
+        desk.say(f"{name:20} {value}")
+    return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0
+
+
+def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
+    """Return who acts, and the stage with the order's choices folded in.
+
+    Raises:
+        AuthError: `cloud_account`, nobody is signed in, or the stage is in another account.
+        InputError: `cloud_account`, the stage is in another region.
+    """
+    known = load(desk.home, order.stage)
+    account = desk.open_account(
+        order.profile or (known.profile if known else ""), order.region or (known.region if known else "")
+    )
+    identity = check_identity(account)
+    if not identity.ok:
+        raise AuthError(f"{identity.detail}; {identity.remedy}", code="cloud_account")
+    here = Deployment(
+        stage=order.stage, account=account_id(account), region=account.region, profile=account.profile
+    )
+    desk.say(f"{identity.detail}, {account.region}")
+    if known is None:
+        return account, replace(here, context=fold_choices({}, order.choices))
+    if (known.account, known.region) != (here.account, here.region):
+        message = (
+            f"stage {order.stage} is in account {known.account}, {known.region}, and this would be"
+            f" {here.account}, {here.region}: sign in there (--profile), or choose another --stage;"
+            f" if that one is gone, remove {desk.home / 'stages' / order.stage}.json"
+        )
+        raise InputError(message, code="cloud_account")
+    return account, replace(
+        known, profile=account.profile, context=fold_choices(known.context, order.choices)
+    )
+
+
+def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
+    """Write the stage's templates and return their folder. Raises DependencyError `cloud_deploy`."""
+    desk.install(desk.home, desk.say)
+    folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
+    shutil.rmtree(folder, ignore_errors=True)  # a stack that was dropped would stay there
+    desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
+    must(
+        desk,
+        render_synth(deployment.stage, deployment.context, folder, deployment.profile),
+        account,
+        "a choice is forgotten with -c key=; docs/how-to/deploy.md lists them",
+    )
+    return folder
+
+
+def _check_choices(order: Order, desk: Desk) -> None:
+    """Refuse a choice that nothing reads: a misspelt issuer would quietly become a user pool."""
+    asked = {key for key, value in order.choices.items() if value and not key.startswith("@")}
+    if not asked:
+        return
+    done = desk.run(render_choices(), install_environment(), catch=True)
+    if done.code != 0:
+        raise DependencyError(f"the app does not say its choices:\n{done.text}", code="cloud_deploy")
+    if unknown := sorted(asked - set(json.loads(done.text))):
+        raise InputError(
+            f"no choice of a stage is called {', '.join(unknown)}: docs/how-to/deploy.md lists them",
+            code="bad_choice",
+        )
+
+
+def _prepare_account(account: Account, deployment: Deployment, desk: Desk) -> None:
+    """Stop at what would make the deployment fail; bootstrap the account if that is wanted."""
+    stage, context = deployment.stage, deployment.context
+    _heed(check_region(account, stage, context), desk)
+    _heed(check_model(account, stage, context), desk)
+    if context.get("exec_image") == "asset":
+        _heed(_check_docker(desk), desk)
+    bootstrap = check_bootstrap(account, context)
+    if not bootstrap.ok and desk.confirm(f"{bootstrap.detail}; run `{bootstrap.remedy}`?"):
+        command = render_bootstrap(
+            deployment.account,
+            deployment.region,
+            deployment.profile,
+            qualifier=context.get(QUALIFIER_KEY, ""),
+        )
+        desk.install(desk.home, desk.say)
+        remedy = "whoever administers the account may have to bootstrap it once"
+        must(desk, command, account, remedy, cwd=stage_folder(desk.home, stage))
+        bootstrap = check_bootstrap(account, context)
+    _heed(bootstrap, desk)
+
+
+def _check_docker(desk: Desk) -> Check:
+    done = desk.run(
+        ["docker", "version", "--format", "{{.Server.Version}}"], install_environment(), catch=True
+    )
+    if done.code == 0:
+        return Check(name="docker", ok=True, detail=done.text.strip())
+    return Check(
+        name="docker",
+        ok=False,
+        detail="exec_image=asset builds an image here, and no Docker daemon answers",
+        remedy="start Docker, or let AWS build it: -c exec_image=codebuild",
+    )
+
+
+def _heed(check: Check, desk: Desk) -> None:
+    if not check.ok:
+        raise DependencyError(f"{check.name}: {check.detail}; {check.remedy}", code="cloud_deploy")
+    if check.note:
+        desk.say(f"{check.note}: {check.name}: {check.detail}; {check.remedy}")
+
+
+def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
+    """Say what will stand there, with what choices, and what it costs while nobody talks to it."""
+    for key, value in sorted(deployment.context.items()):
+        desk.say(f"  -c {key}={value}")
+    for stack in read_plan(folder):
+        kept = f"; kept when it is destroyed: {', '.join(stack.kept)}" if stack.kept else ""
+        desk.say(f"  {stack.name}: {stack.resources} resources{kept}")
+    cost = desk.run(render_cost(folder), install_environment(), catch=True)
+    if cost.code == 0:
+        desk.say(cost.text.rstrip())
+    else:
+        # A deployment need not wait for a price.
+        desk.say(f"what it costs at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
+
+
+def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:
+    """Run one turn; return the exit code. Whose token, is in docs/how-to/deploy.md#the-first-turn."""
+    url = deployment.outputs["WebSocketUrl"]
+    try:
+        if order.token:
+            answer = desk.try_turn(url, order.token)
+        elif "UserPoolId" in deployment.outputs:
+            with lent_token(account, deployment.outputs, desk.say) as token:
+                answer = desk.try_turn(url, token)
+        else:
+            desk.say(
+                "no smoke turn: your issuer's tokens are not ours to make; with one of them,"
+                f" STEPLINE_TOKEN=… stepline send --stage {order.stage} 'Answer with one word.'"
+            )
+            return 0
+    except SteplineError as error:
+        desk.say(
+            f"the stage stands, but its first turn failed: {error.reason}: {error}\n"
+            f"look: stepline doctor --aws --stage {order.stage}, then docs/how-to/runbook.md"
+        )
+        return UNANSWERED
+    desk.say(f"the smoke turn was answered: {one_line(answer)}")
+    return 0
+
+
+def must(desk: Desk, command: list[str], account: Account, remedy: str, *, cwd: Path = REPOSITORY) -> None:
+    """Run a step and let it print. Raises DependencyError `cloud_deploy` with the remedy if it fails."""
+    done = desk.run(command, account.environment(), cwd=cwd)
+    if done.code != 0:
+        raise DependencyError(
+            f"{Path(command[0]).name} {command[1]} ended with exit code {done.code}; {remedy}",
+            code="cloud_deploy",
+        )

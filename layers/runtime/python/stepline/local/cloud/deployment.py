@@ -1,0 +1,102 @@
+"""What the command line remembers of a deployed stage: where it is, how it was asked for, what it answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from stepline.errors import InputError
+from stepline.local.stage import NAME as LOCAL
+from stepline.local.stage import make_home, read_json, write_private
+from stepline.model.base import Value
+
+_STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,15}")
+_KEY: Final = re.compile(r"[\w@][\w@/:.-]*")
+_OWN: Final = {"stage": "--stage NAME", "endpoint": "stepline up"}
+"""Keys of the context that are not chosen with `-c`, and what chooses them."""
+
+
+class Deployment(Value):
+    """A stage in one account and region. `deployed_at` is empty until a deployment has ended well.
+
+    Holds nothing secret: ids, addresses and choices.
+    """
+
+    stage: str
+    account: str
+    region: str
+    profile: str = ""
+    context: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    deployed_at: str = ""
+
+
+def check_stage(stage: str) -> str:
+    """Return the name if a deployed stage may bear it. Raises InputError `bad_stage`."""
+    if stage == LOCAL:
+        raise InputError("stage local is this machine's: `stepline up` deploys it", code="bad_stage")
+    if not _STAGE.fullmatch(stage):
+        raise InputError(
+            f"{stage!r} names no stage: a small letter, then small letters, digits, dashes; 16 in all",
+            code="bad_stage",
+        )
+    return stage
+
+
+def stage_folder(home: Path, stage: str) -> Path:
+    """Return the folder for what belongs to one stage, readable by its owner alone."""
+    return make_home(make_home(make_home(home) / "stages") / stage)
+
+
+def load(home: Path, stage: str) -> Deployment | None:
+    """Return what is known of a stage, or None if this checkout never deployed it."""
+    path = _path(home, stage)
+    return msgspec.json.decode(path.read_bytes(), type=Deployment) if path.exists() else None
+
+
+def save(home: Path, deployment: Deployment) -> None:
+    """Remember a stage for the next command."""
+    stage_folder(home, deployment.stage)
+    write_private(_path(home, deployment.stage), msgspec.json.format(msgspec.json.encode(deployment)))
+
+
+def forget(home: Path, stage: str) -> None:
+    """Remember nothing of a stage any more."""
+    _path(home, stage).unlink(missing_ok=True)
+
+
+def parse_choices(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read `key=value` pairs; an empty value forgets the key. Raises InputError `bad_choice`."""
+    choices: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            raise InputError(f"-c {text}: expected key=value", code="bad_choice")
+        if key in _OWN:
+            raise InputError(f"-c {key}=… is not chosen here: use `{_OWN[key]}`", code="bad_choice")
+        choices[key] = value
+    return choices
+
+
+def fold_choices(known: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the choices of a stage after those of one command; an empty one takes a key away."""
+    return {key: value for key, value in {**known, **given}.items() if value}
+
+
+def read_outputs(path: Path) -> dict[str, str]:
+    """Return the outputs of all stacks from the file that the CDK writes, those made for other stacks left out."""
+    return {
+        key: value
+        for stack in read_json(path).values()
+        for key, value in stack.items()
+        if not key.startswith("ExportsOutput")
+    }
+
+
+def _path(home: Path, stage: str) -> Path:
+    return home / "stages" / f"{stage}.json"

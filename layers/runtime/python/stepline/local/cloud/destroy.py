@@ -1,0 +1,154 @@
+"""`stepline destroy`: take a stage away, and name what stays with the commands that delete it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from stepline.errors import DependencyError
+from stepline.local.cloud.account import Account, error_code
+from stepline.local.cloud.deploy import Desk, Order, find_deployment, must, synthesize
+from stepline.local.cloud.deployment import Deployment, forget, stage_folder
+from stepline.local.cloud.health import Resource, Stack, find_resources, find_stacks
+from stepline.local.cloud.toolkit import kept_resources, read_plan, render_destroy
+
+BUCKET: Final = "AWS::S3::Bucket"
+DELETE_COMMANDS: Final = {
+    "AWS::DynamoDB::GlobalTable": (
+        "aws dynamodb update-table --table-name {id} --no-deletion-protection-enabled",
+        "aws dynamodb delete-table --table-name {id}",
+    ),
+    BUCKET: ("aws s3 rb --force s3://{id}",),
+    "AWS::Cognito::UserPool": (
+        "aws cognito-idp update-user-pool --user-pool-id {id} --deletion-protection INACTIVE",
+        "aws cognito-idp delete-user-pool --user-pool-id {id}",
+    ),
+    "AWS::Logs::LogGroup": ("aws logs delete-log-group --log-group-name {id}",),
+    "AWS::ECR::Repository": ("aws ecr delete-repository --force --repository-name {id}",),
+    "AWS::SecretsManager::Secret": (
+        "aws secretsmanager delete-secret --force-delete-without-recovery --secret-id {id}",
+    ),
+    "AWS::KMS::Key": ("aws kms schedule-key-deletion --key-id {id}",),
+}
+
+
+def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> list[str]:
+    """Delete the stage's stacks; return the commands that delete what stays.
+
+    Raises:
+        AuthError, InputError: `cloud_account`, as for a deployment.
+        DependencyError: `cloud_deploy`, there is nothing to destroy, it was not confirmed, or AWS refused.
+    """
+    account, deployment = find_deployment(order, desk)
+    stacks, kept = _survey(account, order.stage)
+    desk.say(f"these stacks will be deleted: {', '.join(stack.name for stack in stacks)}")
+    desk.say("turns that run end where they are")
+    for resource in kept:
+        desk.say(f"stays: {resource.physical_id} ({resource.type})")
+    emptied = _emptied(account, stacks, kept)
+    for bucket in emptied:
+        desk.say(f"will be emptied and deleted with all that was said and made in it: {bucket}")
+    if not confirm_name(order.stage):
+        raise DependencyError("nothing was destroyed", code="cloud_deploy")
+    desk.install(desk.home, desk.say)
+    _delete(account, deployment, {stack.name for stack in stacks}, emptied, desk)
+    forget(desk.home, order.stage)
+    return [line for resource in kept for line in render_deletion(resource, account.region)]
+
+
+def render_deletion(resource: Resource, region: str) -> list[str]:
+    """Return the commands that delete what a stack left behind."""
+    commands = DELETE_COMMANDS.get(resource.type)
+    if commands is None:
+        return [f"# no command of ours deletes {resource.type} {resource.physical_id}"]
+    return [f"{command.format(id=resource.physical_id)} --region {region}" for command in commands]
+
+
+def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
+    """Return the stacks that stand, and what of them will outlive them, as deployed. Raises DependencyError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        stacks = find_stacks(account, stage)
+        if not stacks:
+            raise DependencyError(
+                f"no stack of stage {stage} is in {account.region}: nothing to destroy", code="cloud_deploy"
+            )
+        kept = {
+            (stack.name, name) for stack in stacks for name in kept_resources(_template(account, stack.name))
+        }
+        resources = find_resources(account, stacks)
+    except (BotoCoreError, ClientError) as error:
+        raise DependencyError(
+            f"what stands there cannot be seen: {error}; this needs cloudformation:DescribeStacks, GetTemplate"
+            " and ListStackResources",
+            code="cloud_deploy",
+        ) from error
+    return stacks, [found for found in resources if (found.stack, found.logical_id) in kept]
+
+
+def _template(account: Account, stack: str) -> Mapping[str, Any]:
+    # botocore parses a JSON template.
+    found: Mapping[str, Any] = account.client("cloudformation").get_template(
+        StackName=stack, TemplateStage="Processed"
+    )["TemplateBody"]
+    return found
+
+
+def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> list[str]:
+    """Return the buckets that go with their stacks: CloudFormation deletes none that holds anything."""
+    staying = {resource.physical_id for resource in kept}
+    buckets = [found.physical_id for found in find_resources(account, stacks) if found.type == BUCKET]
+    return [bucket for bucket in buckets if bucket not in staying]
+
+
+def _delete(
+    account: Account, deployment: Deployment, standing: set[str], emptied: list[str], desk: Desk
+) -> None:
+    """Delete what writes, then what was written, then where it was written."""
+    folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
+    if {stack.name for stack in read_plan(folder)} != standing:
+        synthesize(deployment, account, desk)
+    order = [stack.name for stack in reversed(read_plan(folder)) if stack.name in standing]
+    if foreign := sorted(standing - set(order)):
+        desk.say(
+            f"not of this checkout's app, so they stay: {', '.join(foreign)}; delete them with"
+            " aws cloudformation delete-stack --stack-name NAME"
+        )
+    writers = [name for name in order if not name.endswith("-state")]
+    again = f"the reason stands above; when it is mended: stepline destroy --stage {deployment.stage}"
+    if writers:
+        must(desk, render_destroy(folder, writers, deployment.profile), account, again)
+    for bucket in emptied:
+        desk.say(f"emptying {bucket}")
+        _empty(account, bucket)
+    if rest := [name for name in order if name not in writers]:
+        must(desk, render_destroy(folder, rest, deployment.profile), account, again)
+
+
+def _empty(account: Account, bucket: str) -> None:
+    """Delete every object and version. Raises DependencyError `cloud_deploy`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    s3 = account.client("s3")
+    try:
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            found = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+            doomed = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
+            refused = (
+                s3.delete_objects(Bucket=bucket, Delete={"Objects": doomed, "Quiet": True}).get("Errors", [])
+                if doomed
+                else []
+            )
+            if refused:
+                raise DependencyError(
+                    f"{bucket} could not be emptied: {refused[0]['Key']}: {refused[0]['Message']}",
+                    code="cloud_deploy",
+                )
+    except (BotoCoreError, ClientError) as error:
+        if isinstance(error, ClientError) and error_code(error) == "NoSuchBucket":
+            return
+        raise DependencyError(
+            f"{bucket} could not be emptied: {error}; aws s3 rm --recursive s3://{bucket}",
+            code="cloud_deploy",
+        ) from error

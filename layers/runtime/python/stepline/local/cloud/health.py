@@ -1,0 +1,239 @@
+"""Whether a deployed stage is alive, as AWS tells it: nothing here trusts what this checkout remembers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import field
+
+from stepline.local.check import Check
+from stepline.local.cloud.account import Account, look
+from stepline.model.base import Value
+
+OUTPUTS: Final = ("WebSocketUrl", "TableName", "BucketName", "MachineArn")
+UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+RUNBOOK: Final = "docs/how-to/runbook.md"
+
+
+class Stack(Value):
+    """A deployed stack."""
+
+    name: str
+    status: str
+    outputs: dict[str, str] = field(default_factory=dict)
+
+
+class Resource(Value):
+    """A deployed resource; `physical_id` is its name or ARN."""
+
+    stack: str
+    logical_id: str
+    physical_id: str
+    type: str
+
+
+def find_stacks(account: Account, stage: str) -> list[Stack]:
+    """Return the stacks of a stage. Raises what botocore raises."""
+    # One word stands behind the stage's name, so that stage `dev` does not take the stacks of stage `dev-two`.
+    own = re.compile(rf"stepline-{re.escape(stage)}-[a-z]+")
+    pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
+    return [
+        Stack(
+            name=stack["StackName"],
+            status=stack["StackStatus"],
+            outputs={output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])},
+        )
+        for page in pages
+        for stack in page["Stacks"]
+        if own.fullmatch(stack["StackName"])
+    ]
+
+
+def stands(account: Account, stage: str) -> bool:
+    """Tell whether a stage is there; what we may not see is not."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return bool(find_stacks(account, stage))
+    except (BotoCoreError, ClientError):  # of use to whoever asks before a deployment, which says so itself
+        return False
+
+
+def find_resources(account: Account, stacks: Sequence[Stack]) -> list[Resource]:
+    """Return what stands in the stacks. Raises what botocore raises."""
+    pages = account.client("cloudformation").get_paginator("list_stack_resources")
+    return [
+        Resource(
+            stack=stack.name,
+            logical_id=found["LogicalResourceId"],
+            physical_id=found["PhysicalResourceId"],
+            type=found["ResourceType"],
+        )
+        for stack in stacks
+        for page in pages.paginate(StackName=stack.name)
+        for found in page["StackResourceSummaries"]
+        if found.get("PhysicalResourceId")
+    ]
+
+
+def health(account: Account, stage: str) -> list[Check]:
+    """Return every check of a deployed stage; only the first if it is not there."""
+    stacks: list[Stack] = []
+    resources: list[Resource] = []
+
+    def question() -> Check:
+        stacks.extend(find_stacks(account, stage))
+        resources.extend(find_resources(account, stacks))
+        return check_stacks(stage, stacks)
+
+    first = look("stacks", "cloudformation:DescribeStacks and cloudformation:ListStackResources", question)
+    if not stacks:
+        return [first]
+    outputs = {key: value for stack in stacks for key, value in stack.outputs.items()}
+    checks: list[Callable[[], Check]] = [
+        lambda: check_outputs(stage, outputs),
+        *([lambda: check_table(account, outputs["TableName"])] if "TableName" in outputs else []),
+        *([lambda: check_machine(account, outputs["MachineArn"])] if "MachineArn" in outputs else []),
+        lambda: check_pool(account, outputs.get("UserPoolId", "")),
+    ]
+    if resources:
+        checks += [
+            lambda: check_functions(account, _ids(resources, "AWS::Lambda::Alias")),
+            lambda: check_alarms(account, stage, _ids(resources, "AWS::CloudWatch::Alarm")),
+        ]
+    return [first, *(check() for check in checks)]
+
+
+def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
+    """Say whether the last deployment went well."""
+    if not stacks:
+        return Check(
+            name="stacks",
+            ok=False,
+            detail=f"no stack of stage {stage} is here",
+            remedy=f"stepline deploy --stage {stage} (or another --region, --profile)",
+        )
+    odd = [stack for stack in stacks if stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")]
+    detail = ", ".join(f"{stack.name} {stack.status}" for stack in odd or stacks)
+    if odd and all(stack.status in UNDER_WAY for stack in odd):
+        return Check(
+            name="stacks", ok=True, note="warn", detail=detail, remedy="wait: a deployment is under way"
+        )
+    # A rolled back update leaves the release before it running; a rolled back creation leaves nothing.
+    remedy = (
+        f"stepline deploy --stage {stage}; why it failed:"
+        f" aws cloudformation describe-stack-events --stack-name {odd[0].name}"
+        if odd
+        else ""
+    )
+    return Check(name="stacks", ok=not odd, detail=detail, remedy=remedy)
+
+
+def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
+    """Say whether the stacks tell what clients need."""
+    missing = [name for name in OUTPUTS if not outputs.get(name)]
+    return Check(
+        name="outputs",
+        ok=not missing,
+        detail=f"missing: {', '.join(missing)}" if missing else outputs["WebSocketUrl"],
+        remedy=f"stepline deploy --stage {stage}" if missing else "",
+    )
+
+
+def check_table(account: Account, table: str) -> Check:
+    """Say whether the log can be written."""
+
+    def question() -> Check:
+        status = account.client("dynamodb").describe_table(TableName=table)["Table"]["TableStatus"]
+        alive = status in ("ACTIVE", "UPDATING")
+        return _alive("table", alive, f"{table} {status}", "wait; the log is in no other place")
+
+    return look("table", "dynamodb:DescribeTable", question)
+
+
+def check_machine(account: Account, arn: str) -> Check:
+    """Say whether turns can start."""
+
+    def question() -> Check:
+        status = account.client("stepfunctions").describe_state_machine(stateMachineArn=arn)["status"]
+        return _alive("machine", status == "ACTIVE", f"{arn} {status}", "deploy again")
+
+    return look("machine", "states:DescribeStateMachine", question)
+
+
+def check_functions(account: Account, aliases: Sequence[str]) -> Check:
+    """Say whether every function answers under its alias, by which all others call it."""
+
+    def question() -> Check:
+        client = account.client("lambda")
+        states = {
+            alias.partition(":function:")[2]: client.get_function_configuration(FunctionName=alias).get(
+                "State", "Active"
+            )
+            for alias in aliases
+        }
+        # One that nobody called for weeks sleeps, and wakes at the next call.
+        odd = {alias: state for alias, state in states.items() if state not in ("Active", "Inactive")}
+        waiting = bool(odd) and set(odd.values()) == {"Pending"}
+        alive = bool(states) and not odd
+        return Check(
+            name="functions",
+            ok=alive or waiting,
+            note="warn" if waiting else "",
+            detail=", ".join(f"{alias} {state}" for alias, state in odd.items()) or f"{len(states)} answer",
+            remedy="" if alive else "wait a minute" if waiting else f"deploy again; {RUNBOOK}",
+        )
+
+    return look("functions", "lambda:GetFunctionConfiguration", question)
+
+
+def check_pool(account: Account, pool: str) -> Check:
+    """Say whether anybody can sign in."""
+    if not pool:
+        return Check(name="users", ok=True, detail="tokens come from an issuer of your own")
+
+    def question() -> Check:
+        found = account.client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]
+        users = int(found.get("EstimatedNumberOfUsers", 0))
+        return Check(
+            name="users",
+            ok=True,
+            note="" if users else "warn",
+            detail=f"{pool} has {'about ' if users else ''}{users} users",
+            remedy="" if users else "make one: docs/how-to/deploy.md#users",
+        )
+
+    return look("users", "cognito-idp:DescribeUserPool", question)
+
+
+def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
+    """Say which alarms ring."""
+    if not names:
+        return Check(name="alarms", ok=True, detail="the stage has none (-c alarms=true)")
+
+    def question() -> Check:
+        pages = account.client("cloudwatch").get_paginator("describe_alarms")
+        ringing = sorted(
+            alarm["AlarmName"]
+            for page in pages.paginate(AlarmNames=list(names))
+            for alarm in page["MetricAlarms"]
+            if alarm["StateValue"] == "ALARM"
+        )
+        return Check(
+            name="alarms",
+            ok=not ringing,
+            detail=f"in alarm: {', '.join(ringing)}" if ringing else f"none of {len(names)} rings",
+            remedy=", ".join(f"{RUNBOOK}#{name.removeprefix(f'stepline-{stage}-')}" for name in ringing),
+        )
+
+    return look("alarms", "cloudwatch:DescribeAlarms", question)
+
+
+def _alive(name: str, alive: bool, detail: str, remedy: str) -> Check:
+    return Check(name=name, ok=alive, detail=detail, remedy="" if alive else remedy)
+
+
+def _ids(resources: Sequence[Resource], kind: str) -> list[str]:
+    return [resource.physical_id for resource in resources if resource.type == kind]

@@ -1,0 +1,217 @@
+"""What an account must have before a stage is deployed into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from stepline.adapters.model_call import DEFAULT_MODELS
+from stepline.local.check import Check
+from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
+
+BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
+QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
+BOOTSTRAP_OLDEST: Final = 6
+"""The version that today's templates refuse to go below."""
+
+NO_SNAP_START: Final = frozenset({"ap-east-2", "ap-southeast-6"})
+"""Taipei and New Zealand."""
+
+CONCURRENCY_FEW: Final = 100
+PROGRAMS_FEW: Final = 4
+
+
+def readiness(account: Account, stage: str, context: Mapping[str, str], *, expected: str = "") -> list[Check]:
+    """Return every check, in the order in which to mend them; only the first if nobody is signed in.
+
+    `expected` is the account's number, if the stage has one already.
+    """
+    identity = check_identity(account, expected)
+    if not identity.ok:
+        return [identity]
+    checks: list[Callable[[], Check]] = [
+        lambda: check_region(account, stage, context),
+        lambda: check_bootstrap(account, context),
+        lambda: check_concurrency(account),
+        lambda: check_model(account, stage, context),
+    ]
+    if context.get("exec_image", "none") != "none":
+        checks.append(lambda: check_tasks(account, context))
+    return [identity, *(check() for check in checks)]
+
+
+def account_id(account: Account) -> str:
+    """Return the number of the account. Raises what botocore raises."""
+    return str(account.client("sts").get_caller_identity()["Account"])
+
+
+def check_identity(account: Account, expected: str = "") -> Check:
+    """Say who we are. Nothing can be denied here, so every failure is one of the credentials."""
+    try:
+        found = account.client("sts").get_caller_identity()
+    except (BotoCoreError, ClientError) as error:
+        return Check(name="identity", ok=False, detail=str(error), remedy=CREDENTIALS_REMEDY)
+    if expected and found["Account"] != expected:
+        return Check(
+            name="identity",
+            ok=False,
+            detail=f"{found['Arn']}, but the stage is in account {expected}",
+            remedy=CREDENTIALS_REMEDY,
+        )
+    return Check(name="identity", ok=True, detail=found["Arn"])
+
+
+def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Check:
+    """Say whether the region has what the stage asks for."""
+    region = account.region
+    snapshots = context.get("snap_start", "true" if stage == "prod" else "false") == "true"
+    if snapshots and region in NO_SNAP_START:
+        return Check(
+            name="region",
+            ok=False,
+            detail=f"{region} has no SnapStart, which stage {stage} asks for",
+            remedy=f"stepline deploy --stage {stage} -c snap_start=false, or another --region",
+        )
+    if region not in account.session.get_available_regions("lambda"):
+        return Check(
+            name="region",
+            ok=True,
+            note="warn",
+            detail=f"{region} is not known here to have Lambda",
+            remedy="check the spelling of --region; a region younger than this boto3 may work",
+        )
+    return Check(name="region", ok=True, detail=region)
+
+
+def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
+    """Say whether the CDK may deploy here."""
+    name = BOOTSTRAP_PARAMETER.format(context.get(QUALIFIER_KEY, "hnb659fds"))
+
+    def question() -> Check:
+        remedy = f"cdk bootstrap aws://{account_id(account)}/{account.region}"
+        try:
+            found = int(account.client("ssm").get_parameter(Name=name)["Parameter"]["Value"])
+        except ClientError as error:
+            if error_code(error) != "ParameterNotFound":
+                raise
+            return Check(
+                name="bootstrap", ok=False, detail=f"{account.region} is not bootstrapped", remedy=remedy
+            )
+        ready = found >= BOOTSTRAP_OLDEST
+        wanted = "" if ready else f", at least {BOOTSTRAP_OLDEST} is needed"
+        return Check(
+            name="bootstrap", ok=ready, detail=f"version {found}{wanted}", remedy="" if ready else remedy
+        )
+
+    return look("bootstrap", "ssm:GetParameter", question)
+
+
+def check_concurrency(account: Account) -> Check:
+    """Say how many functions may run at a time: each streaming turn holds one."""
+
+    def question() -> Check:
+        calls = int(_quota(account, "lambda", "L-B99A9384"))
+        few = calls < CONCURRENCY_FEW
+        return Check(
+            name="concurrency",
+            ok=True,
+            note="warn" if few else "",
+            detail=f"{calls} functions at a time in this account and region",
+            remedy="aws service-quotas request-service-quota-increase --service-code lambda"
+            " --quota-code L-B99A9384 --desired-value 1000"
+            if few
+            else "",
+        )
+
+    return look("concurrency", "servicequotas:GetServiceQuota", question, vital=False)
+
+
+def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
+    """Say how many programs fit into the account's Fargate quota."""
+
+    def question() -> Check:
+        cpus = _quota(account, "fargate", "L-3032A538")
+        programs = int(cpus * 1024 // int(context.get("exec_cpu", "1024")))
+        few = programs < PROGRAMS_FEW
+        return Check(
+            name="fargate",
+            ok=True,
+            note="warn" if few else "",
+            detail=f"{cpus:g} vCPU: {programs} programs at a time",
+            remedy="aws service-quotas request-service-quota-increase --service-code fargate"
+            " --quota-code L-3032A538 --desired-value 50"
+            if few
+            else "",
+        )
+
+    return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
+
+
+def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Check:
+    """Say whether a model can be asked."""
+    if context.get("model_provider", "anthropic") == "bedrock":
+        return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
+    arn = context.get("model_secret_arn", "")
+    if not arn:
+        return Check(
+            name="model",
+            ok=True,
+            note="warn",
+            detail="no model_secret_arn is chosen: every turn will fail",
+            remedy=f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
+        )
+    return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
+
+
+def _secret(account: Account, arn: str) -> Check:
+    """Look into the secret; its text is weighed and never shown."""
+    put = f'aws secretsmanager put-secret-value --secret-id {arn} --secret-string "$ANTHROPIC_API_KEY"'
+    try:
+        text = account.client("secretsmanager").get_secret_value(SecretId=arn).get("SecretString", "")
+    except ClientError as error:
+        if error_code(error) != "ResourceNotFoundException":
+            raise
+        return Check(
+            name="model",
+            ok=False,
+            detail=f"no secret {arn}",
+            remedy="aws secretsmanager create-secret, then -c model_secret_arn=ARN",
+        )
+    if not text.strip():
+        return Check(name="model", ok=False, detail=f"the secret {arn} holds no text", remedy=put)
+    return Check(name="model", ok=True, detail="the provider's key is there")
+
+
+def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
+    """Compare the models that are asked for with those that Bedrock offers here."""
+    bedrock = account.client("bedrock")
+    pages = bedrock.get_paginator("list_inference_profiles").paginate()
+    offered = {
+        profile["inferenceProfileId"] for page in pages for profile in page["inferenceProfileSummaries"]
+    }
+    models = bedrock.list_foundation_models(byProvider="Anthropic")["modelSummaries"]
+    offered |= {model["modelId"] for model in models}
+    roles = msgspec.json.decode(context.get("model_roles", "{}"), type=dict[str, str])
+    wanted = {"*": DEFAULT_MODELS["bedrock"], **roles}
+    # An ARN names a profile of the account's own, which the list above may not hold.
+    missing = sorted({model for model in wanted.values() if not model.startswith("arn:")} - offered)
+    if missing:
+        return Check(
+            name="model",
+            ok=False,
+            detail=f"Bedrock in {account.region} does not offer {', '.join(missing)}",
+            remedy='aws bedrock list-inference-profiles, then -c model_roles=\'{"*": "ID"}\'',
+        )
+    return Check(
+        name="model",
+        ok=True,
+        detail=f"Bedrock offers {', '.join(sorted(set(wanted.values())))}; whether the account may use it, a turn tells",
+    )
+
+
+def _quota(account: Account, service: str, code: str) -> float:
+    quotas = account.client("service-quotas")
+    return float(quotas.get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])

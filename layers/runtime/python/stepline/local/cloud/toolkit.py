@@ -1,0 +1,125 @@
+"""The CDK's command lines, and what its output folder says will be deployed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from stepline.local.deploy import CDK, PYTHON
+from stepline.local.stage import read_json
+from stepline.model.base import Value
+
+_QUIET: Final = ("--no-notices", "--no-version-reporting")
+_CHOICES: Final = (
+    "import json; from dataclasses import fields; from stacks.stage import Stage;"
+    " print(json.dumps([field.name for field in fields(Stage)]))"
+)
+# The app's modules are no part of the library, which may not import them.
+_COST: Final = """
+import json, pathlib, sys
+from stacks.cost import price_idle
+files = pathlib.Path(sys.argv[1]).glob("*.template.json")
+lines = price_idle({path.name: json.loads(path.read_bytes()) for path in files})
+for line in lines:
+    print(f"{line.usd:8.2f}  {line.what}, {line.much}")
+print(f"{sum(line.usd for line in lines):8.2f}  USD a month while nobody talks to it (list prices of us-east-1)")
+"""
+KEPT: Final = ("Retain", "RetainExceptOnCreate")
+
+
+class Planned(Value):
+    """One stack as it was synthesised."""
+
+    name: str
+    description: str
+    resources: int
+    kept: tuple[str, ...]
+    """Types of what stays behind when the stack is deleted."""
+
+
+def render_bootstrap(account: str, region: str, profile: str, *, qualifier: str = "") -> list[str]:
+    """Return what prepares an account. It must not run beside cdk.json, or it would synthesise the app first."""
+    own = ["--qualifier", qualifier] if qualifier else []
+    return [str(CDK), "bootstrap", f"aws://{account}/{region}", *own, *_profile(profile), *_QUIET]
+
+
+def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: str) -> list[str]:
+    """Return what writes the templates of a stage into `folder`."""
+    choices = {**context, "stage": stage}
+    flags = [flag for key, value in choices.items() for flag in ("--context", f"{key}={value}")]
+    return [
+        *(str(CDK), "synth", "--quiet", "--output", str(folder), "--app", f'"{PYTHON}" app.py'),
+        *(*flags, *_profile(profile), *_QUIET),
+    ]
+
+
+def render_deploy(folder: Path, outputs: Path, profile: str) -> list[str]:
+    """Return what deploys the stacks in `folder`, those that were shown and no others."""
+    return [
+        *(str(CDK), "deploy", "--all", "--app", str(folder), "--outputs-file", str(outputs)),
+        *("--require-approval", "never", "--progress", "events", *_profile(profile), *_QUIET),
+    ]
+
+
+def render_destroy(folder: Path, stacks: Sequence[str], profile: str) -> list[str]:
+    """Return what deletes these stacks and none that depend on them."""
+    return [
+        *(str(CDK), "destroy", *stacks, "--exclusively", "--force", "--app", str(folder)),
+        *(*_profile(profile), *_QUIET),
+    ]
+
+
+def render_cost(folder: Path) -> list[str]:
+    """Return what prints the cost of the stage at rest, from the templates in `folder`."""
+    return [sys.executable, "-c", _COST, str(folder)]
+
+
+def render_choices() -> list[str]:
+    """Return what prints the names of all choices of a stage as JSON."""
+    return [sys.executable, "-c", _CHOICES]
+
+
+def read_plan(folder: Path) -> list[Planned]:
+    """Return the stacks in an output folder of the CDK, in the order of their deployment."""
+    artifacts: dict[str, Any] = read_json(folder / "manifest.json").get("artifacts", {})
+    stacks = {
+        key: artifact for key, artifact in artifacts.items() if artifact["type"] == "aws:cloudformation:stack"
+    }
+    return [_read_stack(folder, name, stacks[name]) for name in _ordered(stacks)]
+
+
+def kept_resources(template: Mapping[str, Any]) -> dict[str, str]:
+    """Return the type of every resource, by logical id, that outlives its stack."""
+    return {
+        name: resource["Type"]
+        for name, resource in template["Resources"].items()
+        if resource.get("DeletionPolicy") in KEPT
+    }
+
+
+def _read_stack(folder: Path, name: str, artifact: Mapping[str, Any]) -> Planned:
+    template = json.loads((folder / artifact["properties"]["templateFile"]).read_bytes())
+    return Planned(
+        name=name,
+        description=template.get("Description", ""),
+        resources=len(template["Resources"]),
+        kept=tuple(sorted(set(kept_resources(template).values()))),
+    )
+
+
+def _ordered(stacks: Mapping[str, Any]) -> Iterable[str]:
+    """Yield each stack after those it depends on; the CDK refuses circles."""
+    done: list[str] = []
+    while len(done) < len(stacks):
+        for name, artifact in stacks.items():
+            needed = set(artifact.get("dependencies", ())) & stacks.keys()
+            if name not in done and needed <= set(done):
+                done.append(name)
+    return done
+
+
+def _profile(profile: str) -> list[str]:
+    return ["--profile", profile] if profile else []

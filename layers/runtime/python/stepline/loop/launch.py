@@ -1,0 +1,168 @@
+"""Launch a program in a task of its own: what the task is handed, and how it is got rid of.
+
+    parcel.msgpack   put once beside the request: the log up to it, and rights to the objects of this run
+    the secret       where the parcel lies, and the descriptors; read once by the task
+    the row          says that a secret may be there, so that whoever sweeps finds it
+
+The two objects are put before `started` is in the log, secret and row after it: a step that is tried again hands
+over again, and finds all of it. Source: docs/concepts/execution.md#fargate.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.errors import SteplineError, ToolError
+from stepline.loop.agent import Execution
+from stepline.loop.collect import BYTES, FILES, JSON, RUN, STARTED
+from stepline.loop.port import Ports
+from stepline.loop.record import Work
+from stepline.model.batch import encode_batch
+from stepline.model.execution import ExecRequest, RuntimeProfile
+from stepline.model.ids import utc
+from stepline.model.path import exec_key
+from stepline.model.step import Step
+from stepline.model.task import (
+    COLLECT_S,
+    PROVISION_S,
+    RUN_MAX_S,
+    SECRET_MAX_BYTES,
+    Grant,
+    Handover,
+    Launch,
+    Parcel,
+    run_ref,
+)
+from stepline.timeline.fold import Timeline
+
+logger = logging.getLogger(__name__)
+
+PARCEL: Final = "parcel.msgpack"
+READS_MAX: Final = 500
+"""Artifacts of the conversation that the tools of a run may read, besides the files of its workspace."""
+WAIT_S: Final = PROVISION_S + RUN_MAX_S + COLLECT_S
+"""After this long nobody waits for a task any more."""
+GRANT_S: Final = 2 * WAIT_S
+"""Rights outlast the wait: an execution that takes the run over hands the same parcel over."""
+
+_NEEDED: Final = ("cluster", "task_definition", "container_name", "subnets")
+NO_PLACE: Final = "This deployment cannot run programs with the profile that was chosen."
+
+
+def check_place(execution: Execution) -> None:
+    """Refuse a profile that nothing here can run.
+
+    Raises ToolError: `backend_unavailable`; `fargate_config_missing`, naming what is.
+    """
+    profile = execution.profile
+    if profile.mode not in execution.places:
+        raise ToolError(NO_PLACE, code="backend_unavailable")
+    missing = [name for name in _NEEDED if not getattr(profile.fargate, name)]
+    if profile.mode == "fargate" and missing:
+        raise ToolError(
+            f"programs cannot be started here: the deployment does not say {', '.join(missing)}",
+            code="fargate_config_missing",
+            missing=missing,
+        )
+
+
+def check_handover(work: Work, request: ExecRequest) -> None:
+    """Refuse a run whose secret would be too large, before anything is written. Raises ToolError `payload_too_large`."""
+    size_bytes = len(_render_handover(work, request).encode())
+    if size_bytes > SECRET_MAX_BYTES:
+        raise ToolError(
+            f"what the task needs takes {size_bytes} bytes, and a secret holds {SECRET_MAX_BYTES}: the descriptors are too "
+            "large for mode fargate",
+            code="payload_too_large",
+        )
+
+
+def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
+    """Put what the task works with, unless it is there."""
+    lane, turn, call = request.lane, request.turn, request.exec_id
+
+    def write(name: str, mime: str) -> Grant:
+        return ports.grants.write(exec_key(lane, turn, call, name), mime=mime, ttl_s=GRANT_S)
+
+    parcel = Parcel(
+        request=request,
+        batches=tuple(encode_batch(batch) for batch in timeline.batches if batch.n <= request.n),
+        started=write(STARTED, JSON),
+        run=write(RUN, JSON),
+        files=write(FILES, BYTES),
+        reads={key: ports.grants.read(key, ttl_s=GRANT_S) for key in readable_keys(timeline, request)},
+    )
+    ports.artifacts.put(exec_key(lane, turn, call, PARCEL), msgspec.msgpack.encode(parcel), mime=BYTES)
+
+
+def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
+    """Return the keys of a run's artifacts: its files, and what the log names, newest first, up to `READS_MAX`."""
+    files = dict.fromkeys(file.key for file in request.files)
+    named = dict.fromkeys(key for key in _named_keys(timeline) if key not in files)
+    return (*files, *list(named)[:READS_MAX])
+
+
+def launch_task(work: Work, request: ExecRequest) -> Step:
+    """Hand the run over and return the step that starts its task. Raises DependencyError."""
+    lane, fargate = request.lane, request.profile.fargate
+    ref = run_ref(lane, request.turn, request.exec_id)
+    secret = work.ports.tasks.hand_over(
+        ref,
+        _render_handover(work, request),
+        cluster=fargate.cluster,
+        deadline=utc(work.ports.clock.now() + timedelta(seconds=WAIT_S)),
+    )
+    launch = Launch(
+        ref=ref,
+        client_token=f"{ref}-{work.step.epoch}",
+        secret=secret,
+        cluster=fargate.cluster,
+        task_definition=fargate.task_definition,
+        container_name=fargate.container_name,
+        subnets=fargate.subnets,
+        security_groups=fargate.security_groups,
+        assign_public_ip=fargate.assign_public_ip,
+        platform_version=fargate.platform_version,
+    )
+    return replace(work.step, route="execute_task", attempt=0, error=None, launch=launch)
+
+
+def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
+    """Take the handover of a settled run back; what fails here the sweeper does.
+
+    A run that did not report may have a task that still runs: its row stays, for the sweeper to stop it.
+    """
+    ref = run_ref(request.lane, request.turn, request.exec_id)
+    try:
+        (ports.tasks.take_back if reported else ports.tasks.give_up)(ref)
+    except SteplineError:
+        logger.exception("handover not taken back", extra={"ref": ref})
+
+
+def deadline_s(profile: RuntimeProfile, timeout_s: int, *, collect_s: int) -> int:
+    """Return how long after its launch a program has ended at the latest."""
+    return PROVISION_S + timeout_s + COLLECT_S if profile.mode == "fargate" else timeout_s + collect_s
+
+
+def _render_handover(work: Work, request: ExecRequest) -> str:
+    execution = work.agent.execution
+    key = exec_key(request.lane, request.turn, request.exec_id, PARCEL)
+    handover = Handover(
+        parcel=work.ports.grants.read(key, ttl_s=GRANT_S),
+        descriptors=dict(execution.descriptors) if execution else {},
+        settings=dict(execution.settings) if execution else {},
+    )
+    return msgspec.json.encode(handover).decode()
+
+
+def _named_keys(timeline: Timeline) -> Iterator[str]:
+    for turn in reversed(timeline.turns):
+        for block in reversed(timeline.turn_blocks(turn)):
+            if block.body is not None:
+                yield block.body.key

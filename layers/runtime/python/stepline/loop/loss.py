@@ -1,0 +1,57 @@
+"""Why a run left nothing, in words for the model: from what the state that waited for it ended with. Pure.
+
+Whether the program began is not the state's to say: that is known by `started.json` alone.
+Source: docs/concepts/execution.md#one-run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stepline.loop.record import MAYBE
+
+UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
+TASK_STOPPED: Final = "TaskStopped"
+"""The error with which the sweeper ends a state whose task has stopped."""
+
+NOT_RUN: Final = (
+    "The program did not start, so nothing happened. Ask for it again once; if that fails too, do without it."
+)
+NO_SIGN: Final = (
+    "The task that should have run the program was not provisioned in time, so nothing happened. Ask for it again "
+    "once; if that fails too, do without it."
+)
+TIMED_OUT: Final = (
+    "The run was cut off from outside before it could report. Some of its effects may have happened."
+)
+CAUSE_CHARS: Final = 300
+
+_OF_ECS: Final = ("Ecs.", "ECS.", "AmazonECS.")
+"""How Step Functions names the errors of RunTask: as the SDK's integration does, and the two older ones."""
+
+_REQUEST: Final = re.compile(r"\s*\((?:Service|SDK)\b.*", re.DOTALL)
+_NAMES: Final = re.compile(
+    r"arn:\S+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{17,}\b|\b\d{12}\b(?:\.dkr\.\S+)?"
+)
+
+
+def explain_loss(error: Mapping[str, Any] | None, *, begun: bool) -> tuple[str, str]:
+    """Return the code and the message of a run without an outcome."""
+    name, cause = str((error or {}).get("Error", "")), trim_cause(str((error or {}).get("Cause", "")))
+    if begun:
+        return ("timeout", TIMED_OUT) if name == "States.Timeout" else (UNVERIFIED, MAYBE)
+    if name.startswith(_OF_ECS):
+        return RUN_FAILED, f"No task could be started for the program: {cause or name}. Nothing happened."
+    if name == "States.HeartbeatTimeout":
+        return NOT_STARTED, NO_SIGN
+    if name == TASK_STOPPED and cause:
+        return NOT_STARTED, f"The task ended before the program began: {cause}. {NOT_RUN}"
+    return NOT_STARTED, NOT_RUN
+
+
+def trim_cause(cause: str) -> str:
+    """Return the first line of a cause without the account, the resources and the request that it names."""
+    line = _REQUEST.sub("", cause).strip().partition("\n")[0]
+    return _NAMES.sub("…", line)[:CAUSE_CHARS].rstrip(" .")

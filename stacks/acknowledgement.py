@@ -1,0 +1,182 @@
+"""What AWS's rules of good practice find in our templates and we leave as it is: each finding, where, and why.
+
+A test fails for a row that names nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acknowledgement:
+    """One finding, the constructs where it is accepted, and the reason.
+
+    A place is `<stack>/<path of the construct>` without the app's and the stage's name. A finding may have `…` for what
+    the CDK makes up: hashes, names of exports, and the stage's name in them.
+    """
+
+    finding: str
+    places: tuple[str, ...]
+    reason: str
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield every pair of finding and place."""
+        return ((self.finding, place) for place in self.places)
+
+
+def _policies(*roles: str) -> tuple[str, ...]:
+    return tuple(f"{role}/DefaultPolicy" for role in roles)
+
+
+_INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
+_LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Sweeper")
+_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER = (f"{function}/Role" for function in ("ingress/Socket", *_LOOP))
+
+ACKNOWLEDGED: Final = (
+    # --- what would cost more than it tells
+    Acknowledgement(
+        finding="S1",
+        places=("state/Artifacts",),
+        reason="Every access is by a function's role or by the right to one object that it signed, and is in the "
+        "functions' logs; an account that needs more turns on CloudTrail's data events, without a second bucket.",
+    ),
+    Acknowledgement(
+        finding="APIG1",
+        places=("ingress/SocketStage",),
+        reason="Access logs of a websocket API need a role that belongs to the whole account and region, and their "
+        "usual format has the query string, where tickets are. The function behind logs every route it serves.",
+    ),
+    Acknowledgement(
+        finding="APIG1",
+        places=("ingress/HttpStage",),
+        reason="One route, whose function logs every request that the authorizer lets through; the authorizer logs "
+        "the others.",
+    ),
+    Acknowledgement(
+        finding="SF1",
+        places=("loop/Machine",),
+        reason="Step Functions keeps the history of every execution for 90 days, and the functions log every step. "
+        "Its own logs need rights on all log groups of the account.",
+    ),
+    Acknowledgement(
+        finding="SF2",
+        places=("loop/Machine",),
+        reason="A turn's way is in its execution's history and, step by step, in the logs under one `turn_id`.",
+    ),
+    Acknowledgement(
+        finding="ECS4",
+        places=("exec/Cluster",),
+        reason="Tasks live for one run; its time, memory and end are in the run's envelope and in our metrics.",
+    ),
+    Acknowledgement(
+        finding="VPC7",
+        places=("exec/Network",),
+        reason="Programs have no network at all, and their supervisor reaches out on port 443 only: flow logs would "
+        "record AWS's own endpoints.",
+    ),
+    Acknowledgement(
+        finding="CB4",
+        places=("exec/ImageBuild/Project",),
+        reason="The project has no artifacts to encrypt: it pushes an image, and ECR encrypts that.",
+    ),
+    # --- what a deployment may choose otherwise
+    Acknowledgement(
+        finding="COG2",
+        places=("state/Users/Pool",),
+        reason="A second factor is offered, not required: users are made by an administrator, who decides. A "
+        "deployment with rules of its own names its own issuer.",
+    ),
+    Acknowledgement(
+        finding="COG8",
+        places=("state/Users/Pool",),
+        reason="Threat protection is billed by the user; whoever needs it changes the pool's plan or names an issuer.",
+    ),
+    # --- what the rule does not know
+    Acknowledgement(
+        finding="L1",
+        places=(*(f"{function}/Function" for function in (*_INGRESS, *_LOOP)), "exec/ImageBuild/Start"),
+        reason="The layer's wheels are locked and tested for Python 3.13, which AWS supports until 2029.",
+    ),
+    Acknowledgement(
+        finding="APIG4",
+        places=("ingress/SocketApi/$default-Route", "ingress/SocketApi/$disconnect-Route"),
+        reason="A websocket is authorized when it connects; AWS offers nothing on its other routes. Expiry is checked "
+        "with every message.",
+    ),
+    Acknowledgement(
+        finding="ECS2",
+        places=("exec/Task",),
+        reason="The variables are names, limits and a region; what is secret comes by the name of a secret that is "
+        "deleted when it is read.",
+    ),
+    # --- what cannot be named before it exists
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/att/*]",
+        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/out/*]",
+        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…-state:…/exec/*]",
+        places=_policies(_ACT),
+        reason="Objects of a run: keys are made for each call, below the one prefix of their class.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
+        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        reason="Connections get their ids when they open; one method on one stage of one API.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:states:…:execution:…:*]",
+        places=_policies(_SOCKET, _SWEEPER),
+        reason="Executions are named for conversations and epochs; those of one machine.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/exec/*]",
+        places=_policies(_ACT, _SWEEPER, "exec/TaskRole"),
+        reason="A run is handed over in a secret under a fresh name; those of one stage, for as long as a task starts.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:ecs:…:task/…-exec/*]",
+        places=_policies(_SWEEPER),
+        reason="Tasks get their ids when they start; those of one cluster.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:ecs:…:task-definition/…-exec:*]",
+        places=_policies("loop/MachineRole"),
+        reason="A new image is a new revision; those of one family, on one cluster.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:bedrock:*::foundation-model/anthropic.*]",
+        places=_policies(_DECIDE),
+        reason="An inference profile calls its models in any region it spans, so each must be allowed there.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::…:bedrock:…:inference-profile/*anthropic.*]",
+        places=_policies(_DECIDE),
+        reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
+    ),
+    # --- what AWS offers no resource for; tests/stacks/test_access.py names these actions
+    Acknowledgement(
+        finding="IAM5[Resource::*]",
+        places=_policies(_SWEEPER),
+        reason="`ecs:ListTasks` knows no resource for tasks; its condition names the cluster.",
+    ),
+    Acknowledgement(
+        finding="IAM5[Resource::*]",
+        places=_policies("exec/ExecutionRole", "exec/ImageBuild/BuildRole"),
+        reason="`ecr:GetAuthorizationToken` knows no resource; what may be pulled and pushed is named beside it.",
+    ),
+)
+
+WARNINGS: Final = {
+    "@aws-cdk/aws-lambda:snapStartRequirePublish": "Every caller uses the alias `live`, which is of a published version.",
+}
+"""What the CDK itself warns of, by id, and why it need not."""

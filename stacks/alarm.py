@@ -1,0 +1,257 @@
+"""The alarms of a deployment: what each one watches, and the line of the runbook it stands for.
+
+An alarm is billed by the metric it reads, so each reads few. Most of these metrics have no data while nothing goes
+wrong, and no data is good news. Source: docs/how-to/runbook.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from stacks.stage import Stage
+from stepline import metrics
+from stepline.loop.graph import TASKS
+
+RUNBOOK: Final = "docs/how-to/runbook.md"
+PERIOD_S: Final = 300
+# Behind each of these stands somebody who waits or nobody at all; the machine's functions have the machine.
+UNWATCHED: Final = ("authorizer", "socket", "api", "sweeper")
+SLOW_FRACTION: Final = 0.9
+CLAIMED_MOST: Final = 800
+"""Of the 1,000 concurrent executions that an account has unless it asked for more or is new."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One metric of CloudWatch, as one alarm reads it."""
+
+    namespace: str
+    name: str
+    dimensions: Mapping[str, str]
+    statistic: str = "Sum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """One alarm: it rings when the sum of `series` reaches `threshold` in one of the last two periods.
+
+    `name` is also its heading in the runbook. The older period counts as well because data may come late.
+    """
+
+    name: str
+    says: str
+    series: tuple[Series, ...]
+    threshold: float
+    period_s: int = PERIOD_S
+
+    @property
+    def description(self) -> str:
+        return f"{self.says} {RUNBOOK}#{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """The names under which a deployment's parts report. `functions` are the short ones."""
+
+    machine_arn: str
+    table: str
+    functions: tuple[str, ...]
+    websocket_api_id: str
+    websocket_stage: str
+    http_api_id: str
+
+
+def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwatch.Alarm]:
+    """Add the stage's alarms to a stack, if it wants any; each tells its topic when it rings and when it stops."""
+    if not stage.alarms:
+        return []
+    folder = Construct(scope, "Alarms")
+    alarms = [_add(folder, stage, watch) for watch in plan_watches(stage, watched)]
+    if stage.alarm_topic_arn:
+        topic = sns.Topic.from_topic_arn(folder, "Topic", stage.alarm_topic_arn)
+        for alarm in alarms:
+            alarm.add_alarm_action(actions.SnsAction(topic))
+            alarm.add_ok_action(actions.SnsAction(topic))
+    return alarms
+
+
+def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
+    """Return what to watch in a deployment."""
+    watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched)]
+    if stage.executes or stage.has_tasks:
+        watches.append(
+            Watch(
+                name="programs-lost",
+                says="Programs end without a result of their own: their surroundings failed.",
+                series=(_own(stage, metrics.PROGRAMS_LOST),),
+                threshold=3,
+                period_s=900,
+            )
+        )
+    if stage.has_tasks:
+        watches.append(
+            Watch(
+                name="handovers-stale",
+                says="A task never took its secret, or nobody took it back; the sweeper did.",
+                series=(_own(stage, metrics.HANDOVERS_STALE),),
+                threshold=1,
+            )
+        )
+    return watches
+
+
+def _turns(stage: Stage, watched: Watched) -> Iterable[Watch]:
+    machine = {"StateMachineArn": watched.machine_arn}
+    return (
+        Watch(
+            name="executions-lost",
+            says="An execution ended without closing its turn.",
+            series=tuple(
+                Series(namespace="AWS/States", name=name, dimensions=machine)
+                for name in ("ExecutionsFailed", "ExecutionsTimedOut", "ExecutionsAborted")
+            ),
+            threshold=1,
+        ),
+        Watch(
+            name="turns-failed",
+            says="People got an error for an answer.",
+            series=(_own(stage, metrics.TURNS_FAILED),),
+            threshold=5,
+            period_s=900,
+        ),
+        Watch(
+            name="turns-taken-over",
+            says="The sweeper gave several turns to new executions.",
+            series=(_own(stage, metrics.TURNS_TAKEN_OVER),),
+            threshold=3,
+            period_s=900,
+        ),
+        Watch(
+            name="edge-errors",
+            says="A function met an error that it has no name for: a bug.",
+            series=(_own(stage, metrics.EDGE_ERRORS),),
+            threshold=1,
+        ),
+    )
+
+
+def _functions(stage: Stage, watched: Watched) -> Iterable[Watch]:
+    (decide_s,) = (task.function_timeout_s for task in TASKS if task.name == "Decide")
+    return (
+        Watch(
+            name="function-errors",
+            says="A function that no state machine retries fails: nobody can connect, or nothing is swept.",
+            series=tuple(
+                _lambda("Errors", function=function_name(stage, name))
+                for name in UNWATCHED
+                if name in watched.functions
+            ),
+            threshold=3,
+        ),
+        Watch(
+            name="function-throttles",
+            says="The account's functions are refused for want of concurrency.",
+            series=(_lambda("Throttles"),),
+            threshold=1,
+        ),
+        Watch(
+            name="concurrency-claimed",
+            says=f"{CLAIMED_MOST} executions at once are taken in this account and region.",
+            series=(_lambda("ClaimedAccountConcurrency", statistic="Maximum"),),
+            threshold=CLAIMED_MOST,
+        ),
+        Watch(
+            name="decide-slow",
+            says=f"One decision in a hundred takes {SLOW_FRACTION:.0%} of the time it may.",
+            series=(_lambda("Duration", function=function_name(stage, "decide"), statistic="p99"),),
+            threshold=decide_s * 1000 * SLOW_FRACTION,
+        ),
+    )
+
+
+def _services(watched: Watched) -> Iterable[Watch]:
+    table = {"TableName": watched.table}
+    websocket = {"ApiId": watched.websocket_api_id, "Stage": watched.websocket_stage}
+    return (
+        Watch(
+            name="table-refuses",
+            says="DynamoDB throttles, or fails the write that commits.",
+            series=(
+                Series(namespace="AWS/DynamoDB", name="ReadThrottleEvents", dimensions=table),
+                Series(namespace="AWS/DynamoDB", name="WriteThrottleEvents", dimensions=table),
+                Series(
+                    namespace="AWS/DynamoDB",
+                    name="SystemErrors",
+                    dimensions={**table, "Operation": "PutItem"},
+                ),
+            ),
+            threshold=5,
+        ),
+        Watch(
+            name="gateway-errors",
+            says="API Gateway cannot reach the functions behind it, or they fail.",
+            series=(
+                Series(namespace="AWS/ApiGateway", name="IntegrationError", dimensions=websocket),
+                Series(namespace="AWS/ApiGateway", name="ExecutionError", dimensions=websocket),
+                Series(namespace="AWS/ApiGateway", name="5xx", dimensions={"ApiId": watched.http_api_id}),
+            ),
+            threshold=3,
+        ),
+    )
+
+
+def function_name(stage: Stage, name: str) -> str:
+    """Return the name that a function has in the account."""
+    return f"stepline-{stage.name}-{name}"
+
+
+def _own(stage: Stage, name: str) -> Series:
+    return Series(namespace=metrics.NAMESPACE, name=name, dimensions=metrics.dimensions(stage.name))
+
+
+def _lambda(name: str, *, function: str = "", statistic: str = "Sum") -> Series:
+    """Return a metric of one function over all its versions, or of the whole account."""
+    dimensions = {"FunctionName": function} if function else {}
+    return Series(namespace="AWS/Lambda", name=name, dimensions=dimensions, statistic=statistic)
+
+
+def _add(scope: Construct, stage: Stage, watch: Watch) -> cloudwatch.Alarm:
+    return cloudwatch.Alarm(
+        scope,
+        watch.name.title().replace("-", ""),
+        alarm_name=f"stepline-{stage.name}-{watch.name}",
+        alarm_description=watch.description,
+        metric=_metric(watch),
+        threshold=watch.threshold,
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+        evaluation_periods=2,
+        datapoints_to_alarm=1,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+
+
+def _metric(watch: Watch) -> cloudwatch.IMetric:
+    period = cdk.Duration.seconds(watch.period_s)
+    read: dict[str, Any] = {
+        f"m{at}": cloudwatch.Metric(
+            namespace=one.namespace,
+            metric_name=one.name,
+            dimensions_map=dict(one.dimensions),
+            statistic=one.statistic,
+            period=period,
+        )
+        for at, one in enumerate(watch.series)
+    }
+    if len(read) == 1:
+        return read["m0"]  # type: ignore[no-any-return]  # jsii's types know no mapping of metrics
+    # A sum is missing where one of its parts is, unless the part says nought.
+    filled = " + ".join(f"FILL({name}, 0)" for name in read)
+    return cloudwatch.MathExpression(expression=filled, using_metrics=read, period=period)

@@ -1,0 +1,152 @@
+"""What a deployment costs a month while nobody uses it, read from its templates. Pure.
+
+Every type of resource is either priced here or named as free at rest; one that is neither is refused, so that nothing
+new comes in unpriced. Source: docs/reference/cost.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+Templates = Mapping[str, Mapping[str, Any]]
+"""A deployment's templates by the names of their stacks."""
+
+REGION: Final = "us-east-1"
+READ: Final = "November 2026"
+
+
+class Price(NamedTuple):
+    """One list price in US dollars."""
+
+    usd: float
+    unit: str
+
+
+PRICES: Final[Mapping[str, Price]] = {
+    "alarm": Price(0.10, "metric that an alarm reads, a month"),
+    "secret": Price(0.40, "secret, a month"),
+    "snapshot": Price(0.0000015046, "GB of a function's memory, a second, while a version has a snapshot"),
+    "function time": Price(0.0000133334, "GB of a function's memory, a second (arm64)"),
+    "function call": Price(0.0000002, "call of a function"),
+    "image": Price(0.10, "GB in ECR, a month"),
+    "task processor": Price(0.03238, "vCPU of a task, an hour (arm64)"),
+    "task memory": Price(0.00356, "GB of a task, an hour (arm64)"),
+    "task address": Price(0.005, "public IPv4 address, an hour"),
+}
+
+HOURS: Final = 730
+MONTH_S: Final = HOURS * 3600
+SWEEP_S: Final = 0.5
+"""What one look at the open lanes takes, of which there usually are none."""
+IMAGE_GB: Final = 0.5
+"""The image of programs, compressed, with pandas and its kind."""
+RUN_S: Final = 90
+"""One short program in a task, from the pull of its image to its end."""
+
+FREE: Final[Mapping[str, str]] = {
+    "AWS::ApiGatewayV2": "by the message and the minute of a connection; by the request",
+    "AWS::CodeBuild::Project": "by the minute of a build, about 0.03 USD for each new image",
+    "AWS::Cognito": "by the user who was active in the month, the first 10,000 free",
+    "AWS::DynamoDB::GlobalTable": "by the request on demand, and by what is stored with its backups",
+    "AWS::EC2": "a network without NAT gateway, interface endpoint or address; the gateway endpoint is free",
+    "AWS::ECR::Repository": "by what is stored: the image, above",
+    "AWS::ECS": "by the second of a task; no service keeps one running",
+    "AWS::Events::Rule": "rules and their matches in the account's own bus; the sweeper's calls are above",
+    "AWS::IAM": "",
+    "AWS::Lambda": "by the call and the second; snapshots are above",
+    "AWS::Logs::LogGroup": "by what is written, 0.50 USD a GB, and kept for 30 days",
+    "AWS::S3": "by what is stored and asked for",
+    "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
+    "Custom::SteplineImage": "",
+}
+"""Types at rest, or the families that they begin with → by what they are billed in use; empty: never."""
+
+NOT_FREE: Final = ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::ECS::Service")
+
+
+class Line(NamedTuple):
+    """One line of the bill: what it is, how much of it, and US dollars a month."""
+
+    what: str
+    much: str
+    usd: float
+
+
+def price_idle(templates: Templates) -> list[Line]:
+    """Return what a deployment costs a month at rest. Raises KeyError for a resource that nobody priced."""
+    resources = [one for template in templates.values() for one in template["Resources"].values()]
+    for one in resources:
+        _family(one)
+    return [line for line in _lines(resources) if line.usd]
+
+
+def price_run(templates: Templates) -> float:
+    """Return what one program of `RUN_S` seconds costs in a task, in US dollars; 0 if there are no tasks."""
+    tasks = (one for template in templates.values() for one in template["Resources"].values())
+    hours = RUN_S / 3600
+    return sum(
+        hours
+        * (
+            int(one["Properties"]["Cpu"]) / 1024 * PRICES["task processor"].usd
+            + int(one["Properties"]["Memory"]) / 1024 * PRICES["task memory"].usd
+            + PRICES["task address"].usd
+        )
+        for one in tasks
+        if one["Type"] == "AWS::ECS::TaskDefinition"
+    )
+
+
+def _family(resource: Mapping[str, Any]) -> str:
+    """Return which row of `FREE` a resource belongs to, or its own type if it is priced."""
+    kind = str(resource["Type"])
+    is_interface = resource.get("Properties", {}).get("VpcEndpointType") == "Interface"
+    if kind in ("AWS::CloudWatch::Alarm", "AWS::SecretsManager::Secret"):
+        return kind
+    if kind not in NOT_FREE and not is_interface:
+        for name in FREE:
+            if kind == name or kind.startswith(f"{name}::"):
+                return name
+    raise KeyError(kind)
+
+
+def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
+    metrics = sum(_alarm_metrics(one["Properties"]) for one in _of(resources, "AWS::CloudWatch::Alarm"))
+    yield Line("alarms", f"{metrics} metrics", metrics * PRICES["alarm"].usd)
+    functions = [one["Properties"] for one in _of(resources, "AWS::Lambda::Function")]
+    keyed = any("STEPLINE_MODEL_SECRET_ARN" in _variables(function) for function in functions)
+    secrets = len(_of(resources, "AWS::SecretsManager::Secret")) + keyed
+    yield Line("the secret with the model's key", "1 secret", secrets * PRICES["secret"].usd)
+    kept_gb = sum(function["MemorySize"] for function in functions if "SnapStart" in function) / 1024
+    yield Line("SnapStart", f"{kept_gb:g} GB", kept_gb * MONTH_S * PRICES["snapshot"].usd)
+    sweeps = sum(map(_ticks, _of(resources, "AWS::Events::Rule")))
+    sweep_gb = (
+        sum(one["MemorySize"] for one in functions if one["Handler"] == "lambdas.sweeper.handler") / 1024
+    )
+    sweep = PRICES["function call"].usd + SWEEP_S * sweep_gb * PRICES["function time"].usd
+    yield Line("the sweeper's clock", f"{sweeps:,} calls", sweeps * sweep)
+    image_gb = IMAGE_GB if _of(resources, "AWS::ECS::TaskDefinition") else 0
+    yield Line("the image of programs", f"{IMAGE_GB} GB", image_gb * PRICES["image"].usd)
+
+
+def _of(resources: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+    return [one for one in resources if one["Type"] == kind]
+
+
+def _alarm_metrics(alarm: Mapping[str, Any]) -> int:
+    return sum("MetricStat" in query for query in alarm.get("Metrics", ())) or 1
+
+
+def _variables(function: Mapping[str, Any]) -> set[str]:
+    """Return the names of the variables that say something."""
+    return {name for name, value in function.get("Environment", {}).get("Variables", {}).items() if value}
+
+
+def _ticks(rule: Mapping[str, Any]) -> int:
+    """Return how often a month a rule calls by the clock, of which we know minutes."""
+    properties = rule["Properties"]
+    schedule = properties.get("ScheduleExpression")
+    if not schedule or properties.get("State") == "DISABLED":
+        return 0
+    minutes = int(schedule.removeprefix("rate(").partition(" minute")[0])
+    return HOURS * 60 // minutes

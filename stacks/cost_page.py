@@ -1,0 +1,121 @@
+"""The reference page of costs: `python -m stacks.cost_page > docs/reference/cost.md`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import aws_cdk as cdk
+
+from stacks.code import Code
+from stacks.cost import FREE, PRICES, READ, REGION, RUN_S, Line, Templates, price_idle, price_run
+from stacks.deployment import Deployment
+from stacks.stage import Stage
+
+_KEY: Final = "arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf"
+_PROD: Final = Stage(name="prod", snap_start=True, alarms=True, model_secret_arn=_KEY)
+_IMAGE: Final = "111122223333.dkr.ecr.us-east-1.amazonaws.com/stepline-exec:1"
+DEPLOYMENTS: Final = {
+    "`dev`": replace(_PROD, name="dev", snap_start=False, alarms=False),
+    "`prod`": _PROD,
+    "`prod`, `snap_start=false`": replace(_PROD, snap_start=False),
+    "`prod` with programs in tasks": replace(_PROD, exec_mode="fargate", exec_image=_IMAGE),
+}
+"""Headings of the page → the stages behind them."""
+
+_HEAD: Final = f"""\
+# What it costs
+
+Made from the templates by `python -m stacks.cost_page`; a test keeps it in step. List prices of {REGION}, {READ},
+without free tiers, taxes, and whatever else an account has agreed on.
+
+## While nobody talks
+
+US dollars a month:
+"""
+
+_NOTES: Final = """
+- An alarm that adds up metrics is billed for each of them. The first ten of an account are in its free tier.
+- The model's key is a secret of yours; Bedrock needs none.
+- A snapshot is billed for the memory its function is configured with, as long as its version exists; a deployment
+  deletes the version before. Without snapshots the first message after a pause waits for the model's SDK to load.
+- Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
+  none is.
+- There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
+
+What else a deployment is made of costs nothing at rest:
+
+| | is billed |
+|---|---|"""
+
+_RUN: Final = """
+## One program in a task
+
+{seconds} s with the sizes of the template, from the pull of the image to the end of the task: {usd:.4f} USD. Its public
+address is billed only meanwhile.
+
+## Prices
+
+| USD | for each |
+|---|---|"""
+
+
+def render_page(deployments: Mapping[str, Templates]) -> str:
+    """Return the page in Markdown, for deployments by their headings."""
+    bills = {name: price_idle(templates) for name, templates in deployments.items()}
+    lines = {line.what: None for bill in bills.values() for line in bill}
+    run_usd = max(map(price_run, deployments.values()))
+    return "\n".join(
+        [
+            _HEAD,
+            f"| | {' | '.join(bills)} |",
+            f"|---|{'---|' * len(bills)}",
+            *(f"| {what} | {' | '.join(_cell(bill, what) for bill in bills.values())} |" for what in lines),
+            f"| **together** | {' | '.join(f'**{_total(bill):.2f}**' for bill in bills.values())} |",
+            _NOTES,
+            *(f"| `{name}` | {how} |" for name, how in FREE.items() if how),
+            _RUN.format(seconds=RUN_S, usd=run_usd),
+            *(f"| {_exact(price.usd)} | {price.unit} |" for price in PRICES.values()),
+            "",
+        ]
+    )
+
+
+def _cell(bill: Iterable[Line], what: str) -> str:
+    found = [line for line in bill if line.what == what]
+    return f"{found[0].usd:.2f} ({found[0].much})" if found else ""
+
+
+def _total(bill: Iterable[Line]) -> float:
+    return sum(line.usd for line in bill)
+
+
+def _exact(usd: float) -> str:
+    return f"{usd:.10f}".rstrip("0").ljust(4, "0")
+
+
+def synthesise(stage: Stage, folder: Path) -> Templates:
+    """Return the templates of a stage; `folder` is empty, and what they cost does not depend on the code."""
+    app = cdk.App(outdir=str(folder / "cdk.out"))
+    (folder / "deps/python").mkdir(parents=True)
+    code = Code.for_aws(Path(__file__).parents[1], deps=folder / "deps")
+    Deployment(app, stage, code=code, packages=())
+    return {stack.stack_name: stack.template for stack in app.synth().stacks}
+
+
+def main() -> None:
+    """Print the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = {
+            name: synthesise(stage, Path(folder) / str(at))
+            for at, (name, stage) in enumerate(DEPLOYMENTS.items())
+        }
+    sys.stdout.write(render_page(made))
+
+
+if __name__ == "__main__":
+    main()

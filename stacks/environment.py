@@ -1,0 +1,60 @@
+"""Which settings each side's functions hear: what they decide by, and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stacks.stage import Stage
+from stacks.state import StateStack
+from stepline.settings import env
+
+
+def ingress_environment(
+    stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str, socket_url: str
+) -> dict[str, str]:
+    """Return the variables of those who let people in."""
+    return env(
+        **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
+        **state.trust._asdict(),
+        socket_url=socket_url,
+        allowed_origins=stage.allowed_origins,
+        user_messages_per_minute=stage.user_messages_per_minute,
+    )
+
+
+def loop_environment(
+    stage: Stage,
+    state: StateStack,
+    *,
+    machine_arn: str,
+    callback_url: str,
+    packages: tuple[str, ...],
+    fargate: dict[str, Any],
+) -> dict[str, str]:
+    """Return the variables of those who bring a turn on; `fargate` are settings of where tasks run."""
+    return env(
+        **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
+        model_provider=stage.model_provider,
+        model_roles=stage.model_roles,
+        model_secret_arn=stage.model_secret_arn,
+        exec_mode=stage.exec_mode,
+        exec_image=stage.exec_image,
+        exec_python=stage.exec_python,
+        exec_home=stage.exec_home,
+        exec_packages=packages,
+        descriptors_dir=stage.descriptors_dir,
+        **fargate,
+    )
+
+
+def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str) -> dict[str, Any]:
+    return {
+        "stage": stage.name,
+        "table": state.table.table_name,
+        "bucket": state.bucket.bucket_name,
+        "machine_arn": machine_arn,
+        "callback_url": callback_url,
+        "max_iterations": stage.max_iterations,
+        "bundle_props": stage.bundle_props,
+        "assembly": stage.assembly,
+    }

@@ -1,0 +1,170 @@
+"""Where programs run in AWS: tasks in a network of their own, which nobody can call and which costs nothing idle.
+
+A task is two containers of one image. The supervisor has the network, the task's role and what the run may know; the
+executor runs the program as an account that owns nothing, and shares with it one volume. They share the network
+too, as all containers of a task do: the executor's own filter closes it.
+Source: docs/concepts/execution.md#fargate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from stacks.container import SUPERVISOR, VOLUMES, Containers
+from stacks.image import PULL_ACTIONS, Image, make_image
+from stacks.stage import Stage
+
+REPORT_ACTIONS: Final = ("states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess")
+TAKE_ACTIONS: Final = ("secretsmanager:DeleteSecret", "secretsmanager:GetSecretValue")
+
+MEMORY_MIB: Final = {
+    512: range(1024, 4096 + 1, 1024),
+    1024: range(2048, 8192 + 1, 1024),
+    2048: range(4096, 16384 + 1, 1024),
+    4096: range(8192, 30720 + 1, 1024),
+    8192: range(16384, 61440 + 1, 4096),
+    16384: range(32768, 122880 + 1, 8192),
+}
+"""The sizes of Fargate that leave both containers enough: CPU units, and the memory that goes with them."""
+
+
+class ExecutionStack(cdk.Stack):
+    """Network, cluster, task definition, and the two roles of a task."""
+
+    def __init__(self, scope: Construct, stage: Stage) -> None:
+        """Add all of it. On the emulator the task is one container, since there it has no second one to talk to."""
+        super().__init__(scope, f"stepline-{stage.name}-exec", description="Stepline: programs of the agent.")
+        if not stage.is_local and stage.exec_memory_mib not in MEMORY_MIB.get(stage.exec_cpu, ()):
+            raise ValueError(
+                f"no task has {stage.exec_cpu} CPU units and {stage.exec_memory_mib} MiB: {MEMORY_MIB}"
+            )
+        self.family = f"stepline-{stage.name}-exec"
+        self.container_name = SUPERVISOR
+        self._stage = stage
+        self._make_network()
+        cluster = ecs.CfnCluster(
+            self,
+            "Cluster",
+            cluster_name=self.family,
+            cluster_settings=[
+                ecs.CfnCluster.ClusterSettingsProperty(name="containerInsights", value="disabled")
+            ],
+        )
+        self.cluster_arn, self.cluster_name = cluster.attr_arn, self.family
+        self._log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/stepline/{stage.name}/exec",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        image = Image(uri=stage.exec_image) if stage.is_local else make_image(self, stage)
+        self.task_role_arn = self._make_task_role().role_arn
+        self.execution_role_arn = self._make_execution_role(image).role_arn
+        self._make_definition(image)
+        cdk.CfnOutput(self, "ClusterName", value=self.cluster_name)
+        cdk.CfnOutput(self, "TaskFamily", value=self.family)
+
+    def _make_network(self) -> None:
+        """Two public subnets, one way out and none in; a task's own public address is its only road."""
+        vpc = ec2.Vpc(
+            self,
+            "Network",
+            ip_addresses=ec2.IpAddresses.cidr("10.0.0.0/22"),
+            max_azs=2,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="Task",
+                    subnet_type=ec2.SubnetType.PUBLIC,
+                    cidr_mask=24,
+                    map_public_ip_on_launch=False,
+                )
+            ],
+            gateway_endpoints={
+                "Objects": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
+            },
+            # It would take a function to empty the default group, of which nothing here is a member.
+            restrict_default_security_group=False,
+        )
+        group = ec2.SecurityGroup(
+            self, "TaskGroup", vpc=vpc, description="Tasks: nothing in, HTTPS out.", allow_all_outbound=False
+        )
+        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
+        self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
+        self.security_group_ids = [group.security_group_id]
+
+    def _make_task_role(self) -> iam.Role:
+        """What the supervisor may do: report to the machine, take over what it was handed, and nothing else."""
+        role = self._make_role("TaskRole")
+        stage = self._stage
+        for actions, resource in (
+            (REPORT_ACTIONS, stage.machine_arn(self)),
+            (TAKE_ACTIONS, stage.handovers_arn(self)),
+        ):
+            role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[resource]))
+        return role
+
+    def _make_execution_role(self, image: Image) -> iam.Role:
+        """What Fargate does in our name before the containers run."""
+        role = self._make_role("ExecutionRole")
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                resources=[self._log_group.log_group_arn],
+            )
+        )
+        if image.repository_arn:
+            # The one action that knows no resource.
+            role.add_to_policy(iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]))
+            role.add_to_policy(
+                iam.PolicyStatement(actions=list(PULL_ACTIONS), resources=[image.repository_arn])
+            )
+        return role
+
+    def _make_role(self, name: str) -> iam.Role:
+        """Return a role for tasks of this account, whoever else the service may be working for."""
+        principal = iam.ServicePrincipal(
+            "ecs-tasks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
+        )
+        return iam.Role(self, name, assumed_by=principal)
+
+    def _make_definition(self, image: Image) -> None:
+        stage = self._stage
+        containers = Containers(
+            image=image.uri,
+            region=self.region,
+            log_group=self._log_group,
+            cpu=stage.exec_cpu,
+            memory_mib=stage.exec_memory_mib,
+        )
+        ecs.CfnTaskDefinition(
+            self,
+            "Task",
+            family=self.family,
+            cpu=str(stage.exec_cpu),
+            memory=str(stage.exec_memory_mib),
+            # The emulator leads a container to itself in the machine's own network only.
+            network_mode="host" if stage.is_local else "awsvpc",
+            requires_compatibilities=["EC2" if stage.is_local else "FARGATE"],
+            runtime_platform=None
+            if stage.is_local
+            else ecs.CfnTaskDefinition.RuntimePlatformProperty(
+                cpu_architecture="ARM64", operating_system_family="LINUX"
+            ),
+            task_role_arn=self.task_role_arn,
+            execution_role_arn=self.execution_role_arn,
+            container_definitions=[containers.combined()]
+            if stage.is_local
+            else [containers.supervisor(), containers.executor()],
+            volumes=None
+            if stage.is_local
+            else [ecs.CfnTaskDefinition.VolumeProperty(name=name) for name in VOLUMES],
+        )

@@ -1,0 +1,129 @@
+"""Whose tokens open the doors: an issuer the deployment names, or a user pool of its own."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import aws_cdk as cdk
+from aws_cdk import aws_cognito as cognito
+from constructs import Construct
+
+from stacks.stage import Stage
+
+TENANT_CLAIM: Final = "custom:tenant"
+PROJECT_CLAIM: Final = "custom:project"
+_SEGMENT_MAX_CHARS: Final = 64
+
+
+class Trust(NamedTuple):
+    """What a token must carry, and where it says who its bearer is; the settings of the same names."""
+
+    oidc_issuer: str
+    oidc_audience: str
+    oidc_jwks_url: str
+    tenant_claim: str
+    project_claim: str
+
+
+def given_trust(stage: Stage) -> Trust:
+    """Return the trust in an issuer elsewhere."""
+    return Trust(
+        oidc_issuer=stage.oidc_issuer,
+        oidc_audience=stage.oidc_audience,
+        oidc_jwks_url=stage.oidc_jwks_url,
+        tenant_claim=stage.tenant_claim or "tenant",
+        project_claim=stage.project_claim or "project",
+    )
+
+
+class UserPool(Construct):
+    """Users that an administrator makes, and the one client that they sign in with.
+
+    Tenant and project are attributes that no client may write, so a user cannot move. They are in ID tokens only;
+    for access tokens, let the claim be `cognito:groups` and put users into groups `tenant:NAME` and `project:NAME`.
+    """
+
+    def __init__(self, scope: Construct, stage: Stage) -> None:
+        """Add the pool and its client; where browsers may come from, also a page to sign in on."""
+        super().__init__(scope, "Users")
+        self.pool = cognito.UserPool(
+            self,
+            "Pool",
+            user_pool_name=f"stepline-{stage.name}",
+            # All that is used here is in the plan with the lowest price for a user.
+            feature_plan=cognito.FeaturePlan.LITE,
+            self_sign_up_enabled=False,
+            sign_in_aliases=cognito.SignInAliases(email=True),
+            sign_in_case_sensitive=False,
+            standard_attributes=cognito.StandardAttributes(
+                email=cognito.StandardAttribute(required=True, mutable=True)
+            ),
+            auto_verify=cognito.AutoVerifiedAttrs(email=True),
+            keep_original=cognito.KeepOriginalAttrs(email=True),
+            custom_attributes={
+                claim.removeprefix("custom:"): cognito.StringAttribute(
+                    mutable=True, max_len=_SEGMENT_MAX_CHARS
+                )
+                for claim in (TENANT_CLAIM, PROJECT_CLAIM)
+            },
+            password_policy=cognito.PasswordPolicy(
+                min_length=14,
+                require_lowercase=True,
+                require_uppercase=True,
+                require_digits=True,
+                require_symbols=True,
+                temp_password_validity=cdk.Duration.days(3),
+            ),
+            mfa=cognito.Mfa.OPTIONAL,
+            mfa_second_factor=cognito.MfaSecondFactor(otp=True, sms=False),
+            account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
+            deletion_protection=stage.keeps_data,
+            removal_policy=stage.removal_policy,
+        )
+        self.client = self._add_client(stage)
+        if stage.allowed_origins:
+            # A prefix is one in the whole region, over all accounts.
+            prefix = f"stepline-{stage.name}-{cdk.Stack.of(self).account}"
+            self.pool.add_domain("Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix))
+
+    def _add_client(self, stage: Stage) -> cognito.UserPoolClient:
+        """Add a client that keeps no secret: SRP, or code and PKCE for pages of the allowed origins."""
+        pages = [f"{origin}/" for origin in stage.allowed_origins]
+        own = cognito.ClientAttributes()
+        return self.pool.add_client(
+            "Client",
+            user_pool_client_name=f"stepline-{stage.name}",
+            generate_secret=False,
+            # By an administrator's credentials only: how a deployment tries itself out.
+            auth_flows=cognito.AuthFlow(user_srp=True, admin_user_password=True),
+            disable_o_auth=not pages,
+            o_auth=cognito.OAuthSettings(
+                flows=cognito.OAuthFlows(authorization_code_grant=True),
+                scopes=[cognito.OAuthScope.OPENID, cognito.OAuthScope.EMAIL],
+                callback_urls=pages,
+                logout_urls=pages,
+            )
+            if pages
+            else None,
+            supported_identity_providers=[cognito.UserPoolClientIdentityProvider.COGNITO],
+            read_attributes=own.with_standard_attributes(
+                email=True, email_verified=True
+            ).with_custom_attributes(TENANT_CLAIM, PROJECT_CLAIM),
+            write_attributes=own.with_standard_attributes(email=True),
+            access_token_validity=cdk.Duration.minutes(30),
+            id_token_validity=cdk.Duration.minutes(30),
+            refresh_token_validity=cdk.Duration.days(7),
+            auth_session_validity=cdk.Duration.minutes(3),
+            enable_token_revocation=True,
+            prevent_user_existence_errors=True,
+        )
+
+    def trust(self, stage: Stage) -> Trust:
+        """Return the trust in this pool's own tokens for this client."""
+        return Trust(
+            oidc_issuer=self.pool.user_pool_provider_url,
+            oidc_audience=self.client.user_pool_client_id,
+            oidc_jwks_url="",
+            tenant_claim=stage.tenant_claim or TENANT_CLAIM,
+            project_claim=stage.project_claim or PROJECT_CLAIM,
+        )

@@ -1,0 +1,201 @@
+"""The image of tasks: built by whoever deploys, built in AWS, or somebody else's. Nothing is built at synthesis."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_codebuild as codebuild
+from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
+
+from stacks.stage import Stage
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DOCKERFILE: Final = "exec_task/Dockerfile"
+BASE: Final = "public.ecr.aws/docker/library/python:3.13-slim-bookworm"
+"""Docker's own library without the limits that its registry sets for strangers; there for arm64 too."""
+
+PULL_ACTIONS: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
+PUSH_ACTIONS: Final = (
+    *PULL_ACTIONS,
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+)
+BUILD_TIMEOUT: Final = cdk.Duration.minutes(25)
+ANSWER_TIMEOUT: Final = cdk.Duration.minutes(30)
+IMAGES_KEPT: Final = 5
+
+_IN_ECR: Final = re.compile(
+    r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/(?P<name>[^:@]+)(?:[:@].+)?"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """What a task runs. `repository_arn` is the repository in ECR that it must be let into, if it lies in one."""
+
+    uri: str
+    repository_arn: str = ""
+
+
+def make_image(scope: Construct, stage: Stage) -> Image:
+    """Return the image that the stage names, with what it takes to have it: `asset`, `codebuild`, or a URI."""
+    match stage.exec_image:
+        case "" | "none":
+            raise ValueError("tasks need an image: -c exec_image=asset, codebuild or a URI")
+        case "asset":
+            asset = ecr_assets.DockerImageAsset(
+                scope,
+                "Image",
+                directory=str(ROOT),
+                file=DOCKERFILE,
+                build_args={"BASE": BASE},
+                platform=ecr_assets.Platform.LINUX_ARM64,
+                ignore_mode=cdk.IgnoreMode.DOCKER,
+            )
+            return Image(uri=asset.image_uri, repository_arn=asset.repository.repository_arn)
+        case "codebuild":
+            return ImageBuild(scope, stage).image
+        case uri:
+            return _find_image(cdk.Stack.of(scope), uri)
+
+
+def _find_image(stack: cdk.Stack, uri: str) -> Image:
+    found = _IN_ECR.fullmatch(uri)
+    if not found:
+        return Image(uri=uri)
+    arn = f"arn:{stack.partition}:ecr:{found['region']}:{found['account']}:repository/{found['name']}"
+    return Image(uri=uri, repository_arn=arn)
+
+
+class ImageBuild(Construct):
+    """A build in AWS, on a machine of the tasks' own kind, each time the sources change.
+
+    A custom resource starts it, and the build itself tells CloudFormation how it ended: no function waits.
+    """
+
+    def __init__(self, scope: Construct, stage: Stage) -> None:
+        """Add repository, project and the function that starts a build."""
+        super().__init__(scope, "ImageBuild")
+        self._stage = stage
+        source = s3_assets.Asset(
+            self,
+            "Source",
+            path=str(ROOT),
+            exclude=(ROOT / ".dockerignore").read_text().splitlines(),
+            ignore_mode=cdk.IgnoreMode.DOCKER,
+        )
+        repository = ecr.Repository(
+            self,
+            "Repository",
+            repository_name=f"stepline-{stage.name}-exec",
+            image_scan_on_push=True,
+            # What it holds can be built again.
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+            empty_on_delete=True,
+            lifecycle_rules=[ecr.LifecycleRule(max_image_count=IMAGES_KEPT)],
+        )
+        project = self._make_project(source, repository)
+        build = cdk.CustomResource(
+            self,
+            "Build",
+            resource_type="Custom::SteplineImage",
+            service_token=self._make_starter(project).function_arn,
+            service_timeout=ANSWER_TIMEOUT,
+            properties={"Project": project.project_name, "Tag": source.asset_hash},
+        )
+        build.node.add_dependency(project.role)
+        tag = build.get_att_string("Tag")
+        self.image = Image(uri=f"{repository.repository_uri}:{tag}", repository_arn=repository.repository_arn)
+
+    def _make_project(self, source: s3_assets.Asset, repository: ecr.Repository) -> codebuild.Project:
+        role = iam.Role(self, "BuildRole", assumed_by=iam.ServicePrincipal("codebuild.amazonaws.com"))
+        log_group = self._log_group("image-build")
+        objects = source.bucket.arn_for_objects(source.s3_object_key)
+        for actions, resource in (
+            (["s3:GetObject", "s3:GetObjectVersion"], objects),
+            (["ecr:GetAuthorizationToken"], "*"),
+            (list(PUSH_ACTIONS), repository.repository_arn),
+            (["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn),
+        ):
+            role.add_to_policy(iam.PolicyStatement(actions=actions, resources=[resource]))
+        return codebuild.Project(
+            self,
+            "Project",
+            project_name=f"stepline-{self._stage.name}-exec-image",
+            role=role.without_policy_updates(),
+            source=codebuild.Source.s3(bucket=source.bucket, path=source.s3_object_key),
+            environment=codebuild.BuildEnvironment(
+                build_image=codebuild.LinuxArmBuildImage.AMAZON_LINUX_2_STANDARD_3_0,
+                compute_type=codebuild.ComputeType.SMALL,
+                privileged=True,  # for the Docker daemon inside
+            ),
+            environment_variables={
+                "BASE": codebuild.BuildEnvironmentVariable(value=BASE),
+                "REPOSITORY": codebuild.BuildEnvironmentVariable(value=repository.repository_uri),
+            },
+            build_spec=codebuild.BuildSpec.from_object(render_buildspec()),
+            logging=codebuild.LoggingOptions(
+                cloud_watch=codebuild.CloudWatchLoggingOptions(log_group=log_group)
+            ),
+            grant_report_group_permissions=False,
+            timeout=BUILD_TIMEOUT,
+        )
+
+    def _make_starter(self, project: codebuild.Project) -> lambda_.Function:
+        role = iam.Role(self, "StartRole", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        log_group = self._log_group("image-start")
+        log_group.grant_write(role)
+        role.add_to_policy(
+            iam.PolicyStatement(actions=["codebuild:StartBuild"], resources=[project.project_arn])
+        )
+        return lambda_.Function(
+            self,
+            "Start",
+            function_name=f"stepline-{self._stage.name}-exec-image",
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            architecture=lambda_.Architecture.ARM_64,
+            handler="index.handler",
+            code=lambda_.Code.from_inline(Path(__file__).with_name("image_start.py").read_text()),
+            role=role.without_policy_updates(),
+            log_group=log_group,
+            timeout=cdk.Duration.minutes(1),
+        )
+
+    def _log_group(self, name: str) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            f"{name.title().replace('-', '')}Logs",
+            log_group_name=f"/stepline/{self._stage.name}/{name}",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+
+
+def render_buildspec() -> dict[str, object]:
+    """Return what a build does. The last phase runs however the one before ended."""
+    build = f'docker build --platform linux/arm64 --build-arg "BASE=$BASE" --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
+    answer = (
+        'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then answer="$ON_SUCCESS"; else answer="$ON_FAILURE"; fi; '
+        "curl --fail --silent --show-error --retry 5 --request PUT --header 'Content-Type:' "
+        '--data "$answer" "$ANSWER_URL"'
+    )
+    login = 'aws ecr get-login-password | docker login --username AWS --password-stdin "${REPOSITORY%%/*}"'
+    return {
+        "version": "0.2",
+        "phases": {
+            "build": {"commands": [login, build, 'docker push "$REPOSITORY:$TAG"']},
+            "post_build": {"commands": [answer]},
+        },
+    }

@@ -1,0 +1,56 @@
+"""The function that starts a build of the image; the build answers CloudFormation itself.
+
+Its source goes into the template as it is, so it is small and needs nothing but the runtime.
+"""
+
+import json
+import urllib.request
+
+import boto3
+
+
+def handler(event: dict, context: object) -> None:  # type: ignore[type-arg]  # noqa: ARG001 - the runtime's signature
+    """Start a build for a new tag. Deleting needs none: the images go with their repository."""
+    if event["RequestType"] == "Delete":
+        _answer(event, _render(event, "SUCCESS"))
+        return
+    variables = {
+        "TAG": event["ResourceProperties"]["Tag"],
+        "ANSWER_URL": event["ResponseURL"],
+        "ON_SUCCESS": _render(event, "SUCCESS"),
+        "ON_FAILURE": _render(
+            event, "FAILED", "the build failed: see its log group, /stepline/<stage>/image-build"
+        ),
+    }
+    try:
+        boto3.client("codebuild").start_build(
+            projectName=event["ResourceProperties"]["Project"],
+            environmentVariablesOverride=[
+                {"name": name, "value": value, "type": "PLAINTEXT"} for name, value in variables.items()
+            ],
+        )
+    except Exception as error:
+        # Without an answer CloudFormation would wait for its timeout.
+        _answer(event, _render(event, "FAILED", f"the build was not started: {error}"))
+        raise
+
+
+def _render(event: dict, status: str, reason: str = "") -> str:  # type: ignore[type-arg]  # what the runtime hands over
+    return json.dumps(
+        {
+            "Status": status,
+            "Reason": reason,
+            "PhysicalResourceId": event["LogicalResourceId"],
+            "StackId": event["StackId"],
+            "RequestId": event["RequestId"],
+            "LogicalResourceId": event["LogicalResourceId"],
+            "Data": {"Tag": event["ResourceProperties"]["Tag"]},
+        }
+    )
+
+
+def _answer(event: dict, body: str) -> None:  # type: ignore[type-arg]  # as above
+    request = urllib.request.Request(  # noqa: S310 - CloudFormation's own address
+        event["ResponseURL"], data=body.encode(), method="PUT", headers={"Content-Type": ""}
+    )
+    urllib.request.urlopen(request, timeout=10).close()  # noqa: S310 - as above

@@ -1,0 +1,179 @@
+"""The loop: the functions of its states, the machine that calls them, and the rules that wake the sweeper."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from stacks.access import LOOP, Resources, bedrock_arns, statements
+from stacks.alarm import Watched, add_alarms
+from stacks.code import Code
+from stacks.environment import loop_environment
+from stacks.execution import ExecutionStack
+from stacks.function import Function
+from stacks.ingress import STAGE_NAME, IngressStack
+from stacks.stage import Stage
+from stacks.state import StateStack
+from stepline.loop.definition import render_definition
+from stepline.loop.graph import TASKS
+
+ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
+
+
+class LoopStack(cdk.Stack):
+    """The way of one turn: machine → decide, act, close, and programs beside them or in tasks."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        stage: Stage,
+        *,
+        state: StateStack,
+        ingress: IngressStack,
+        code: Code,
+        packages: tuple[str, ...] = (),
+        execution: ExecutionStack | None = None,
+    ) -> None:
+        """Compose the parts. `packages` are what programs may import, `execution` is where tasks run."""
+        super().__init__(
+            scope, f"stepline-{stage.name}-loop", description="Stepline: the loop and its sweeper."
+        )
+        self._execution = execution
+        resources = self._name_resources(stage, state, ingress)
+        environment = loop_environment(
+            stage,
+            state,
+            machine_arn=resources.machine_arn,
+            callback_url=ingress.callback_url,
+            packages=packages,
+            fargate=_fargate(execution) if execution else {},
+        )
+        package = code.add_to(self)
+        self.functions = {
+            name: Function(
+                self,
+                name,
+                stage=stage,
+                package=package,
+                environment=environment,
+                resources=resources,
+            )
+            for name in LOOP
+            if stage.executes or name != "execute"
+        }
+        self.machine = self._make_machine(stage, resources)
+        self._sweep(stage)
+        watched = Watched(
+            machine_arn=resources.machine_arn,
+            table=state.table.table_name,
+            functions=(*ingress.functions, *self.functions),
+            websocket_api_id=ingress.socket_api.api_id,
+            websocket_stage=STAGE_NAME,
+            http_api_id=ingress.http_api.api_id,
+        )
+        add_alarms(self, stage, watched)
+        cdk.CfnOutput(self, "MachineArn", value=resources.machine_arn)
+        if stage.model_provider == "anthropic" and not stage.model_secret_arn and not stage.is_local:
+            cdk.Annotations.of(self).add_warning_v2(
+                "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
+            )
+
+    def _name_resources(self, stage: Stage, state: StateStack, ingress: IngressStack) -> Resources:
+        resources = Resources(
+            table=state.table,
+            bucket=state.bucket,
+            machine_arn=stage.machine_arn(self),
+            executions_arn=stage.executions_arn(self),
+            connections_arn=ingress.connections_arn,
+            model_secret_arn=stage.model_secret_arn,
+            model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
+        )
+        if not (execution := self._execution):
+            return resources
+        return replace(
+            resources,
+            handovers_arn=stage.handovers_arn(self),
+            cluster_arn=execution.cluster_arn,
+            tasks_arn=self.format_arn(
+                service="ecs", resource="task", resource_name=f"{execution.cluster_name}/*"
+            ),
+            task_definition_arn=self.format_arn(
+                service="ecs", resource="task-definition", resource_name=f"{execution.family}:*"
+            ),
+            task_role_arns=(execution.task_role_arn, execution.execution_role_arn),
+        )
+
+    def _make_machine(self, stage: Stage, resources: Resources) -> sfn.StateMachine:
+        """Generate the machine from the table; its role calls the aliases, starts tasks, and nothing else."""
+        called = {task.function for task in TASKS} & self.functions.keys()
+        aliases = {name: self.functions[name].live.function_arn for name in sorted(called)}
+        role = iam.Role(self, "MachineRole", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
+        for statement in statements("machine", replace(resources, aliases=aliases)):
+            role.add_to_policy(statement)
+        definition = render_definition(aliases, remote=stage.has_tasks, partition=self.partition)
+        # Not by `to_json_string`, which leaves out what is null; an ARN needs no quoting.
+        return sfn.StateMachine(
+            self,
+            "Machine",
+            state_machine_name=stage.machine_name,
+            state_machine_type=sfn.StateMachineType.STANDARD,
+            definition_body=sfn.DefinitionBody.from_string(json.dumps(definition)),
+            role=role.without_policy_updates(),
+        )
+
+    def _sweep(self, stage: Stage) -> None:
+        """Wake the sweeper when an execution ends badly or a task ends, and every five minutes for what no event told.
+
+        On the emulator the clock is off: tests and idle machines stay quiet, and `stepline up` sweeps once.
+        """
+        target = targets.LambdaFunction(self.functions["sweeper"].live, retry_attempts=2)
+        events.Rule(
+            self,
+            "TurnEndedBadly",
+            event_pattern=events.EventPattern(
+                source=["aws.states"],
+                detail_type=["Step Functions Execution Status Change"],
+                detail={"status": list(ENDED_BADLY), "stateMachineArn": [stage.machine_arn(self)]},
+            ),
+            targets=[target],
+        )
+        if self._execution:
+            events.Rule(
+                self,
+                "TaskEnded",
+                event_pattern=events.EventPattern(
+                    source=["aws.ecs"],
+                    detail_type=["ECS Task State Change"],
+                    detail={
+                        "lastStatus": ["STOPPED"],
+                        "clusterArn": [self._execution.cluster_arn],
+                        "group": [f"family:{self._execution.family}"],
+                    },
+                ),
+                targets=[target],
+            )
+        events.Rule(
+            self,
+            "SweepClock",
+            schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
+            enabled=not stage.is_local,
+            targets=[target],
+        )
+
+
+def _fargate(execution: ExecutionStack) -> dict[str, Any]:
+    return {
+        "fargate_cluster": execution.cluster_name,
+        "fargate_task_definition": execution.family,
+        "fargate_container_name": execution.container_name,
+        "fargate_subnets": execution.subnet_ids,
+        "fargate_security_groups": execution.security_group_ids,
+    }

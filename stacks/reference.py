@@ -1,0 +1,86 @@
+"""The reference page of rights: `python -m stacks.reference > docs/reference/access.md`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from stacks.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
+from stacks.execution import REPORT_ACTIONS, TAKE_ACTIONS
+from stacks.image import PULL_ACTIONS
+
+_HEAD = """\
+# Access
+
+Made from `stacks/access.py` by `python -m stacks.reference`; a test keeps it in step, and another compares every
+statement of every role in the templates of stage `prod` with a list written by hand (`tests/data/roles.txt`).
+
+Each function has a role of its own, and nobody has a managed policy. Besides what stands here, a function may write
+to its own log group. Rights that a deployment has no use for are not given: those marked *tasks* are there only where
+programs run in tasks (`exec_image`), `execute` only where they run beside the functions, a right on the model's
+key or on the models by `model_provider`.
+
+A transaction needs the rights of what it is made of. Requests that a task makes on objects are signed by the role of
+`act`, so they can do what `act` can, each on its one object until it expires. A role that may read objects but not
+look for them is told that it may not where an object is not there; `act` has to know the difference, so it may look
+below `exec/`.
+"""
+
+
+def render_reference() -> str:
+    """Return the page in Markdown."""
+    given = [f"- {name}: {text}" for name, text in TARGETS.items()]
+    unscoped = [f"| `{action}` | {reason} |" for action, reason in UNSCOPED.items()]
+    return "\n".join(
+        [
+            _HEAD,
+            "| principal | may | on | which |",
+            "|---|---|---|---|",
+            *(row for principal, rights in ACCESS.items() for row in _rows(principal, rights)),
+            *_rows("task", _task_rights(), only=TASKS),
+            *_rows("task's start", _start_rights(), only=TASKS),
+            "",
+            "With `exec_image=codebuild` there are two more: a build reads its source, pushes into the image's repository and",
+            "writes its own log, and the function that CloudFormation calls starts that build and writes its own log.",
+            "",
+            "On what:",
+            "",
+            *given,
+            "",
+            "## What stands on everything",
+            "",
+            "No action is given with a `*` in its name. On the resource `*` stand these alone; a test fails for another:",
+            "",
+            "| action | why |",
+            "|---|---|",
+            *unscoped,
+            "",
+        ]
+    )
+
+
+def _task_rights() -> tuple[Right, ...]:
+    return (Right(REPORT_ACTIONS, "machine"), Right(TAKE_ACTIONS, "handovers"))
+
+
+def _start_rights() -> tuple[Right, ...]:
+    return (
+        Right(PULL_ACTIONS, "repository"),
+        Right(("ecr:GetAuthorizationToken",), "everything"),
+        Right(("logs:CreateLogStream", "logs:PutLogEvents"), "the tasks' log group"),
+    )
+
+
+def _rows(principal: str, rights: Iterable[Right], *, only: str = "") -> list[str]:
+    rows, name = [], f"`{principal}`" if principal in ACCESS else principal
+    for right in rights:
+        actions = "<br>".join(f"`{action}`" for action in right.actions)
+        where = f" *({right.only or only})*" if right.only or only else ""
+        which = " ".join(f"`{word}`" for word in right.of)
+        rows.append(f"| {name} | {actions} | {right.on}{where} | {which} |")
+        name = "〃"
+    return rows
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_reference())

@@ -1,0 +1,100 @@
+"""AWS's rules of good practice, run over the templates at synthesis; what is not acknowledged makes it fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import aws_cdk as cdk
+import jsii
+from cdk_nag import AwsSolutionsChecks
+
+from stacks.acknowledgement import ACKNOWLEDGED, WARNINGS, Acknowledgement
+
+PACK: Final = "AwsSolutions"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule says about one construct."""
+
+    id: str
+    place: str
+
+
+def check(app: cdk.App) -> Review:
+    """Add the rules to the app's synthesis and return who reviews what they find."""
+    review = Review(app, ACKNOWLEDGED)
+    validations = cdk.Validations.of(app)
+    validations.add_plugins(review)
+    validations.acknowledge(*(cdk.Acknowledgment(id=name, reason=why) for name, why in WARNINGS.items()))
+    return review
+
+
+@jsii.implements(cdk.IPolicyValidationPlugin)
+class Review:
+    """The rules of the pack, without what is acknowledged. `used` are the rows that matched something."""
+
+    def __init__(self, app: cdk.App, acknowledged: Iterable[Acknowledgement]) -> None:
+        """Keep the list; the templates are looked at when they are made."""
+        self._app = app
+        self._pack = AwsSolutionsChecks(app)
+        self._rows = {row: _pattern(*row) for item in acknowledged for row in item.rows()}
+        self.used: set[tuple[str, str]] = set()
+        self.open: list[Finding] = []
+
+    @property
+    def name(self) -> str:
+        return PACK
+
+    @property
+    def version(self) -> str | None:
+        return None
+
+    @property
+    def rule_ids(self) -> list[str] | None:
+        return None
+
+    def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
+        """Report what is left of the pack's findings; called by the CDK when all templates are written."""
+        del context
+        report = self._pack.validate_scope(self._app)
+        left = [
+            cdk.PolicyViolation(
+                rule_name=violation.rule_name,
+                description=violation.description,
+                severity=violation.severity,
+                violating_resources=resources,
+            )
+            for violation in report.violations
+            if (resources := [one for one in violation.violating_resources if self._is_open(violation, one)])
+        ]
+        return cdk.PolicyValidationPluginReport(success=not left, violations=left)
+
+    def _is_open(self, violation: cdk.PolicyViolation, resource: cdk.PolicyViolatingResource) -> bool:
+        finding = Finding(
+            id=violation.rule_name.removeprefix(f"{PACK}-"), place=place_of(resource.construct_path or "")
+        )
+        text = _text(finding.id, finding.place)
+        rows = {row for row, pattern in self._rows.items() if pattern.fullmatch(text)}
+        self.used |= rows
+        if not rows:
+            self.open.append(finding)
+        return not rows
+
+
+def place_of(path: str) -> str:
+    """Return a construct's path without the app's and the stage's name: `stepline-prod-loop/Act` is `loop/Act`."""
+    stack, _, rest = path.partition("/")
+    return f"{stack.rpartition('-')[2]}/{rest}".removesuffix("/Resource")
+
+
+def _text(finding: str, place: str) -> str:
+    return f"{finding}\n{place}"
+
+
+def _pattern(finding: str, place: str) -> re.Pattern[str]:
+    parts = (re.escape(part) for part in _text(finding, place).split("…"))
+    return re.compile("[^\n]*?".join(parts))

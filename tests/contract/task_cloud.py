@@ -1,0 +1,125 @@
+"""As much of AWS as a task of ours talks to, on this machine: secrets, a state's token, objects by rights to them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, Self
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from stepline.errors import NotFoundError
+from stepline.model.task import Grant
+
+Fetch = Callable[[str], bytes]
+
+
+class Cloud:
+    """Listens on the loopback while it is entered. `waiting` are the tokens of states that wait, by what they heard."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.secrets: dict[str, str] = {}
+        self.waiting: dict[str, list[str]] = {}
+        self.fetch: Fetch | None = None
+        self.rights: dict[str, tuple[str, str]] = {}
+        self.beaten = threading.Condition()
+        handler = type("Handler", (_Handler,), {"cloud": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def grant(self, method: str, key: str) -> Grant:
+        """Return the right to one request on one object, as a presigned URL is."""
+        right = secrets.token_urlsafe(16)
+        self.rights[right] = (method, key)
+        headers = {} if method == "GET" else {"Content-Type": "x/y", "If-None-Match": "*"}
+        return Grant(url=f"{self.url}/objects/{quote(key)}?right={right}", headers=headers)
+
+    def get(self, key: str) -> bytes | None:
+        if key in self.objects:
+            return self.objects[key]
+        try:
+            return self.fetch(key) if self.fetch else None
+        except NotFoundError:
+            return None
+
+    def put(self, key: str, body: bytes) -> bool:
+        return self.objects.setdefault(key, body) is body
+
+    def call(self, target: str, asked: dict[str, Any]) -> tuple[HTTPStatus, dict[str, Any]]:
+        """Answer one call of a service in AWS's JSON protocol."""
+        service, _, operation = target.partition(".")
+        if service == "secretsmanager":
+            name = asked["SecretId"]
+            if name not in self.secrets:
+                return HTTPStatus.BAD_REQUEST, {"__type": "ResourceNotFoundException"}
+            text = self.secrets[name] if operation == "GetSecretValue" else self.secrets.pop(name)
+            return HTTPStatus.OK, {"Name": name, "SecretString": text}
+        heard = self.waiting.get(asked["taskToken"])
+        if heard is None:
+            return HTTPStatus.BAD_REQUEST, {"__type": "TaskTimedOut"}
+        with self.beaten:
+            heard.append(operation)
+            self.beaten.notify_all()
+        return HTTPStatus.OK, {}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    cloud: ClassVar[Cloud]
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = self.cloud.get(self._key("GET")) if self._key("GET") else None
+        if body is None:
+            self._answer(HTTPStatus.NOT_FOUND if self._key("GET") else HTTPStatus.FORBIDDEN, b"")
+        else:
+            self._answer(HTTPStatus.OK, body)
+
+    def do_PUT(self) -> None:
+        body = self._body()
+        if (
+            not self._key("PUT")
+            or self.headers["If-None-Match"] != "*"
+            or self.headers["Content-Type"] != "x/y"
+        ):
+            self._answer(HTTPStatus.FORBIDDEN, b"")
+        else:
+            written = self.cloud.put(self._key("PUT"), body)
+            self._answer(HTTPStatus.OK if written else HTTPStatus.PRECONDITION_FAILED, b"")
+
+    def do_POST(self) -> None:
+        status, answer = self.cloud.call(self.headers["X-Amz-Target"], json.loads(self._body()))
+        self._answer(status, json.dumps(answer).encode())
+
+    def _key(self, method: str) -> str:
+        """Return the key that the URL's right is to, nothing if it has none to this request."""
+        parts = urlsplit(self.path)
+        right = parse_qs(parts.query).get("right", [""])[0]
+        asked = (method, unquote(parts.path.removeprefix("/objects/")))
+        return asked[1] if self.cloud.rights.get(right) == asked else ""
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

@@ -1,0 +1,98 @@
+"""Rights to single objects: each names one request, and a write is one that happens once."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+import pytest
+import requests
+
+from stepline.errors import DependencyError, NotFoundError
+
+from .conftest import Memory
+
+
+class Http:
+    """A holder of grants, by the one library that moto answers."""
+
+    def get(self, grant):
+        answer = requests.get(grant.url, headers=grant.headers, timeout=5)
+        if answer.status_code == 404:
+            raise NotFoundError("no such object")
+        answer.raise_for_status()
+        return answer.content
+
+    def put(self, grant, body):
+        answer = requests.put(grant.url, data=body, headers=grant.headers, timeout=5)
+        if answer.status_code == 412:
+            return False
+        answer.raise_for_status()
+        return True
+
+
+@pytest.fixture
+def depot(backend):
+    return backend.grants if isinstance(backend, Memory) else Http()
+
+
+@pytest.fixture
+def key(lane) -> str:
+    return f"exec/{lane.prefix()}/turn_1/tc_0123456789ab/run.json"
+
+
+def test_a_right_to_read_gets_the_object_and_tells_nothing_before_it_is_there(backend, depot, key):
+    grant = backend.grants.read(key, ttl_s=60)
+    with pytest.raises(NotFoundError):
+        depot.get(grant)
+    backend.artifacts.put(key, b"bytes", mime="text/plain")
+    assert depot.get(grant) == b"bytes"
+
+
+def test_a_right_to_write_puts_the_object_once(backend, depot, key):
+    grant = backend.grants.write(key, mime="application/json", ttl_s=60)
+    assert depot.put(grant, b"first")
+    assert not depot.put(grant, b"second")
+    assert backend.artifacts.get(key) == b"first"
+
+
+def test_what_the_loop_put_first_is_not_written_over(backend, depot, key):
+    backend.artifacts.put(key, b"ours", mime="application/json")
+    assert not depot.put(backend.grants.write(key, mime="application/json", ttl_s=60), b"theirs")
+    assert backend.artifacts.get(key) == b"ours"
+
+
+def test_a_large_body_is_read_in_pieces(backend, key):
+    body = bytes(range(256)) * 10_000
+    backend.artifacts.put(key, body, mime="application/octet-stream")
+    pieces = list(backend.artifacts.stream(key))
+    assert b"".join(pieces) == body
+    assert len(pieces) > 1
+    with pytest.raises(NotFoundError):
+        list(backend.artifacts.stream(f"{key}.absent"))
+
+
+def test_a_right_in_memory_ends_with_its_time_and_is_for_one_method():
+    memory = Memory()
+    memory.artifacts.put("k", b"x", mime="text/plain")
+    grant = memory.grants.read("k", ttl_s=60)
+    with pytest.raises(DependencyError):
+        memory.grants.put(grant, b"y")
+    memory.clock.pause(61)
+    with pytest.raises(DependencyError):
+        memory.grants.get(grant)
+
+
+def test_the_condition_and_the_type_of_a_put_are_signed(aws, key):
+    grant = aws.grants.write(key, mime="application/json", ttl_s=60)
+    said = urllib.parse.parse_qs(urllib.parse.urlsplit(grant.url).query)
+    assert said["X-Amz-SignedHeaders"] == ["content-type;host;if-none-match"]
+    assert said["X-Amz-Expires"] == ["60"]
+    assert said["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]
+    assert grant.headers == {"Content-Type": "application/json", "If-None-Match": "*"}
+
+
+def test_a_url_is_of_the_region_and_holds_no_secret(moto_aws, key, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    grants = type(moto_aws.grants)(moto_aws.name)
+    host = urllib.parse.urlsplit(grants.read(key, ttl_s=60).url).hostname
+    assert host == "s3.eu-west-1.amazonaws.com"

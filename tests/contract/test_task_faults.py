@@ -1,0 +1,491 @@
+"""Whatever a run in a task dies of, its envelope has the keys of every other, and nothing of the task is left."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+from msgspec.structs import replace
+
+from exec_task.task import perform
+from stepline.errors import DependencyError, NotFoundError
+from stepline.execution.envelope import Envelope, decode_envelope
+from stepline.loop.collect import FILES, RESULT, RUN, STARTED
+from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.sweep import sweep_lane
+from stepline.model.entry import Decided, Resulted
+from stepline.model.execution import CollectedFile, Isolation, Run
+from stepline.model.ids import utc
+from stepline.model.path import exec_key
+from stepline.model.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
+from tests.unit.loop.scene import LANE, answered, coded
+from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
+
+HELLO = "print('hello')"
+KEYS = set(msgspec.to_builtins(Envelope(exec_id="x", ok=True, result_filename="")))
+
+
+@pytest.fixture
+def scene(tmp_path) -> TaskScene:
+    return TaskScene(tmp_path, coded(HELLO, "totals.csv"), answered("done"))
+
+
+def play(scene: TaskScene, fate: Any = finish) -> Resulted:
+    """Run a turn whose program meets this fate; return the program's result."""
+    scene.fate = fate
+    scene.send()
+    scene.run()
+    return result(scene)
+
+
+def result(scene: TaskScene) -> Resulted:
+    (entry,) = scene.entries(Resulted)
+    return entry
+
+
+def launched(scene: TaskScene) -> Any:
+    """Return the step that starts the task of the first round's program."""
+    scene.send()
+    return scene.act(scene.decide(scene.take()[1]))
+
+
+def key(scene: TaskScene, name: str) -> str:
+    (decision,) = [entry for entry in scene.entries(Decided) if entry.actions]
+    return exec_key(LANE, scene.batches()[-1].state.turn or turn(scene), decision.actions[0].call_id, name)
+
+
+def turn(scene: TaskScene) -> str:
+    return next(batch.state.turn for batch in scene.batches() if batch.state.turn)
+
+
+def envelope(scene: TaskScene) -> Envelope:
+    return decode_envelope(scene.ports.artifacts.get(key(scene, RESULT)))
+
+
+def report(entry: Resulted) -> str:
+    return entry.blocks[0].text if entry.blocks else ""
+
+
+def meta(entry: Resulted) -> dict[str, Any]:
+    """Return the facts that the timeline has of a run."""
+    (facts,) = [block.meta for block in entry.blocks if "ok" in block.meta]
+    return facts
+
+
+def test_a_run_that_ends_well_is_collected_and_nothing_of_its_task_is_left(scene):
+    entry = play(scene)
+    assert (entry.status, entry.duration_ms) == ("ok", 500)
+    (body,) = [block.body for block in entry.blocks if block.body]
+    assert scene.ports.artifacts.get(body.key) == BODY
+    assert set(json.loads(scene.ports.artifacts.get(key(scene, RESULT)))) == KEYS
+    assert scene.left() == {}
+
+
+def die(reason: str, exits: int | None) -> Any:
+    """Stop before anything was taken."""
+    return lambda task: task.stop(reason, exits=exits)
+
+
+def die_claimed(reason: str, exits: int | None) -> Any:
+    """Stop after the run was taken over, with the program in its midst."""
+
+    def fate(task: Started) -> None:
+        task.claim()
+        task.stop(reason, exits=exits)
+
+    return fate
+
+
+def ended(**fields: Any) -> Any:
+    """Report a run with these fields."""
+
+    def fate(task: Started) -> None:
+        task.store(task.claim(), Run(**fields))
+        task.end()
+
+    return fate
+
+
+def silent(task: Started) -> None:
+    """Be started and never heard of."""
+
+
+def silent_claimed(task: Started) -> None:
+    task.claim()
+
+
+NEVER_RAN = {
+    "it is not provisioned": (silent, "was not provisioned in time"),
+    "its image cannot be pulled": (
+        die("CannotPullContainerError: arn:aws:ecr:eu-west-1:123456789012:repository/x is not there", None),
+        "CannotPullContainerError: … is not there",
+    ),
+    "it is stopped before it starts": (die("Task stopped by user", None), "Task stopped by user"),
+    "its supervisor ends with 137": (die("OutOfMemoryError", 137), "OutOfMemoryError; ended with 137"),
+    "its supervisor ends with 0 without a word": (die("Essential container exited", 0), "ended with 0"),
+}
+
+
+@pytest.mark.parametrize("name", NEVER_RAN)
+def test_a_task_that_ended_before_its_program_began_is_said_not_to_have_run(scene, name):
+    fate, said = NEVER_RAN[name]
+    entry = play(scene, fate)
+    assert (entry.status, entry.error["code"]) == ("error", "sandbox_not_started")
+    assert said in entry.error["message"]
+    assert set(meta(entry)) <= {"ok", "returncode", "seconds", "backend", "code", "log_bytes", "deleted"}
+    assert scene.tasks.secrets == {}
+    scene.sweep()
+    assert scene.left() == {}
+
+
+def test_a_task_that_cannot_be_started_is_an_error_with_its_cause_and_no_names(scene):
+    scene.refuse = "No subnets of account 123456789012 have addresses. (Service: Ecs, Status Code: 400, Request ID: 0a1b)"
+    entry = play(scene)
+    assert (entry.status, entry.error["code"]) == ("error", "fargate_run_failed")
+    assert "No subnets of account … have addresses" in entry.error["message"]
+    assert "Request ID" not in entry.error["message"]
+    scene.sweep()
+    assert scene.left() == {}
+
+
+LOST = {
+    "it stops under its program": die_claimed("Host EC2 terminated", 137),
+    "it is stopped in the middle of it": die_claimed("Task stopped by user", None),
+    "its heartbeat is lost": silent_claimed,
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_run_that_began_and_was_lost_is_not_said_to_have_happened_or_not(scene, name):
+    entry = play(scene, LOST[name])
+    assert (entry.status, entry.error["code"]) == ("unverified", "unverified")
+    assert scene.tasks.secrets == {}
+    scene.sweep()
+    assert scene.left() == {}
+
+
+def test_a_run_whose_state_ran_out_of_time_is_a_timeout(scene):
+    step = launched(scene)
+    Started(scene, step.launch, "t").claim()
+    scene.act(failed(step, "States.Timeout", ""))
+    assert result(scene).error["code"] == "timeout"
+
+
+REPORTED = {
+    "exit 0": ({"returncode": 0}, ""),
+    "exit 137": ({"returncode": 137}, "execution_failed"),
+    "exit 137, judged": ({"returncode": 137, "error": "nonzero_exit"}, "nonzero_exit"),
+    "no exit status": ({"returncode": None}, "execution_failed"),
+    "out of memory": ({"returncode": -9, "error": "memory_limit"}, "memory_limit"),
+    "a jail that does not close": ({"returncode": 126, "error": "isolation_failed"}, "isolation_failed"),
+    "its time": ({"error": "timeout", "program_log": "so far\n"}, "timeout"),
+}
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_a_task_reports_is_in_the_envelope(scene, name):
+    fields, code = REPORTED[name]
+    play(scene, ended(**fields, isolation=Isolation(backend="fargate", seccomp=True)))
+    found = envelope(scene)
+    assert set(msgspec.to_builtins(found)) == KEYS
+    assert (found.ok, found.code, found.backend) == (not code, code, "fargate")
+    assert found.returncode == fields.get("returncode")
+    assert scene.left() == {}
+
+
+def test_at_its_time_limit_what_a_program_wrote_and_printed_is_kept(scene):
+    play(scene, ended(error="timeout", program_log="so far\n"))
+    found = envelope(scene)
+    assert "so far" in found.user_out_tail
+    assert [file.body.size_bytes for file in found.files] == [len(BODY)]
+
+
+def test_files_that_are_not_there_though_the_run_is_are_an_error_of_collecting(scene):
+    def fate(task: Started) -> None:
+        finish(task)
+        del scene.ports.artifacts.objects[key(scene, FILES)]  # type: ignore[attr-defined]  # the memory twin's own
+
+    play(scene, fate)
+    found = envelope(scene)
+    assert (found.ok, found.code, found.returncode) == (False, "collect_failed", 0)
+    assert found.user_out_tail == "hello\n"
+    assert scene.left() == {}
+
+
+@pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"x", BODY.upper()])
+def test_files_with_other_bytes_than_the_run_says_are_not_taken(scene, body):
+    def fate(task: Started) -> None:
+        finish(task)
+        scene.ports.artifacts.objects[key(scene, FILES)] = body  # type: ignore[attr-defined]  # the memory twin's own
+
+    play(scene, fate)
+    assert envelope(scene).code == "collect_failed"
+    assert envelope(scene).files == ()
+
+
+@pytest.mark.parametrize("report", [b"", b"{", b"[]", b'{"returncode": "zero"}'])
+def test_a_report_that_cannot_be_read_is_an_error_of_collecting(scene, report):
+    def fate(task: Started) -> None:
+        parcel = task.claim()
+        task.task.depot.put(parcel.run, report)
+        task.end()
+
+    play(scene, fate)
+    assert envelope(scene).code == "collect_failed"
+
+
+def test_a_report_is_believed_though_the_task_died_before_it_could_say_so(scene):
+    def fate(task: Started) -> None:
+        task.store(task.claim(), Run(returncode=0))
+        task.stop("Host terminated", exits=None)
+
+    assert play(scene, fate).status == "ok"
+    assert scene.left() == {}
+
+
+def test_a_supervisor_and_the_loop_understand_each_other(scene):
+    """The supervisor's own code, up to the program: that needs a container of its own, and says so."""
+
+    def fate(task: Started) -> None:
+        assert perform(task.task) == 0
+        task.stop("Essential container in task exited", exits=0)
+
+    entry = play(scene, fate)
+    assert entry.error["code"] == "sandbox_execution_failed"
+    assert "container of its own" in entry.error["message"]
+    assert scene.left() == {}
+
+
+# --- twice, late, and by others
+
+
+def test_a_launch_that_is_tried_again_is_the_same_launch(scene):
+    scene.send()
+    step = scene.decide(scene.take()[1])
+    first = scene.act(step)
+    assert scene.act(step) == first
+    assert len(first.launch.client_token) <= 64
+    assert list(scene.tasks.secrets) == [first.launch.secret]
+    assert [(row.begun, row.done) for row in scene.tasks.rows.values()] == [(2, 2)]
+
+
+def test_two_tasks_of_one_run_run_it_once(scene):
+    def fate(task: Started) -> None:
+        second = Started(scene, task.launch, task.token)
+        scene.tasks.secrets.update({task.launch.secret: scene.tasks.secrets[task.launch.secret]})
+        text = scene.tasks.secrets[task.launch.secret]
+        parcel = task.claim()
+        scene.tasks.secrets[task.launch.secret] = text
+        assert not second.task.depot.put(second.take().started, b"{}")
+        second.stop("Essential container in task exited", exits=0)
+        task.store(parcel, Run(returncode=0))
+        task.end()
+
+    # The state hears of the second one's end first, and collects: the run has begun, and has not reported yet.
+    assert play(scene, fate).status in ("ok", "unverified")
+    scene.sweep()
+    assert scene.left() == {}
+
+
+def test_a_task_that_comes_after_its_run_was_settled_finds_nothing_to_run(scene):
+    late: list[Started] = []
+    play(scene, late.append)
+    with pytest.raises(NotFoundError):
+        late[0].take()
+    assert scene.ports.artifacts.get(key(scene, STARTED)) != b'{"by":"task"}'
+    scene.sweep()
+    assert scene.left() == {}
+
+
+def test_a_run_whose_execution_was_ended_under_it_is_unverified_and_its_task_is_stopped(scene):
+    step = launched(scene)
+    task = Started(scene, step.launch, "t")
+    task.claim()
+    (name,) = scene.machine._status
+    scene.machine.end(name)
+    assert sweep_lane(scene.ports, LANE) == "taken_over"
+    scene.run()
+    assert result(scene).status == "unverified"
+    assert scene.tasks.secrets == {}
+    assert scene.sweep() == {"tasks_swept": 1}
+    assert scene.left() == {}
+
+
+def test_a_run_that_was_taken_over_before_it_began_is_launched_again_under_another_token(scene):
+    step = launched(scene)
+    (name,) = scene.machine._status
+    scene.machine.end(name)
+    sweep_lane(scene.ports, LANE)
+    scene.run()
+    (again,) = scene.launched
+    assert (again.ref, again.secret) == (step.launch.ref, step.launch.secret)
+    assert again.client_token != step.launch.client_token
+    assert result(scene).status == "ok"
+    assert scene.left() == {}
+
+
+def test_a_run_that_reported_to_nobody_is_collected_by_whoever_takes_the_turn_over(scene):
+    step = launched(scene)
+    task = Started(scene, step.launch, "t")
+    task.store(task.claim(), Run(returncode=0))
+    task.end()
+    (name,) = scene.machine._status
+    scene.machine.end(name)
+    sweep_lane(scene.ports, LANE)
+    scene.run()
+    assert result(scene).status == "ok"
+    assert scene.launched == []
+    assert scene.left() == {}
+
+
+def test_a_handover_that_cannot_be_taken_back_is_left_to_the_sweeper(scene, monkeypatch):
+    def away(_ref: str) -> None:
+        raise DependencyError("the service is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.tasks, "take_back", away)
+        assert play(scene).status == "ok"
+    assert set(scene.left()) == {"rows"}
+    assert scene.sweep() == {"tasks_swept": 1}
+    assert scene.left() == {}
+
+
+def test_a_sweep_that_fails_for_one_handover_goes_on_with_the_next(scene, monkeypatch):
+    stop = scene.tasks.stop
+    for ref in ("a" * 32, "b" * 32):
+        scene.tasks.hand_over(ref, "{}", cluster="c", deadline="2026-01-01T00:00:00.000Z")
+
+    def throttled(ref: str, cluster: str, reason: str) -> int:
+        if ref.startswith("a"):
+            raise DependencyError("throttled")
+        return stop(ref, cluster, reason)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.tasks, "stop", throttled)
+        assert scene.sweep() == {"tasks_failed": 1, "tasks_swept": 1}
+    assert scene.sweep() == {"tasks_swept": 1}
+    assert scene.left() == {}
+
+
+# --- refused before anything is written
+
+
+def refused(scene: TaskScene) -> Resulted:
+    entry = play(scene)
+    assert scene.launched == []
+    assert scene.left() == {}
+    assert not [stored for stored in scene.ports.artifacts.objects if stored.startswith("exec/")]  # type: ignore[attr-defined]  # the memory twin's own
+    return entry
+
+
+def test_a_handover_that_no_secret_holds_is_refused(scene):
+    scene.configure(PROFILE, descriptors={"STEPLINE_RUNTIME_ASSEMBLY_YAML_B64": "x" * SECRET_MAX_BYTES})
+    assert refused(scene).error["code"] == "payload_too_large"
+
+
+@pytest.mark.parametrize("field", ["cluster", "task_definition", "container_name", "subnets"])
+def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(scene, field):
+    nothing: Any = () if field == "subnets" else ""
+    scene.configure(replace(PROFILE, fargate=replace(PROFILE.fargate, **{field: nothing})))
+    entry = refused(scene)
+    assert entry.error["code"] == "fargate_config_missing"
+    assert field in entry.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "places"),
+    [("docker", {"fargate"}), ("process", {"fargate"}), ("fargate", {"process", "docker"})],
+)
+def test_a_mode_without_a_place_here_is_refused_and_never_waited_for(scene, mode, places):
+    scene.configure(replace(PROFILE, mode=mode), places=frozenset(places))
+    assert refused(scene).error["code"] == "backend_unavailable"
+
+
+def test_a_mode_whose_place_went_away_in_mid_turn_ends_the_run(scene):
+    step = launched(scene)
+    scene.configure(PROFILE, places=frozenset({"process"}))
+    scene.act(replace(step, route="prepare", launch=None))
+    assert result(scene).error["code"] == "backend_unavailable"
+    assert scene.tasks.secrets == {}
+    scene.sweep()
+    assert scene.left() == {}
+
+
+def test_a_program_in_a_task_runs_no_longer_than_its_state_waits(scene):
+    scene.configure(PROFILE, timeout_s=7200)
+    play(scene)
+    (launch,) = scene.launched
+    request = json.loads(scene.ports.artifacts.get(key(scene, "request.json")))
+    assert request["limits"]["timeout_s"] == 1500
+    assert launch.cluster == "cluster"
+
+
+def test_nothing_but_a_task_puts_its_report(scene):
+    play(scene, silent)
+    with pytest.raises(NotFoundError):
+        scene.ports.artifacts.get(key(scene, RUN))
+
+
+# --- over the services' own adapters
+
+
+@pytest.fixture
+def stored(scene, aws) -> TaskScene:
+    """The same loop with its bodies, handovers and rights in AWS; a second of its own makes its turn one too."""
+    aws.clock.pause(1)
+    scene.ports = dataclasses.replace(
+        scene.ports, artifacts=aws.artifacts, tasks=aws.tasks, grants=aws.grants, clock=aws.clock
+    )
+    return scene
+
+
+def kept(aws: Any, launch: Launch) -> bool:
+    """Tell whether the secret of a run is there."""
+    try:
+        aws.tasks.secrets.get_secret_value(SecretId=launch.secret)
+    except aws.tasks.secrets.exceptions.ResourceNotFoundException:
+        return False
+    return True
+
+
+def put(grant: Grant, body: bytes) -> int:
+    return requests.put(grant.url, data=body, headers=grant.headers, timeout=5).status_code
+
+
+def test_a_run_passes_through_the_rights_it_was_handed_and_nothing_of_it_is_left(stored, aws):
+    step = launched(stored)
+    handover = msgspec.json.decode(aws.duty.take(step.launch.secret), type=Handover)
+    parcel = msgspec.msgpack.decode(requests.get(handover.parcel.url, timeout=5).content, type=Parcel)
+    assert (put(parcel.started, b"{}"), put(parcel.started, b"{}")) == (200, 412)
+    path = parcel.request.contract[0].filename
+    file = CollectedFile(path=path, sha256=hashlib.sha256(BODY).hexdigest(), size_bytes=len(BODY))
+    assert put(parcel.files, BODY) == 200
+    assert put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,)))) == 200
+    stored.act(step)
+    assert result(stored).status == "ok"
+    assert not kept(aws, step.launch)
+    assert not [one for one in aws.tasks.stale(before="9999") if one.ref == step.launch.ref]
+
+
+def test_a_run_that_was_lost_leaves_its_task_to_the_sweeper(stored, aws):
+    step = launched(stored)
+    assert kept(aws, step.launch)
+    stored.act(failed(step, "States.HeartbeatTimeout", ""))
+    assert result(stored).error["code"] == "sandbox_not_started"
+    assert not kept(aws, step.launch)
+    assert [one for one in aws.tasks.stale(before=utc(aws.clock.now())) if one.ref == step.launch.ref]
+    assert sweep_tasks(stored.ports)["tasks_swept"] >= 1
+    assert not [one for one in aws.tasks.stale(before="9999") if one.ref == step.launch.ref]
+
+
+def test_a_look_at_a_stopped_task_that_is_throttled_is_for_whoever_told_of_it_to_try_again(
+    stored, aws, faults
+):
+    faults.answer(aws.tasks.ecs, "DescribeTasks", 400, {"__type": "ThrottlingException", "message": "…"})
+    with pytest.raises(DependencyError):
+        end_wait(stored.ports, StoppedTask(task="t", cluster="c", reason="Task stopped"))

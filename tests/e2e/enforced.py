@@ -1,0 +1,93 @@
+"""Everything that the functions of a stage do on the way of a message, as one scene."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from pathlib import Path
+
+from stepline.local.client.effect import Acknowledged, TextAppended, TurnEnded
+from stepline.local.stage import LocalStage, client
+from stepline.model.ids import execution_name, make_lane
+from tests.e2e.stage import Stage, a_word
+from tests.e2e.turn import BrokenTurnError, Person, Talk
+
+PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
+PROGRAM = "Run this program:\n```python\n{}\n```"
+READING = """\
+import os
+print(open(os.environ["OUTPUT_DIR"] + "/{turn}/outputs/plan.md").read())
+open("outputs/{word}.txt", "w").write("x" * 40_000)
+"""
+PADDING = "I say more than one batch can hold. " * 1_200
+SWEEPER = "stepline-local-sweeper"
+
+
+class Scene:
+    """A browser's way in; a long message, a plan and a file; a program that reads it; a turn that is taken over."""
+
+    def __init__(self, deployed: LocalStage, home: Path) -> None:
+        self._deployed = deployed
+        self._home = home
+        self._stage = Stage(deployed)
+        self._states = client("stepfunctions", deployed)
+
+    def play(self) -> None:
+        """Play it once. Raises BrokenTurnError at the first thing that does not happen as it must."""
+        person, conversation = Person(self._deployed, self._home), f"e2e-{a_word()}"
+        with person.enter(conversation, person.ticket()) as talk:
+            talk.renew(person.ticket())
+            self._write(talk)
+            self._run(talk)
+            self._take_over(talk, person)
+        self._sweep()
+
+    def _write(self, talk: Talk) -> None:
+        word = self._pace(0)
+        talk.say(f"{PLAN.format(word=word)}\n\n{PADDING}")
+        answer = talk.answer()
+        if word not in answer or talk.acknowledged != 1:
+            raise BrokenTurnError(f"the word was not read back, or the message not acknowledged: {answer}")
+
+    def _run(self, talk: Talk) -> None:
+        """Let a program read what the turn before wrote."""
+        word = self._pace(0)
+        talk.say(PROGRAM.format(READING.format(turn=talk.events[-1].turn_id, word=word)))
+        answer = talk.answer()
+        done = [event.data["status"] for event in talk.events if event.type == "code_exec.status"]
+        if "Read the file back" not in answer or done[-1:] != ["done"]:
+            raise BrokenTurnError(f"the program did not read the file: {done} {answer}")
+
+    def _take_over(self, talk: Talk, person: Person) -> None:
+        """End the execution in mid-turn, while another client of the same person begins to listen."""
+        word = self._pace(150, 0)
+        talk.say(f"Tell me about the word {word}.")
+        epoch = talk.hear(Acknowledged).frame.n
+        with person.enter(talk.state.conversation) as late:
+            late.resume()
+            talk.hear(TextAppended)
+            arn = self._deployed.machine_arn.replace(":stateMachine:", ":execution:")
+            name = execution_name(make_lane("local", "default", talk.state.conversation), epoch)
+            self._states.stop_execution(executionArn=f"{arn}:{name}")
+            talk.answer()
+            late.hear(TurnEnded)
+        if not any(event.type == "round.restarted" for event in talk.events):
+            raise BrokenTurnError("the turn was not taken over")
+
+    def _sweep(self) -> None:
+        """Let the sweeper look at everything, as by its clock."""
+        answer = client("lambda", self._deployed).invoke(
+            FunctionName=SWEEPER, Qualifier="live", Payload=json.dumps({}).encode()
+        )
+        if "FunctionError" in answer:
+            raise BrokenTurnError(f"the sweeper fails: {answer['Payload'].read()!r}")
+
+    def _pace(self, *delays_ms: int) -> str:
+        """Return a word; the model writes about it with these pauses between pieces, the last ones for good."""
+        request = urllib.request.Request(f"{self._deployed.model_url}/control/faults", method="DELETE")
+        urllib.request.urlopen(request, timeout=10).close()
+        word = a_word()
+        for at, delay_ms in enumerate(delays_ms, start=1):
+            count = 1 if at < len(delays_ms) else 50
+            self._stage.fault(kind="slow_tokens", match=word, count=count, token_delay_ms=delay_ms)
+        return word

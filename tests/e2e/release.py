@@ -1,0 +1,94 @@
+"""A release after this one, for one function of the deployed stage: its handler as it is, but it writes more."""
+
+from __future__ import annotations
+
+import io
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stepline.local.stage import client
+from tests.e2e.mode import ALIAS, find_function
+
+LATER = '''
+"""What a later release may do within the format: fields that nobody knows yet, in batches, states and steps."""
+
+import msgspec
+
+from lambdas._before_{name} import handler as before
+from stepline.adapters.aws import log
+
+encode = log.encode_batch
+
+
+def encode_more(batch):
+    body = msgspec.json.decode(encode(batch))
+    body["release"] = "later"
+    body["state"] += [1, ["later"], {{"release": "later"}}]
+    for entry in body["entries"]:
+        entry["release"] = "later"
+    return msgspec.json.encode(body)
+
+
+def handler(event, context):
+    return {{**before(event, context), "release": "later"}}
+
+
+log.encode_batch = encode_more
+'''
+
+
+@contextmanager
+def later_releases(stage) -> Iterator[Releases]:
+    """Yield what publishes later releases; afterwards the stage is as it was."""
+    releases = Releases(stage)
+    try:
+        yield releases
+    finally:
+        releases.undo()
+
+
+class Releases:
+    """Functions of a stage that run a later release behind their alias."""
+
+    def __init__(self, stage) -> None:
+        self._stage = stage
+        self._functions = client("lambda", stage.deployed)
+        self._before: dict[str, tuple[str, bytes]] = {}
+
+    def publish(self, name: str) -> None:
+        """Put a later release of a function behind its alias."""
+        found = find_function(self._stage, name)
+        assert found is not None, name
+        function = found["FunctionName"]
+        live = self._functions.get_alias(FunctionName=function, Name=ALIAS)["FunctionVersion"]
+        url = self._functions.get_function(FunctionName=function, Qualifier=live)["Code"]["Location"]
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            package = answer.read()
+        self._before[function] = (live, package)
+        self._publish(function, repack(package, name))
+
+    def undo(self) -> None:
+        for function, (live, package) in self._before.items():
+            version = self._functions.get_alias(FunctionName=function, Name=ALIAS)["FunctionVersion"]
+            self._functions.update_alias(FunctionName=function, Name=ALIAS, FunctionVersion=live)
+            self._functions.update_function_code(FunctionName=function, ZipFile=package)
+            if version != live:
+                self._functions.delete_function(FunctionName=function, Qualifier=version)
+
+    def _publish(self, function: str, package: bytes) -> None:
+        made = self._functions.update_function_code(FunctionName=function, ZipFile=package, Publish=True)
+        self._functions.update_alias(FunctionName=function, Name=ALIAS, FunctionVersion=made["Version"])
+
+
+def repack(package: bytes, name: str) -> bytes:
+    """Return a function's package with its handler's module put behind a later one."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(package)) as before, zipfile.ZipFile(packed, "w") as after:
+        for item in before.infolist():
+            module = item.filename == f"lambdas/{name}.py"
+            item.filename = f"lambdas/_before_{name}.py" if module else item.filename
+            after.writestr(item, before.read(item.orig_filename))
+        after.writestr(f"lambdas/{name}.py", LATER.format(name=name))
+    return packed.getvalue()

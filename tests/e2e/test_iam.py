@@ -1,0 +1,126 @@
+"""The way of a message under enforced roles: it works with what they allow, and not with one grant less."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from fnmatch import fnmatchcase
+
+import pytest
+
+from stepline.local import lifecycle
+from stepline.local.emulator import ENFORCED
+from stepline.local.execution import MODE_VARIABLE, process_backend
+from stepline.local.stage import HOME, make_home
+from tests.e2e.enforced import Scene
+from tests.e2e.grant import read_grants, without
+from tests.e2e.turn import BrokenTurnError
+
+pytestmark = pytest.mark.enforced
+
+SEED_VARIABLE = "STEPLINE_TEST_GRANT_SEED"
+TAKEN = 5
+SETTINGS = {**ENFORCED, "SFN_WAIT_SCALE": "0"}
+"""Retries of the state machine come at once, so that a turn without its grant ends soon."""
+
+NOT_SHOWN = {
+    "the emulator writes a function's log itself": ("* logs:*",),
+    "the emulator says without it that an object is not there": ("* s3:ListBucket *",),
+    "for connections that are gone, and nobody leaves": (
+        *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *"),
+        *("decide dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
+    ),
+    "for a write whose answer was lost, or a turn that nobody started": (
+        *("act dynamodb:GetItem *", "decide dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
+    ),
+    "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
+        *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
+    ),
+    "for a message that finds a turn open": ("socket states:DescribeExecution *",),
+    "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
+    "for a batch of this function, or one that it reads, which is too long for its row": (
+        *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
+    ),
+}
+"""Grants whose loss the scene cannot show, by the reason."""
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A place of its own for a stage, with what is slow to install already there."""
+    if (backend := process_backend()).obstacle:
+        pytest.skip(f"programs beside the functions: {backend.obstacle}")
+    made = make_home(HOME) / "enforced"
+    shutil.rmtree(made, ignore_errors=True)
+    make_home(made)
+    for name in ("emulator-env", "exec-env"):
+        if (HOME / name).exists():
+            shutil.copytree(HOME / name, made / name, symlinks=True, copy_function=os.link)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(scope="module")
+def stage(home):
+    """The stage, deployed as always, whose emulator then came back with enforcement."""
+    progress = [].append
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MODE_VARIABLE, "process")
+        for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+            patch.delenv(name, raising=False)
+        try:
+            lifecycle.up(progress, home)
+            yield lifecycle.up(progress, home, settings=SETTINGS), home
+        finally:
+            lifecycle.down(progress, home)
+
+
+@pytest.fixture(scope="module")
+def scene(stage):
+    return Scene(*stage)
+
+
+@pytest.fixture(scope="module")
+def taken(stage, request):
+    """Return the grants to take away, chosen by a seed that is told."""
+    seed = os.environ.get(SEED_VARIABLE) or str(random.SystemRandom().randrange(10**6))  # noqa: TID251 - a test's own switch
+    tell(request, f"{SEED_VARIABLE}={seed}")
+    candidates = [grant for grant in read_grants(stage[0]) if not reasons(grant)]
+    assert len(candidates) > 20
+    return random.Random(seed).sample(candidates, TAKEN)
+
+
+def tell(request, text):
+    """Say something that is to be seen when all is well, too."""
+    plugins = request.config.pluginmanager
+    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
+        plugins.getplugin("terminalreporter").write_line(f"\n{text}")
+
+
+def reasons(grant):
+    return [
+        why
+        for why, patterns in NOT_SHOWN.items()
+        if any(fnmatchcase(str(grant), pattern) for pattern in patterns)
+    ]
+
+
+def test_the_roles_allow_the_whole_way_of_a_message(scene):
+    scene.play()
+
+
+def test_every_exception_is_one_for_a_grant_that_is_there(stage):
+    grants = read_grants(stage[0])
+    for patterns in NOT_SHOWN.values():
+        for pattern in patterns:
+            assert any(fnmatchcase(str(grant), pattern) for grant in grants), pattern
+
+
+@pytest.mark.parametrize("chosen", range(TAKEN))
+def test_the_way_is_broken_without_a_grant_and_whole_again_with_it(stage, scene, taken, chosen, request):
+    grant = taken[chosen]
+    with without(stage[0], grant), pytest.raises(BrokenTurnError) as broken:
+        scene.play()
+    tell(request, f"without {grant}: {broken.value}")
+    scene.play()

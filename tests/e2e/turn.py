@@ -1,0 +1,150 @@
+"""A conversation as a strict client hears it: whatever is missing or refused breaks it, and nothing is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+from websockets.exceptions import InvalidHandshake
+from websockets.sync.client import connect
+
+from stepline.errors import SteplineError
+from stepline.local.client.credential import fetch_ticket
+from stepline.local.client.effect import (
+    Acknowledged,
+    Effect,
+    EventsApplied,
+    Refused,
+    Synced,
+    TextAppended,
+    TurnEnded,
+)
+from stepline.local.client.reducer import ClientState, fold_frame, resume_request
+from stepline.local.client.wire import OPEN_TIMEOUT_S, dial_gateway, encode_request
+from stepline.local.issuer import mint
+from stepline.local.stage import client
+from stepline.model.event import AuthFrame, Frame, decode_frame
+from tests.e2e.stage import a_word
+
+SILENCE_S = 1.0
+
+
+class BrokenTurnError(AssertionError):
+    """Something did not happen as it must."""
+
+
+class Talk:
+    """One conversation on one connection. `running` tells whether anybody is left who may send something."""
+
+    def __init__(self, connection, conversation: str, running: Callable[[], bool]) -> None:
+        self.state = ClientState(conversation=conversation)
+        self.events, self.text, self.acknowledged = [], "", 0
+        self._replayed = False
+        self._connection = connection
+        self._frames = self._receive(running)
+
+    def say(self, text: str) -> None:
+        request = {"action": "send", "conversation": self.state.conversation, "message_id": f"m{a_word()}"}
+        self.events, self.text, self.acknowledged = [], "", 0
+        self._connection.send(encode_request({**request, "text": text}))
+
+    def renew(self, ticket: str) -> None:
+        """Put another token behind the connection."""
+        self._connection.send(encode_request({"action": "auth", "ticket": ticket}))
+        if not isinstance(next(self._frames), AuthFrame):
+            raise BrokenTurnError("the connection was not renewed")
+
+    def resume(self) -> None:
+        """Ask for everything, as one who comes late; what is new may overtake what is old."""
+        self._replayed = True
+        self._connection.send(encode_request(resume_request(self.state)))
+        self.hear(Synced)
+
+    def hear(self, kind: type[Effect]) -> Effect:
+        """Return the first thing of a kind that happens."""
+        for frame in self._frames:
+            self.state, effects = fold_frame(self.state, frame)
+            for effect in effects:
+                self._note(effect)
+            if self.state.newest > self.state.cursor and not self._replayed:
+                raise BrokenTurnError(f"a hole after batch {self.state.cursor}")
+            if found := next((effect for effect in effects if isinstance(effect, kind)), None):
+                return found
+        raise AssertionError("frames do not end")
+
+    def answer(self) -> str:
+        """Return the answer of the turn, heard to its end."""
+        end = self.hear(TurnEnded)
+        if end.outcome != "completed":
+            raise BrokenTurnError(f"the turn ended with {end.code}: {end.message}")
+        if not self.text:
+            raise BrokenTurnError("no text came while the model wrote")
+        return end.answer
+
+    def _note(self, effect: Effect) -> None:
+        match effect:
+            case Refused(frame=frame):
+                raise BrokenTurnError(f"refused with {frame.code}: {frame.message}")
+            case EventsApplied(events=events):
+                self.events += events
+            case TextAppended(text=text):
+                self.text += text
+            case Acknowledged():
+                self.acknowledged += 1
+
+    def _receive(self, running: Callable[[], bool]) -> Iterator[Frame]:
+        over = False
+        while True:
+            try:
+                text = self._connection.recv(timeout=SILENCE_S)
+            except TimeoutError:
+                if over:
+                    raise BrokenTurnError("nothing comes any more") from None
+                over = not running()
+                continue
+            try:
+                yield decode_frame(text)
+            except msgspec.ValidationError as error:
+                raise BrokenTurnError(f"the gateway answers for the function: {text}") from error
+
+
+class Person:
+    """A user of a stage whom nobody has seen before."""
+
+    def __init__(self, stage, home) -> None:
+        self._stage = stage
+        self._home = home
+        self._name = f"u{a_word()}"
+        self._states = client("stepfunctions", stage)
+
+    def ticket(self) -> str:
+        with broken_by(SteplineError):
+            return fetch_ticket(self._stage.api_url, self._token())
+
+    @contextmanager
+    def enter(self, conversation: str, ticket: str = "") -> Iterator[Talk]:
+        """Connect as a browser does with a ticket, or as a program with a token."""
+        with broken_by(SteplineError, InvalidHandshake, OSError), self._dial(ticket) as connection:
+            yield Talk(connection, conversation, self._running)
+
+    def _dial(self, ticket: str):
+        if not ticket:
+            return dial_gateway(self._stage.socket_url, self._token)()
+        url = f"{self._stage.socket_url}?ticket={ticket}"
+        return connect(url, compression=None, proxy=None, open_timeout=OPEN_TIMEOUT_S, legacy=False)
+
+    def _token(self) -> str:
+        return mint(self._name, issuer_url=self._stage.issuer_url, home=self._home)
+
+    def _running(self) -> bool:
+        arn = self._stage.machine_arn
+        return bool(self._states.list_executions(stateMachineArn=arn, statusFilter="RUNNING")["executions"])
+
+
+@contextmanager
+def broken_by(*errors: type[Exception]) -> Iterator[None]:
+    try:
+        yield
+    except errors as error:
+        raise BrokenTurnError(f"no way in: {error}") from error

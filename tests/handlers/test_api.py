@@ -1,0 +1,87 @@
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lambdas import _runtime, api
+from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.errors import DependencyError
+from stepline.ports.channel import Principal
+
+from .conftest import Stage, recorded
+from .door import ask_for_ticket
+
+URL = "wss://abcdef123.execute-api.us-east-1.amazonaws.com/live"
+ADA = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
+
+
+def read(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of an answer, which no cache may keep."""
+    assert answer["headers"] == {"Content-Type": "application/json", "Cache-Control": "no-store"}
+    body: dict[str, Any] = json.loads(answer["body"])
+    return body
+
+
+def test_whoever_was_let_in_gets_a_ticket_its_time_and_where_it_opens_a_websocket(stage: Stage) -> None:
+    stage.wire(STEPLINE_SOCKET_URL=URL)
+    answer = ask_for_ticket(stage, ADA)
+    body = read(answer)
+    assert (answer["statusCode"], sorted(body)) == (201, ["expires_in_s", "ticket", "url"])
+    assert (body["expires_in_s"], body["url"]) == (60, URL)
+    principal = Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
+    assert stage.app.ports.tickets.redeem(body["ticket"]) == principal
+
+
+def test_a_ticket_says_when_it_ends_earlier_with_its_token(stage: Stage) -> None:
+    now = int(stage.app.ports.clock.now().timestamp())
+    assert read(ask_for_ticket(stage, {**ADA, "expires_at": str(now + 7)}))["expires_in_s"] == 7
+
+
+def test_a_token_that_expired_on_the_way_gets_none(stage: Stage) -> None:
+    now = int(stage.app.ports.clock.now().timestamp())
+    answer = ask_for_ticket(stage, {**ADA, "expires_at": str(now)})
+    assert (answer["statusCode"], read(answer)["code"]) == (401, "auth_expired")
+
+
+@pytest.mark.parametrize(
+    "route", ["GET /v1/socket-tickets", "POST /v1/socket-tickets/", "POST /v2/socket-tickets", "$default"]
+)
+def test_anything_else_is_not_found_with_the_error_object_of_the_websocket(stage: Stage, route: str) -> None:
+    answer = stage.call(api.handler, {**recorded("ticket"), "routeKey": route})
+    body = read(answer)
+    assert (answer["statusCode"], body["frame"], body["code"]) == (404, "error", "not_found")
+
+
+def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(stage: Stage) -> None:
+    event = recorded("ticket")
+    del event["requestContext"]["authorizer"]
+    with pytest.raises(KeyError):
+        stage.call(api.handler, event)
+    assert stage.metrics() == {"EdgeErrors": 1}
+
+
+class Throttled(MemoryTickets):
+    """Issues nothing for now."""
+
+    def issue(self, principal: Principal) -> str:
+        raise DependencyError("AWS answered ThrottlingException")
+
+
+def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = replace(stage.app.ports, tickets=Throttled(stage.app.ports.clock))
+    app = replace(stage.app, ports=ports)
+    monkeypatch.setattr(_runtime, "on_aws", lambda *_, **__: app)
+    _runtime.app.cache_clear()
+    answer = ask_for_ticket(stage, ADA)
+    assert (answer["statusCode"], read(answer)["code"]) == (503, "dependency")
+    assert "AWS" not in answer["body"]
+
+
+def test_no_line_of_the_log_holds_a_ticket(stage: Stage) -> None:
+    ticket = read(ask_for_ticket(stage, ADA))["ticket"]
+    assert stage.lines[-1]["message"] == "ticket issued"
+    assert ticket not in stage.text
+    assert '"ada"' not in stage.text

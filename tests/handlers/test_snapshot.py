@@ -1,0 +1,188 @@
+"""What an environment continued from a snapshot has of the process that was kept: code, and nothing else."""
+
+import functools
+import importlib
+import pkgutil
+import random
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+import lambdas
+from lambdas import _runtime
+from stacks.function import SIZES
+from stepline import adapters, bootstrap
+from stepline.adapters.aws.client import session
+from stepline.bootstrap.snapshot import WARMED
+
+
+class Registry:
+    """Lambda's side: it calls what a handler registered, the first half in reverse."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before: list[functools.partial[Any]] = []
+        self.after: list[functools.partial[Any]] = []
+        monkeypatch.setattr(_runtime, "register_before_snapshot", self._into(self.before))
+        monkeypatch.setattr(_runtime, "register_after_restore", self._into(self.after))
+
+    @staticmethod
+    def _into(hooks: list[functools.partial[Any]]) -> Any:
+        return lambda hook, *args, **fields: hooks.append(functools.partial(hook, *args, **fields))
+
+    def keep(self) -> Any:
+        """Take the snapshot, and return the part of it that this test can put back: the random sequence."""
+        for hook in reversed(self.before):
+            hook()
+        return random.getstate()
+
+    def restore(self, kept: Any) -> None:
+        """Continue from the snapshot in a new environment."""
+        random.setstate(kept)
+        for hook in self.after:
+            hook()
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function as it is wired in AWS, with a key in Secrets Manager."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    session.cache_clear()
+    _runtime.app.cache_clear()
+    with mock_aws():
+        secrets = boto3.client("secretsmanager")
+        arn = secrets.create_secret(Name="model", SecretString="first key")["ARN"]
+        for name, value in {
+            "STEPLINE_TABLE": "table",
+            "STEPLINE_MODEL_SECRET_ARN": arn,
+            "STEPLINE_OIDC_ISSUER": "https://login.example",
+            "STEPLINE_OIDC_JWKS_URL": "https://login.example/keys",
+        }.items():
+            monkeypatch.setenv(name, value)
+        registry = Registry(monkeypatch)
+
+        def handler(event: dict[str, Any]) -> dict[str, Any]:
+            return event
+
+        handler.__module__ = "lambdas.decide"
+        _runtime.edge(handler)
+        yield SimpleNamespace(registry=registry, secrets=secrets, arn=arn)
+    session.cache_clear()
+    _runtime.app.cache_clear()
+
+
+def held() -> dict[str, Any]:
+    """What a function that has worked keeps."""
+    app = _runtime.app()
+    model = app.mind.model._client("anthropic")
+    return {
+        "app": app,
+        "session": session(),
+        "table": app.ports.log._table.client,
+        "bucket": app.ports.artifacts.client,
+        "model": model,
+        "identity": app.identity,
+        "history": app.history,
+    }
+
+
+def test_a_restored_environment_shares_no_client_with_the_snapshot(deployed: Any) -> None:
+    before = held()
+    deployed.registry.restore(deployed.registry.keep())
+    after = held()
+    assert {name for name in before if before[name] is after[name]} == set()
+
+
+def test_a_restored_environment_reads_its_secrets_anew(deployed: Any) -> None:
+    assert held()["model"].api_key == "first key"
+    kept = deployed.registry.keep()
+    deployed.secrets.put_secret_value(SecretId=deployed.arn, SecretString="second key")
+    deployed.registry.restore(kept)
+    assert held()["model"].api_key == "second key"
+
+
+def test_a_restored_environment_reads_its_settings_anew(
+    deployed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held()
+    kept = deployed.registry.keep()
+    monkeypatch.setenv("STEPLINE_TABLE", "another")
+    deployed.registry.restore(kept)
+    assert _runtime.app().settings.table == "another"
+
+
+def test_two_environments_of_one_snapshot_draw_different_numbers(deployed: Any) -> None:
+    kept = deployed.registry.keep()
+    drawn = [random.random()]
+    for _ in range(2):
+        deployed.registry.restore(kept)
+        drawn.append(random.random())
+    assert len(set(drawn)) == 3
+
+
+def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
+    """Whatever an adapter or a handler remembers for the process is forgotten: no cache of theirs is left out."""
+    for package in (adapters, bootstrap, lambdas):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    held()
+    deployed.registry.restore(deployed.registry.keep())
+    caches = {
+        f"{name}.{attribute}": value.cache_info().currsize
+        for name, module in sys.modules.items()
+        if name.startswith(("stepline.adapters", "stepline.bootstrap", "lambdas"))
+        for attribute, value in vars(module).items()
+        if hasattr(value, "cache_info")
+    }
+    assert caches
+    assert {name for name, size in caches.items() if size} == set()
+
+
+def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_nothing() -> None:
+    for function in WARMED:
+        program = (
+            "import socket, sys\n"
+            "def refuse(*_): raise AssertionError('opened')\n"
+            "socket.socket.connect = refuse\n"
+            f"import lambdas.{function}\n"
+            "from snapshot_restore_py import get_before_snapshot\n"
+            "for hook, args, fields in get_before_snapshot(): hook(*args, **fields)\n"
+            "from lambdas._runtime import app\n"
+            "from stepline.adapters.aws.client import session\n"
+            "assert app.cache_info().currsize == session.cache_info().currsize == 0\n"
+            "loaded = set(sys.modules)\n"
+            "from stepline.adapters.aws.client import connect\n"
+            "connect('dynamodb', read_timeout_s=1)\n"
+            "print(*sorted({'anthropic', 'jwt', 'pydantic'} & loaded), len(set(sys.modules) - loaded))\n"
+        )
+        environment = {
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+        )
+        *loaded, left = done.stdout.split()
+        assert {"authorizer": "jwt", "socket": "pydantic", "decide": "anthropic"}[function] in loaded
+        assert int(left) < 5
+
+
+def test_snapshots_are_warmed_for_the_functions_that_have_them() -> None:
+    assert set(WARMED) == {name for name, size in SIZES.items() if size.is_waited_for}
+
+
+def test_every_handler_registers_with_lambda_itself() -> None:
+    program = (
+        "import lambdas.socket\n"
+        "from snapshot_restore_py import get_after_restore, get_before_snapshot\n"
+        "print([(hook.__name__, args) for hook, args, _ in get_before_snapshot() + get_after_restore()])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[('warm', ('socket',)), ('restored', ())]"

@@ -1,0 +1,51 @@
+"""Attempts whose premise a backend does not have: what comes of them there, and why that is no way out.
+
+They are made all the same. A wall that appears later makes them fail here, and their rows go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from . import scenes
+from .backend import Backend
+from .scenes import World
+
+
+@dataclass(frozen=True)
+class Drift:
+    """`outcomes` of an attempt of the table, or the `scene` that takes another's place."""
+
+    reason: str
+    outcomes: tuple[Any, ...] = ()
+    scene: Callable[[Backend, World], None] | None = None
+
+
+def processes_that_count_together(backend: Backend, world: World) -> None:
+    """more processes of the same user id elsewhere on the machine, which count as the run's own"""
+    outcome = scenes.run_among_others(backend)
+    assert outcome.run.error == "nonzero_exit", outcome.run
+    assert "Resource temporarily unavailable" in outcome.run.program_log, outcome.run
+
+
+DRIFTS: Mapping[str, Mapping[str, Drift]] = {
+    "fargate": {
+        "executing a file that it wrote": Drift(
+            "a task's volumes are mounted as they are, noexec is none of their options; what is executed is in the "
+            "same jail as who executes it",
+            outcomes=("ran\n",),
+        ),
+        str(scenes.processes_of_others.__doc__): Drift(
+            "no option limits the processes of a task's container, so the kernel counts those of the account; the "
+            "machine is the task's alone there, and here it is not",
+            scene=processes_that_count_together,
+        ),
+    }
+}
+
+
+def find_drift(backend: str, name: str) -> Drift | None:
+    """Return what is otherwise about an attempt on a backend, None if nothing is."""
+    return DRIFTS.get(backend, {}).get(name)

@@ -1,0 +1,187 @@
+"""The loop over AWS's own clients and moto, with every call written down as the right it needs."""
+
+import dataclasses
+import json
+from contextlib import contextmanager
+
+from stepline.adapters.aws.artifacts import S3Artifacts
+from stepline.adapters.aws.client import connect, session
+from stepline.adapters.aws.delta import DynamoDeltas
+from stepline.adapters.aws.grant import S3Grants
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.machine import StepFunctionsMachine
+from stepline.adapters.aws.rate import DynamoRate
+from stepline.adapters.aws.subscription import DynamoSubscriptions
+from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.ticket import DynamoTickets
+from stepline.adapters.memory.channel import MemoryPublisher
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.bundle.default import build_agent
+from stepline.errors import NotFoundError, UnknownOutcome
+from stepline.loop.history import History
+from stepline.loop.ingress import receive
+from stepline.model.event import ErrorFrame
+from stepline.model.execution import Fargate, Limits, RuntimeProfile
+from stepline.tools.context import ReadCaps
+from tests.contract.conftest import create_machine, create_table
+from tests.unit.loop.scene import LANE, Scene, of
+
+NAME = "calls"
+FARGATE = Fargate(
+    cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
+)
+ITEMS = ("PutItem", "GetItem", "UpdateItem", "DeleteItem")
+TARGETS = {
+    "states:StartExecution": "machine",
+    "states:SendTaskFailure": "machine",
+    "states:DescribeExecution": "executions",
+    "states:StopExecution": "executions",
+    "secretsmanager:CreateSecret": "handovers",
+    "secretsmanager:DeleteSecret": "handovers",
+    "ecs:ListTasks": "cluster",
+    "ecs:StopTask": "tasks",
+    "ecs:DescribeTasks": "tasks",
+}
+
+
+class Calls:
+    """What each principal called, as pairs of an action and what it was done to."""
+
+    def __init__(self):
+        self.used = {}
+        self.principal = ""
+        session().register("provide-client-params", self._hear)
+
+    @contextmanager
+    def by(self, principal):
+        before, self.principal = self.principal, principal
+        yield
+        self.principal = before
+
+    def note(self, action, target):
+        self.used.setdefault(self.principal, set()).add((action, target))
+
+    def _hear(self, params, model, **_):
+        service, name = model.service_model.service_name, model.name
+        if not self.principal:
+            return
+        if service == "dynamodb":
+            self._hear_table(name, params)
+        elif service == "s3":
+            self.note(f"s3:{name}", params["Key"].partition("/")[0])
+        else:
+            action = f"{'states' if service == 'stepfunctions' else service}:{name}"
+            self.note(action, TARGETS.get(action, "?"))
+
+    def _hear_table(self, name, params):
+        if name == "TransactWriteItems":
+            for item in params["TransactItems"]:
+                ((kind, inner),) = item.items()
+                self._hear_table(f"{kind}Item", inner)
+        elif name == "Query":
+            key = params["ExpressionAttributeValues"].get(":pk", {}).get("S", "")
+            self.note("dynamodb:Query", "lanes" if "IndexName" in params else word(key))
+        elif name in ITEMS:
+            self.note(f"dynamodb:{name}", word(params.get("Key", params.get("Item"))["pk"]["S"]))
+
+
+def word(key):
+    return f"{key.partition('#')[0]}#*"
+
+
+class Artifacts(S3Artifacts):
+    """Says what S3 asks for besides, where an object is not there."""
+
+    def __init__(self, bucket, calls):
+        super().__init__(bucket)
+        self.calls = calls
+
+    def get(self, key):
+        try:
+            return super().get(key)
+        except NotFoundError:
+            self.calls.note("s3:ListBucket", key.partition("/")[0])
+            raise
+
+
+class Log(DynamoLog):
+    """Loses the next put, or the answer to it, once it was asked to."""
+
+    loses = ""
+
+    def put(self, *args, **kwargs):
+        loses, self.loses = self.loses, ""
+        if loses == "request":
+            raise UnknownOutcome("the request was lost")
+        put = super().put(*args, **kwargs)
+        if loses == "answer":
+            raise UnknownOutcome("the answer was lost")
+        return put
+
+
+class Publisher(MemoryPublisher):
+    def __init__(self, calls):
+        super().__init__()
+        self.calls = calls
+
+    def post(self, connection, frame):
+        if self.calls.principal:
+            self.calls.note("execute-api:ManageConnections", "connections")
+        super().post(connection, frame)
+
+
+class Cloud(Scene):
+    """A scene on moto. Who does what is said by `calls.by`; each call begins as cold as a new process."""
+
+    def __init__(self, calls, *script):
+        super().__init__(*script)
+        self.calls = calls
+        create_table(NAME)
+        connect("s3", read_timeout_s=5).create_bucket(Bucket=NAME)
+        table, clock, publisher = Table(NAME), self.clock, Publisher(calls)
+        deltas, subscriptions = DynamoDeltas(table, clock), DynamoSubscriptions(table, clock)
+        self.publisher = publisher
+        self.ports = dataclasses.replace(
+            self.ports,
+            log=Log(table),
+            artifacts=Artifacts(NAME, calls),
+            subscriptions=subscriptions,
+            tickets=DynamoTickets(table, clock),
+            rate=DynamoRate(table),
+            publisher=publisher,
+            deltas=deltas,
+            relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
+            machine=StepFunctionsMachine(create_machine(NAME)),
+            tasks=EcsTasks(table, "prod", clock),
+            grants=S3Grants(NAME),
+        )
+        profile = RuntimeProfile(mode="fargate", fargate=FARGATE)
+        agent = build_agent(ReadCaps(), runtime=(profile, Limits(timeout_s=60)))
+        places = dataclasses.replace(agent.execution, places=frozenset({"fargate"}))
+        self.agent = dataclasses.replace(agent, execution=places)
+
+    def batches(self, lane=LANE):
+        with self.calls.by(""):
+            return self.ports.log.since(lane, 0)
+
+    @contextmanager
+    def acting(self, principal, *, loses=""):
+        """Be a function that has just started; with `loses`, its first put or the answer to it is lost."""
+        self.history = History()
+        step = self.now()
+        self.ports.log.loses = loses
+        with self.calls.by(principal):
+            yield step
+        assert not self.ports.log.loses
+
+    def say(self, text="", *, loses="", **message):
+        """Let the one who is connected say something to the socket."""
+        if text:
+            message |= {"action": "send", "text": text, "message_id": f"m{len(self.batches())}"}
+        if message["action"] != "auth":
+            message["conversation"] = LANE.conversation
+        told = len(self.publisher.inboxes["k1"])
+        with self.acting("socket", loses=loses):
+            receive(self.ports, "k1", json.dumps(message))
+        assert not of(ErrorFrame, self.publisher.inboxes["k1"][told:])

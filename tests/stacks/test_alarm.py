@@ -1,0 +1,163 @@
+import json
+import re
+
+import pytest
+
+from stacks.alarm import RUNBOOK
+from stepline import metrics
+
+from .conftest import ROOT, synthesise
+
+TOPIC = "arn:aws:sns:eu-west-1:111122223333:calls"
+PAGE = (ROOT / RUNBOOK).read_text()
+HEADINGS = re.findall(r"^## (.+)$", PAGE, re.MULTILINE)
+
+# Namespace and metric → the dimensions under which AWS publishes it, from the services' own pages on monitoring.
+PUBLISHED = {
+    ("AWS/States", "ExecutionsFailed"): [{"StateMachineArn"}],
+    ("AWS/States", "ExecutionsTimedOut"): [{"StateMachineArn"}],
+    ("AWS/States", "ExecutionsAborted"): [{"StateMachineArn"}],
+    ("AWS/Lambda", "Errors"): [{"FunctionName"}, set()],
+    ("AWS/Lambda", "Throttles"): [{"FunctionName"}, set()],
+    ("AWS/Lambda", "Duration"): [{"FunctionName"}, set()],
+    ("AWS/Lambda", "ClaimedAccountConcurrency"): [set()],
+    ("AWS/DynamoDB", "ReadThrottleEvents"): [{"TableName"}],
+    ("AWS/DynamoDB", "WriteThrottleEvents"): [{"TableName"}],
+    ("AWS/DynamoDB", "SystemErrors"): [{"TableName", "Operation"}],
+    ("AWS/ApiGateway", "IntegrationError"): [{"ApiId"}, {"ApiId", "Stage"}],
+    ("AWS/ApiGateway", "ExecutionError"): [{"ApiId"}, {"ApiId", "Stage"}],
+    ("AWS/ApiGateway", "5xx"): [{"ApiId"}, {"ApiId", "Stage"}],
+}
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    return synthesise(
+        tmp_path_factory,
+        name="watched",
+        alarms=True,
+        alarm_topic_arn=TOPIC,
+        exec_mode="fargate",
+        exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
+    )
+
+
+@pytest.fixture(scope="module")
+def alarms(watched):
+    found = watched.resources("AWS::CloudWatch::Alarm").values()
+    return {alarm["AlarmName"].removeprefix("stepline-watched-"): alarm for alarm in found}
+
+
+def series(alarm):
+    """Every metric that an alarm reads: namespace, name, dimensions by name."""
+    stats = [query["MetricStat"]["Metric"] for query in alarm.get("Metrics", ()) if "MetricStat" in query]
+    return [
+        (one["Namespace"], one["MetricName"], {d["Name"]: d["Value"] for d in one.get("Dimensions", ())})
+        for one in stats or [alarm]
+    ]
+
+
+def test_every_alarm_has_its_line_of_the_runbook_and_no_line_is_left_over(alarms):
+    assert sorted(alarms) == sorted(HEADINGS)
+    for name, alarm in alarms.items():
+        says, _, link = alarm["AlarmDescription"].rpartition(" ")
+        assert link == f"{RUNBOOK}#{name}"
+        assert says.endswith(".")
+
+
+def test_an_alarm_reads_what_aws_publishes_or_what_we_count(alarms):
+    for name, alarm in alarms.items():
+        for namespace, metric, dimensions in series(alarm):
+            if namespace == metrics.NAMESPACE:
+                assert dimensions == metrics.dimensions("watched"), name
+            else:
+                assert set(dimensions) in PUBLISHED[namespace, metric], name
+
+
+def test_every_metric_of_ours_that_an_alarm_reads_is_counted_somewhere(alarms):
+    ours = {
+        metric for one in alarms.values() for space, metric, _ in series(one) if space == metrics.NAMESPACE
+    }
+    sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
+    counted = {name for path in sources for name in re.findall(r"\bcount\(\s*([A-Z_]+)", path.read_text())}
+    assert ours
+    assert ours <= {getattr(metrics, name) for name in counted}
+
+
+def test_a_function_that_an_alarm_names_is_there(watched, alarms):
+    functions = {one["FunctionName"] for one in watched.resources("AWS::Lambda::Function").values()}
+    named = {
+        dimensions["FunctionName"]
+        for alarm in alarms.values()
+        for _, _, dimensions in series(alarm)
+        if "FunctionName" in dimensions
+    }
+    assert {"stepline-watched-socket", "stepline-watched-decide"} <= named <= functions
+
+
+def test_no_data_is_good_news(alarms):
+    for alarm in alarms.values():
+        assert alarm["TreatMissingData"] == "notBreaching"
+        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (2, 1)
+
+
+def test_a_sum_stands_when_a_part_of_it_has_no_data(alarms):
+    for alarm in alarms.values():
+        for query in alarm.get("Metrics", ()):
+            if "Expression" in query:
+                parts = len(series(alarm))
+                assert query["Expression"] == " + ".join(f"FILL(m{at}, 0)" for at in range(parts))
+
+
+def test_the_topic_hears_of_the_beginning_and_of_the_end(alarms):
+    for alarm in alarms.values():
+        assert alarm["AlarmActions"] == alarm["OKActions"] == [TOPIC]
+
+
+def test_a_stage_without_programs_watches_none(prod_alarms):
+    assert set(HEADINGS) - set(prod_alarms) == {"programs-lost", "handovers-stale"}
+    assert not any("AlarmActions" in alarm for alarm in prod_alarms.values())
+
+
+@pytest.fixture(scope="module")
+def prod_alarms(tmp_path_factory):
+    made = synthesise(tmp_path_factory, name="prod", alarms=True, oidc_issuer="https://login.example")
+    found = made.resources("AWS::CloudWatch::Alarm").values()
+    return {alarm["AlarmName"].removeprefix("stepline-prod-"): alarm for alarm in found}
+
+
+def test_the_local_stage_has_none(local):
+    assert local.resources("AWS::CloudWatch::Alarm") == {}
+
+
+# --- what the runbook has people type
+
+
+def test_every_line_it_looks_for_is_written_by_somebody():
+    sources = [*(ROOT / "layers/runtime/python/stepline").rglob("*.py"), *(ROOT / "lambdas").glob("*.py")]
+    text = "\n".join(path.read_text() for path in sources)
+    wanted = re.findall(r'\$\.message = "([^"]+)"', PAGE)
+    assert wanted
+    for message in wanted:
+        assert re.search(rf'logger\.\w+\(\s*"{message}"', text), message
+
+
+def test_every_name_it_gives_is_in_the_templates(watched):
+    text = json.dumps(watched.documents()).replace("watched", "$STAGE")
+    for name in re.findall(r"(?:/stepline/|stepline-)\$STAGE[-/]\w+", PAGE):
+        assert name in text or name in {stack.replace("watched", "$STAGE") for stack in stacks(watched)}, name
+    for output in re.findall(r"OutputKey=='(\w+)'", PAGE):
+        assert any(output in one.get("Outputs", {}) for one in watched.documents().values()), output
+
+
+def stacks(synthesis):
+    return [stack.stack_name for stack in synthesis.assembly.stacks]
+
+
+def test_its_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
+        path, _, anchor = target.partition("#")
+        if path:
+            assert ((ROOT / RUNBOOK).parent / path).exists(), target
+        else:
+            assert anchor in HEADINGS, target

@@ -1,0 +1,226 @@
+"""The rights that the functions use, call by call, against those they are given: none is missing, none is spare."""
+
+import boto3
+import msgspec
+import pytest
+from moto import mock_aws
+from msgspec.structs import replace
+
+from stacks.access import ACCESS, INGRESS, LOOP
+from stepline.adapters.aws.client import session
+from stepline.adapters.memory.model import Say
+from stepline.loop.collect import RUN
+from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.sweep import sweep
+from stepline.loop.ticket import issue_ticket
+from stepline.model.execution import Run
+from stepline.model.ids import execution_name
+from stepline.model.path import exec_key
+from stepline.model.task import TOKEN_VARIABLE
+from stepline.ports.channel import Principal
+from tests.stacks.recorder import Calls, Cloud
+from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded
+
+BIG = "x" * 40_000
+ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
+SCRIPT = tuple(
+    Say(text=text, piece_chars=4_000)
+    for text in (
+        called("react.write", {"path": "files/a.md", "channel": "canvas", "content": BIG}),
+        coded("print(1)", "outputs/a.txt"),
+        coded("print(2)", "outputs/b.txt"),
+        answered(BIG),
+        coded("print(3)", "outputs/c.txt"),
+    )
+)
+BY_ANOTHER_PROOF = ("model key", "models")
+"""Only a provider's client uses these; tests/stacks/test_access.py says who has them."""
+SELDOM = {
+    # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
+    "socket": {("s3:PutObject", "out")},
+    "sweeper": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
+    # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
+    "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
+}
+"""What no short story needs."""
+
+BOTH_KEYS = {
+    "socket": {("dynamodb:UpdateItem", "LOG#*")},
+    "close": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
+    "sweeper": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
+}
+"""What only a judge needs who looks at all keys of a transaction for each of its actions."""
+
+
+def granted(principal):
+    """What the table gives, as pairs of an action and what it may be done to."""
+    pairs = set()
+    for right in ACCESS[principal]:
+        if right.on not in BY_ANOTHER_PROOF:
+            for action in right.actions:
+                pairs |= {(action, one) for one in (right.of or (right.on,))}
+    return pairs
+
+
+@pytest.fixture(scope="module")
+def used():
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.delenv("AWS_ENDPOINT_URL", raising=False)
+        session.cache_clear()
+        calls = Calls()
+        tell(Cloud(calls, *SCRIPT))
+        session.cache_clear()
+    return calls.used
+
+
+def tell(scene):
+    """Tell of a conversation in which everything happens that makes a function call AWS."""
+    come_in(scene)
+    scene.say(BIG, loses="request")
+    use_a_tool(scene)
+    hear_nothing_of_a_task(scene)
+    hear_of_a_task(scene)
+    fail_and_go_on(scene)
+    answer(scene)
+    run_a_program_here(scene)
+    lose_a_turn(scene)
+    with scene.acting("socket"):
+        scene.ports.subscriptions.disconnect("k1")
+
+
+def come_in(scene):
+    """A ticket opens the socket, and another one renews it."""
+    with scene.acting("api"):
+        first, second = (issue_ticket(scene.ports, ME, "wss://x").ticket for _ in range(2))
+    with scene.acting("authorizer"):
+        who = scene.ports.tickets.redeem(first)
+    scene.publisher.open("k1")
+    with scene.acting("socket"):
+        scene.ports.subscriptions.connect("k1", who)
+    scene.say(action="auth", ticket=second)
+
+
+def use_a_tool(scene):
+    with scene.acting("decide", loses="answer") as step:
+        lose_a_listener(scene)
+        scene.decide(step)
+    with scene.acting("act", loses="answer") as step:
+        lose_a_listener(scene)
+        scene.act(step)
+
+
+def lose_a_listener(scene):
+    """Somebody listens who has gone, and has not said so."""
+    with scene.calls.by(""):
+        scene.ports.subscriptions.subscribe(LANE, "gone")
+
+
+def hear_nothing_of_a_task(scene):
+    step = launch(scene)
+    with scene.acting("act"):
+        scene.act(replace(step, error={"Error": "States.HeartbeatTimeout", "Cause": ""}))
+    task = start_task(step.launch)
+    scene.clock.pause(3600)
+    with scene.acting("sweeper"):
+        assert sweep_tasks(scene.ports) == {"tasks_swept": 1}
+        assert end_wait(scene.ports, StoppedTask(task=task, cluster=step.launch.cluster, reason="r"))
+
+
+def hear_of_a_task(scene):
+    step = launch(scene)
+    with scene.calls.by(""):
+        key = exec_key(LANE, step.turn, scene.state.running, RUN)
+        body = msgspec.json.encode(Run(returncode=0, seconds=0.5))
+        scene.ports.artifacts.put(key, body, mime="application/json")
+    with scene.acting("act"):
+        scene.act(step)
+
+
+def launch(scene):
+    """Decide for a program and prepare it; return the step that would start its task."""
+    with scene.acting("decide") as step:
+        scene.decide(step)
+    with scene.acting("act") as step:
+        launched = scene.act(step)
+    assert launched.route == "execute_task"
+    return launched
+
+
+def start_task(asked):
+    """Start a task as the machine would; return its ARN."""
+    ecs, ec2 = boto3.client("ecs"), boto3.client("ec2")
+    ecs.create_cluster(clusterName=asked.cluster)
+    containers = [{"name": asked.container_name, "image": "i", "memory": 128}]
+    ecs.register_task_definition(family=asked.task_definition, containerDefinitions=containers)
+    (subnet, *_) = ec2.describe_subnets()["Subnets"]
+    (group, *_) = ec2.describe_security_groups()["SecurityGroups"]
+    network = {"subnets": [subnet["SubnetId"]], "securityGroups": [group["GroupId"]]}
+    variables = [{"name": TOKEN_VARIABLE, "value": "token"}]
+    (task,) = ecs.run_task(
+        cluster=asked.cluster,
+        taskDefinition=asked.task_definition,
+        launchType="FARGATE",
+        startedBy=asked.ref,
+        networkConfiguration={"awsvpcConfiguration": network},
+        overrides={"containerOverrides": [{"name": asked.container_name, "environment": variables}]},
+    )["tasks"]
+    return task["taskArn"]
+
+
+def fail_and_go_on(scene):
+    """The turn fails while a message waits, which opens the next one."""
+    scene.say("and then?")
+    with scene.acting("close", loses="answer") as step:
+        lose_a_listener(scene)
+        scene.close(replace(step, error={"Error": "States.Timeout", "Cause": ""}))
+    assert scene.state.status == "open"
+
+
+def answer(scene):
+    with scene.acting("decide") as step:
+        scene.decide(step)
+    with scene.acting("close") as step:
+        scene.close(step)
+    assert scene.state.status == "idle"
+
+
+def run_a_program_here(scene):
+    scene.programs(lambda _: Run(returncode=0, seconds=0.5))
+    scene.say("once more")
+    with scene.acting("decide") as step:
+        scene.decide(step)
+    with scene.acting("act") as step:
+        prepared = scene.act(step)
+    assert prepared.route == "execute"
+    with scene.acting("execute"):
+        scene.execute(prepared)
+    with scene.acting("act") as step:
+        scene.act(step)
+
+
+def lose_a_turn(scene):
+    """Its execution ends, the next ones run for too long, and the sweeper gives it up."""
+    scene.say(action="resume")
+    scene.say(action="ping")
+    machine = scene.ports.machine
+    with scene.calls.by(""):
+        machine.stop(execution_name(LANE, scene.state.epoch))
+    scene.say("hello?", loses="answer")
+    while scene.state.status == "open":
+        scene.clock.pause(3600)
+        with scene.acting("sweeper", loses="answer"):
+            lose_a_listener(scene)
+            sweep(scene.ports)
+
+
+@pytest.mark.parametrize("principal", [*INGRESS, *LOOP])
+def test_no_right_is_missing(used, principal):
+    assert used[principal] - granted(principal) == set()
+
+
+@pytest.mark.parametrize("principal", [*INGRESS, *LOOP])
+def test_no_right_is_spare(used, principal):
+    assert granted(principal) - used[principal] == SELDOM.get(principal, set()) | BOTH_KEYS.get(
+        principal, set()
+    )

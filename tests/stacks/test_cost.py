@@ -1,0 +1,105 @@
+import re
+
+import pytest
+
+from stacks.cost import FREE, HOURS, PRICES, price_idle, price_run
+from stacks.cost_page import DEPLOYMENTS, render_page, synthesise
+
+from .conftest import ROOT
+
+DEV, PROD, PLAIN, TASKS = DEPLOYMENTS
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return {name: synthesise(stage, tmp_path_factory.mktemp("cost")) for name, stage in DEPLOYMENTS.items()}
+
+
+@pytest.fixture(scope="module")
+def bills(made):
+    return {name: {line.what: line for line in price_idle(templates)} for name, templates in made.items()}
+
+
+def total(bill):
+    return sum(line.usd for line in bill.values())
+
+
+def test_the_page_says_what_the_templates_cost(made):
+    page = (ROOT / "docs/reference/cost.md").read_text()
+    assert page == render_page(made), "write it anew: python -m stacks.cost_page > docs/reference/cost.md"
+
+
+def test_the_front_page_says_the_same(bills):
+    (said,) = re.findall(
+        r"idle about \$([\d.]+) a month \(([\d.]+) in stage", (ROOT / "README.md").read_text()
+    )
+    assert [float(figure) for figure in said] == [round(total(bills[name]), 1) for name in (DEV, PROD)]
+
+
+def test_a_stage_at_rest_costs_a_few_dollars(bills):
+    assert total(bills[DEV]) < 1
+    assert total(bills[PLAIN]) < 3
+    assert total(bills[PROD]) < total(bills[TASKS]) < 10
+
+
+def test_snapshots_are_what_prod_costs_most(bills):
+    snapshots = bills[PROD]["SnapStart"]
+    assert snapshots.much == "1.75 GB"
+    assert snapshots.usd == pytest.approx(6.9, abs=0.05)
+    assert total(bills[PROD]) - total(bills[PLAIN]) == pytest.approx(snapshots.usd)
+
+
+def test_an_alarm_is_billed_by_the_metric(bills, made):
+    alarms = [
+        one["Properties"]
+        for template in made[PROD].values()
+        for one in template["Resources"].values()
+        if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    metrics = sum(str(alarm).count("'MetricName'") for alarm in alarms)
+    assert len(alarms) < metrics
+    assert bills[PROD]["alarms"].usd == pytest.approx(metrics * 0.10)
+
+
+def test_the_clock_ticks_every_five_minutes(bills):
+    assert bills[DEV]["the sweeper's clock"].much == f"{HOURS * 12:,} calls"
+
+
+def test_tasks_at_rest_cost_the_room_their_image_takes(bills):
+    more = bills[TASKS].keys() - bills[PROD].keys()
+    assert more == {"the image of programs"}
+    assert bills[TASKS]["the image of programs"].usd == pytest.approx(0.05)
+
+
+def test_a_program_in_a_task_costs_a_tenth_of_a_cent(made):
+    assert price_run(made[TASKS]) == pytest.approx(0.0011, abs=0.0001)
+    assert price_run(made[PROD]) == 0
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        {"Type": "AWS::EC2::NatGateway"},
+        {"Type": "AWS::EC2::EIP"},
+        {"Type": "AWS::ECS::Service"},
+        {"Type": "AWS::KMS::Key"},
+        {"Type": "AWS::ElastiCache::ServerlessCache"},
+        {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Interface"}},
+    ],
+)
+def test_what_costs_something_at_rest_is_refused_until_it_is_priced(resource):
+    with pytest.raises(KeyError, match=resource["Type"]):
+        price_idle({"stack": {"Resources": {"New": resource}}})
+
+
+def test_no_price_and_no_free_thing_is_there_for_nothing(made):
+    types = {
+        one["Type"]
+        for stacks in made.values()
+        for stack in stacks.values()
+        for one in stack["Resources"].values()
+    }
+    # What a build in AWS adds stands in none of the page's deployments.
+    building = {"AWS::CodeBuild::Project", "AWS::ECR::Repository", "Custom::SteplineImage"}
+    assert {name for name in FREE if not any(kind.startswith(name) for kind in types)} == building
+    assert all(price.usd > 0 for price in PRICES.values())

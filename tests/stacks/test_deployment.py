@@ -1,0 +1,98 @@
+"""The stacks as a whole: what depends on what, and what the CDK's own rules find."""
+
+import json
+
+ORDER = ["state", "ingress", "exec", "loop"]
+
+
+def needs(synthesis):
+    """The stacks that a stack needs, by its short name."""
+    return {
+        short(stack.stack_name): {
+            short(other.id) for other in stack.dependencies if other.id.startswith("stepline-")
+        }
+        - {short(stack.stack_name)}
+        for stack in synthesis.assembly.stacks
+    }
+
+
+def short(name):
+    return name.removesuffix(".assets").rpartition("-")[2]
+
+
+def test_a_stage_has_the_stacks_it_needs(prod, dev, local, bedrock):
+    assert list(prod.templates) == ORDER
+    for synthesis in (dev, local, bedrock):
+        assert list(synthesis.templates) == ["state", "ingress", "loop"]
+
+
+def test_a_stack_needs_only_what_stands_before_it(every_stage):
+    for name, needed in needs(every_stage).items():
+        assert needed <= set(ORDER[: ORDER.index(name)]), name
+
+
+def test_each_stack_can_be_deployed_with_what_it_needs_and_nothing_else(prod):
+    assert needs(prod) == {
+        "state": set(),
+        "ingress": {"state"},
+        "exec": set(),
+        "loop": {"state", "ingress", "exec"},
+    }
+
+
+def test_no_resource_leads_back_to_itself(every_stage):
+    for name, document in every_stage.documents().items():
+        waiting = {
+            one: needs_of(resource) & document["Resources"].keys()
+            for one, resource in document["Resources"].items()
+        }
+        while free := {one for one, needed in waiting.items() if not needed}:
+            waiting = {one: needed - free for one, needed in waiting.items() if one not in free}
+        assert not waiting, name
+
+
+def needs_of(resource):
+    """What must be there before a resource: what it names, and what it says it depends on."""
+    depends = resource.get("DependsOn", [])
+    return references(resource) | set(depends if isinstance(depends, list) else [depends])
+
+
+def references(node):
+    match node:
+        case {"Ref": str() as name}:
+            return {name}
+        case {"Fn::GetAtt": [name, _]}:
+            return {name}
+        case dict():
+            return {name for value in node.values() for name in references(value)}
+        case list():
+            return {name for item in node for name in references(item)}
+    return set()
+
+
+def test_the_rules_of_the_cdk_find_nothing(every_stage):
+    report = json.loads((every_stage.folder / "validation-report.json").read_text())
+    assert _violations(report) == []
+
+
+def _violations(node):
+    if isinstance(node, list):
+        return [found for item in node for found in _violations(item)]
+    if not isinstance(node, dict):
+        return []
+    return [*node.get("violations", []), *(found for value in node.values() for found in _violations(value))]
+
+
+def test_synthesis_warns_only_of_a_key_that_is_missing(every_stage):
+    warned = {message.id for stack in every_stage.assembly.stacks for message in stack.messages}
+    keyless = every_stage.stage.name in ("dev", "built")
+    assert warned == ({f"/stepline-{every_stage.stage.name}-loop"} if keyless else set())
+
+
+def test_nothing_costs_by_the_hour(every_stage):
+    kinds = {
+        resource["Type"]
+        for document in every_stage.documents().values()
+        for resource in document["Resources"].values()
+    }
+    assert not kinds & {"AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::ElastiCache::ServerlessCache"}

@@ -1,0 +1,124 @@
+import json
+import stat
+import sys
+
+from stacks.function import SIZES
+from stepline.setting_table import TABLE
+
+INGRESS_ONLY = {"STEPLINE_OIDC_ISSUER", "STEPLINE_SOCKET_URL", "STEPLINE_ALLOWED_ORIGINS"}
+LOOP_ONLY = {"STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_SECRET_ARN", "EXEC_RUNTIME_MODE"}
+
+
+def functions(synthesis):
+    return {
+        properties["Handler"].split(".")[1]: properties
+        for properties in synthesis.resources("AWS::Lambda::Function").values()
+    }
+
+
+def variables(synthesis, name):
+    return functions(synthesis)[name]["Environment"]["Variables"]
+
+
+def test_every_function_of_the_stage_is_there_by_its_full_name(any_stage):
+    assert set(functions(any_stage)) == set(any_stage.functions) <= set(SIZES)
+    for name, properties in functions(any_stage).items():
+        assert properties["FunctionName"] == f"stepline-{any_stage.stage.name}-{name}"
+
+
+def test_every_function_has_an_alias_and_every_caller_uses_it(any_stage):
+    aliases = any_stage.resources("AWS::Lambda::Alias").values()
+    assert [alias["Name"] for alias in aliases] == ["live"] * len(any_stage.functions)
+    callers = {
+        kind: any_stage.resources(kind)
+        for kind in (
+            "AWS::ApiGatewayV2::Integration",
+            "AWS::ApiGatewayV2::Authorizer",
+            "AWS::Events::Rule",
+            "AWS::Lambda::Permission",
+        )
+    }
+    for kind, found in callers.items():
+        assert found, kind
+        for name, caller in found.items():
+            assert "Live" in json.dumps(caller), name
+
+
+def test_a_function_is_as_large_as_the_table_says(any_stage):
+    for name, properties in functions(any_stage).items():
+        assert (properties["Timeout"], properties["MemorySize"]) == SIZES[name][:2]
+
+
+def test_each_function_keeps_its_log_for_a_month_in_a_group_of_its_own(any_stage):
+    groups = any_stage.entries("AWS::Logs::LogGroup")
+    used = {properties["LoggingConfig"]["LogGroup"]["Ref"] for properties in functions(any_stage).values()}
+    assert len(used) == len(any_stage.functions)
+    assert used <= groups.keys()
+    for group in groups.values():
+        assert group["Properties"]["RetentionInDays"] == 30
+        assert group["Properties"]["LogGroupName"].startswith(f"/stepline/{any_stage.stage.name}/")
+        assert group["DeletionPolicy"] == "Delete"
+
+
+def test_a_function_hears_only_settings_it_can_read(any_stage):
+    known = {row.variable for row in TABLE}
+    for name in functions(any_stage):
+        heard = {one for one in variables(any_stage, name) if not one.startswith("POWERTOOLS_")}
+        assert heard <= known
+
+
+def test_each_side_hears_what_it_decides_by(any_stage):
+    for name in ("authorizer", "socket", "api"):
+        assert variables(any_stage, name).keys() >= INGRESS_ONLY
+        assert not LOOP_ONLY & variables(any_stage, name).keys()
+    for name in ("decide", "act", "close", "sweeper"):
+        assert variables(any_stage, name).keys() >= LOOP_ONLY
+        assert not INGRESS_ONLY & variables(any_stage, name).keys()
+
+
+def test_no_key_of_a_model_is_in_a_template(any_stage):
+    for name in functions(any_stage):
+        assert "ANTHROPIC_API_KEY" not in variables(any_stage, name)
+
+
+def test_in_aws_a_function_runs_python_with_both_layers(prod):
+    for properties in functions(prod).values():
+        assert properties["Runtime"] == "python3.13"
+        assert properties["Architectures"] == ["arm64"]
+        assert len(properties["Layers"]) == 2
+
+
+def test_a_stack_has_the_layers_of_its_own_functions(prod):
+    for name in ("ingress", "loop"):
+        template = prod.templates[name]
+        layers = template.find_resources("AWS::Lambda::LayerVersion")
+        assert len(layers) == 2
+        for function in template.find_resources("AWS::Lambda::Function").values():
+            assert {layer["Ref"] for layer in function["Properties"]["Layers"]} == layers.keys()
+
+
+def test_on_the_emulator_a_function_runs_in_this_environment(local):
+    for properties in functions(local).values():
+        assert properties["Runtime"] == "provided.al2023"
+        assert "Layers" not in properties
+    (bootstrap,) = local.folder.glob("asset.*/bootstrap")
+    assert bootstrap.stat().st_mode & stat.S_IXUSR
+    assert f'exec "{sys.prefix}/bin/python" -m awslambdaric' in bootstrap.read_text()
+
+
+def test_the_handlers_package_holds_handlers_and_bundles_only(dev):
+    roots = {path.name for asset in dev.folder.glob("asset.*") for path in asset.iterdir()}
+    assert roots <= {"lambdas", "bundles", "python"}
+
+
+def test_the_library_layer_leaves_the_local_stage_at_home(prod):
+    (library,) = prod.folder.glob("asset.*/python/stepline")
+    assert (library / "loop/graph.py").exists()
+    assert not (library / "local").exists()
+
+
+def test_snapshots_are_for_those_a_person_waits_for_and_only_where_the_stage_wants_them(prod, dev, local):
+    quick = {name for name, properties in functions(prod).items() if "SnapStart" in properties}
+    assert quick == {"authorizer", "socket", "decide"}
+    for synthesis in (dev, local):
+        assert not any("SnapStart" in properties for properties in functions(synthesis).values())

@@ -1,0 +1,97 @@
+import pytest
+
+POOL = "AWS::Cognito::UserPool"
+CLIENT = "AWS::Cognito::UserPoolClient"
+
+
+@pytest.fixture(scope="module")
+def pool(prod):
+    (found,) = prod.resources(POOL).values()
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(prod):
+    (found,) = prod.resources(CLIENT).values()
+    return found
+
+
+def environment(synthesis, name):
+    for properties in synthesis.resources("AWS::Lambda::Function").values():
+        if properties["Handler"] == f"lambdas.{name}.handler":
+            return properties["Environment"]["Variables"]
+    raise KeyError(name)
+
+
+def test_only_an_administrator_makes_users(pool):
+    assert pool["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
+    assert pool["UsernameAttributes"] == ["email"]
+    assert pool["UserAttributeUpdateSettings"] == {"AttributesRequireVerificationBeforeUpdate": ["email"]}
+
+
+def test_passwords_are_long_and_a_second_factor_is_offered(pool):
+    policy = pool["Policies"]["PasswordPolicy"]
+    assert policy["MinimumLength"] >= 12
+    assert all(policy[f"Require{kind}"] for kind in ("Lowercase", "Uppercase", "Numbers", "Symbols"))
+    assert (pool["MfaConfiguration"], pool["EnabledMfas"]) == ("OPTIONAL", ["SOFTWARE_TOKEN_MFA"])
+
+
+def test_no_client_writes_tenant_or_project(pool, client):
+    attributes = {attribute["Name"] for attribute in pool["Schema"]}
+    assert {"tenant", "project"} <= attributes
+    assert client["WriteAttributes"] == ["email"]
+    assert {"custom:tenant", "custom:project"} <= set(client["ReadAttributes"])
+
+
+def test_the_client_keeps_no_secret_and_its_tokens_are_short(client):
+    assert client["GenerateSecret"] is False
+    assert client["EnableTokenRevocation"] is True
+    assert client["PreventUserExistenceErrors"] == "ENABLED"
+    assert (client["AccessTokenValidity"], client["IdTokenValidity"]) == (30, 30)
+    assert client["TokenValidityUnits"]["IdToken"] == "minutes"
+
+
+def test_one_signs_in_by_srp_or_by_code_and_never_by_a_plain_password_from_outside(client):
+    assert set(client["ExplicitAuthFlows"]) == {
+        "ALLOW_ADMIN_USER_PASSWORD_AUTH",
+        "ALLOW_REFRESH_TOKEN_AUTH",
+        "ALLOW_USER_SRP_AUTH",
+    }
+    assert client["AllowedOAuthFlows"] == ["code"]
+    assert client["CallbackURLs"] == client["LogoutURLs"] == ["https://chat.example/"]
+
+
+def test_without_a_page_there_is_none_to_sign_in_on(bedrock, prod):
+    (client,) = bedrock.resources(CLIENT).values()
+    assert client["AllowedOAuthFlowsUserPoolClient"] is False
+    assert not bedrock.resources("AWS::Cognito::UserPoolDomain")
+    assert len(prod.resources("AWS::Cognito::UserPoolDomain")) == 1
+
+
+def test_users_of_prod_outlive_it(prod, bedrock):
+    for synthesis, kept, protection in ((prod, "Retain", "ACTIVE"), (bedrock, "Delete", "INACTIVE")):
+        (entry,) = synthesis.entries(POOL).values()
+        assert entry["DeletionPolicy"] == kept
+        assert entry["Properties"]["DeletionProtection"] == protection
+
+
+def test_the_authorizer_trusts_the_pool_and_its_client(prod):
+    heard = environment(prod, "authorizer")
+    assert prod.roles.text("ingress", heard["STEPLINE_OIDC_ISSUER"]) == "<UsersPool.ProviderURL>"
+    assert prod.roles.text("ingress", heard["STEPLINE_OIDC_AUDIENCE"]) == "<UsersPoolClient>"
+    assert heard["STEPLINE_TENANT_CLAIM"] == "custom:tenant"
+    assert heard["STEPLINE_PROJECT_CLAIM"] == "custom:project"
+
+
+def test_an_issuer_elsewhere_takes_the_place_of_the_pool(dev, local):
+    for synthesis, issuer in ((dev, "https://login.example"), (local, "http://127.0.0.1:4567")):
+        assert not synthesis.resources(POOL)
+        heard = environment(synthesis, "authorizer")
+        assert heard["STEPLINE_OIDC_ISSUER"] == issuer
+        assert heard["STEPLINE_OIDC_AUDIENCE"] == "stepline"
+        assert (heard["STEPLINE_TENANT_CLAIM"], heard["STEPLINE_PROJECT_CLAIM"]) == ("tenant", "project")
+
+
+def test_whoever_deploys_hears_where_the_users_are(prod):
+    for name in ("UserPoolId", "UserPoolClientId"):
+        prod.templates["state"].has_output(name, {})

@@ -1,0 +1,197 @@
+import json
+import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import boto3
+import pytest
+from aws_cdk.assertions import Template
+from moto import mock_aws
+
+from stacks import image_start
+from stacks.execution import ExecutionStack
+from stacks.image import BASE, DOCKERFILE, render_buildspec
+from stacks.stage import Stage
+from stepline.local.exec_image import SOURCES
+from tests.stacks.conftest import CONTEXT, cdk
+
+
+class Synthesis:
+    """The execution stack of a stage that says this of its image."""
+
+    def __init__(self, image, folder):
+        app = cdk.App(outdir=str(folder), context=CONTEXT)
+        stack = ExecutionStack(app, Stage(name="dev", exec_mode="fargate", exec_image=image))
+        self.template = Template.from_stack(stack)
+        self.folder = Path(app.synth().directory)
+        self.assets = json.loads((self.folder / "stepline-dev-exec.assets.json").read_text())
+
+    def resource(self, kind):
+        (found,) = self.template.find_resources(kind).values()
+        return found["Properties"]
+
+    def images(self):
+        return [
+            container["Image"]
+            for container in self.resource("AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+        ]
+
+    def sources(self):
+        """What the builder is given, by path."""
+        (asset,) = self.folder.glob("asset.*")
+        return {path.relative_to(asset).as_posix() for path in asset.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def asset(tmp_path_factory):
+    return Synthesis("asset", tmp_path_factory.mktemp("asset"))
+
+
+@pytest.fixture(scope="module")
+def codebuild(tmp_path_factory):
+    return Synthesis("codebuild", tmp_path_factory.mktemp("codebuild"))
+
+
+@pytest.fixture
+def caller():
+    """A CloudFormation that waits for an answer: its address, and what it heard."""
+    heard = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            heard.append((json.loads(body), self.headers["Content-Type"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/answer?signature=a%2Fb", heard
+        server.shutdown()
+        thread.join()
+
+
+def event(url, kind="Create"):
+    return {
+        "RequestType": kind,
+        "ResponseURL": url,
+        "StackId": "arn:stack",
+        "RequestId": "request-1",
+        "LogicalResourceId": "Image",
+        "ResourceProperties": {"Project": "stepline-dev-exec-image", "Tag": "abc"},
+    }
+
+
+@pytest.mark.parametrize("image", ["none", ""])
+def test_tasks_need_an_image(image, tmp_path):
+    with pytest.raises(ValueError, match="exec_image"):
+        Synthesis(image, tmp_path)
+
+
+def test_an_image_of_somebody_else_is_taken_as_it_is(tmp_path):
+    found = Synthesis("registry.example/programs@sha256:abc", tmp_path)
+    assert found.images() == ["registry.example/programs@sha256:abc"] * 2
+    assert not found.template.find_resources("AWS::ECR::Repository")
+
+
+def test_an_asset_is_built_when_it_is_deployed_and_for_arm(asset):
+    (found,) = asset.assets["dockerImages"].values()
+    assert found["source"]["dockerFile"] == DOCKERFILE
+    assert found["source"]["platform"] == "linux/arm64"
+    assert found["source"]["dockerBuildArgs"] == {"BASE": BASE}
+    assert "executable" not in found["source"]
+    assert not asset.template.find_resources("AWS::CodeBuild::Project")
+
+
+def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset, codebuild):
+    for found in (asset.sources() - {".dockerignore"}, codebuild.sources()):
+        assert {
+            DOCKERFILE,
+            "exec_task/task.py",
+            "exec_task/executor/main.py",
+            "exec_task/requirements.lock",
+            "layers/deps/requirements.txt",
+            "layers/runtime/python/stepline/model/task.py",
+        } <= found
+        assert all(name.startswith(SOURCES) for name in found)
+        assert not [name for name in found if "/local/" in name or "__pycache__" in name]
+
+
+def test_a_build_in_aws_has_the_rights_of_a_build(codebuild):
+    role = next(
+        policy["Properties"]["PolicyDocument"]["Statement"]
+        for name, policy in codebuild.template.find_resources("AWS::IAM::Policy").items()
+        if "BuildRole" in name
+    )
+    everywhere = [statement["Action"] for statement in role if statement["Resource"] == "*"]
+    assert everywhere == ["ecr:GetAuthorizationToken"]
+    assert {
+        action.partition(":")[0]
+        for statement in role
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    } == {"ecr", "logs", "s3"}
+
+
+def test_a_build_in_aws_happens_when_the_sources_change_on_the_tasks_kind_of_machine(codebuild):
+    project = codebuild.resource("AWS::CodeBuild::Project")
+    assert project["Environment"]["Type"] == "ARM_CONTAINER"
+    assert json.loads(project["Source"]["BuildSpec"]) == render_buildspec()
+    build = codebuild.resource("Custom::SteplineImage")
+    assert build["Tag"] in json.dumps(project["Source"]["Location"])
+    assert int(build["ServiceTimeout"]) > project["TimeoutInMinutes"] * 60
+    for image in codebuild.images():
+        assert '"Tag"' in json.dumps(image)
+
+
+def test_the_starter_fits_into_a_template(codebuild):
+    source = codebuild.resource("AWS::Lambda::Function")["Code"]["ZipFile"]
+    assert source == Path(image_start.__file__).read_text()
+    assert len(source) <= 4096
+
+
+def test_deleting_is_answered_at_once_with_no_header_that_breaks_the_signature(caller):
+    url, heard = caller
+    image_start.handler(event(url, "Delete"), None)
+    ((answer, content_type),) = heard
+    assert (answer["Status"], answer["RequestId"], content_type) == ("SUCCESS", "request-1", "")
+
+
+@mock_aws
+def test_a_build_that_cannot_be_started_is_told_and_raised(caller, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    url, heard = caller
+    with pytest.raises(boto3.client("codebuild").exceptions.ResourceNotFoundException):
+        image_start.handler(event(url), None)
+    ((answer, _),) = heard
+    assert answer["Status"] == "FAILED"
+    assert "not started" in answer["Reason"]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, as a build does")
+@pytest.mark.parametrize(("succeeding", "status"), [("1", "SUCCESS"), ("0", "FAILED")])
+def test_the_build_itself_says_how_it_ended(caller, monkeypatch, succeeding, status):
+    url, heard = caller
+    sent = {}
+
+    class CodeBuild:
+        def start_build(self, *, projectName, environmentVariablesOverride):  # noqa: N803 - the service's names
+            sent.update({row["name"]: row["value"] for row in environmentVariablesOverride})
+
+    monkeypatch.setattr(image_start.boto3, "client", lambda _: CodeBuild())
+    image_start.handler(event(url), None)
+    assert not heard, "CloudFormation waits for the build"
+    (last,) = render_buildspec()["phases"]["post_build"]["commands"]
+    variables = {**sent, "CODEBUILD_BUILD_SUCCEEDING": succeeding, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    subprocess.run(["/bin/sh", "-c", last], env=variables, check=True)
+    ((answer, content_type),) = heard
+    assert answer["Status"] == status
+    assert answer["Data"] == {"Tag": "abc"}
+    assert answer["PhysicalResourceId"] == "Image"
+    assert not content_type

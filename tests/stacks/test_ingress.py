@@ -1,0 +1,73 @@
+import pytest
+
+from stacks.ingress import TICKETS_PATH
+
+
+def apis(synthesis):
+    return {api["ProtocolType"]: api for api in synthesis.resources("AWS::ApiGatewayV2::Api").values()}
+
+
+def gates(synthesis):
+    return {gate["Name"]: gate for gate in synthesis.resources("AWS::ApiGatewayV2::Authorizer").values()}
+
+
+def routes(synthesis):
+    return {route["RouteKey"]: route for route in synthesis.resources("AWS::ApiGatewayV2::Route").values()}
+
+
+def test_there_is_one_door_to_talk_through_and_one_for_tickets(any_stage):
+    assert set(apis(any_stage)) == {"WEBSOCKET", "HTTP"}
+    assert apis(any_stage)["HTTP"]["Name"] == f"stepline-{any_stage.stage.name}-http"
+    assert set(routes(any_stage)) == {"$connect", "$disconnect", "$default", f"POST {TICKETS_PATH}"}
+
+
+def test_a_browser_is_let_in_by_the_authorizer_and_not_refused_before(any_stage):
+    gate = gates(any_stage)["SocketAuthorizer"]
+    assert gate["AuthorizerType"] == "REQUEST"
+    assert not gate.get("IdentitySource")
+    assert routes(any_stage)["$connect"]["AuthorizationType"] == "CUSTOM"
+
+
+def test_no_answer_of_the_authorizer_outlives_its_request(any_stage):
+    gate = gates(any_stage)["HttpAuthorizer"]
+    assert gate["AuthorizerResultTtlInSeconds"] == 0
+    assert gate["EnableSimpleResponses"] is True
+    assert gate["AuthorizerPayloadFormatVersion"] == "2.0"
+    assert routes(any_stage)[f"POST {TICKETS_PATH}"]["AuthorizationType"] == "CUSTOM"
+
+
+def test_one_function_guards_both_doors(any_stage):
+    uris = {str(gate["AuthorizerUri"]) for gate in gates(any_stage).values()}
+    assert len(uris) == 1
+    assert "AuthorizerLive" in uris.pop()
+
+
+def test_both_doors_are_throttled(any_stage):
+    stages = any_stage.resources("AWS::ApiGatewayV2::Stage").values()
+    assert {stage["StageName"] for stage in stages} == {"live", "$default"}
+    for stage in stages:
+        assert stage["DefaultRouteSettings"] == {"ThrottlingBurstLimit": 100, "ThrottlingRateLimit": 50}
+
+
+def test_only_allowed_origins_may_ask_for_a_ticket(prod):
+    assert apis(prod)["HTTP"]["CorsConfiguration"] == {
+        "AllowHeaders": ["authorization", "content-type"],
+        "AllowMethods": ["POST"],
+        "AllowOrigins": ["https://chat.example"],
+        "MaxAge": 600,
+    }
+
+
+@pytest.mark.parametrize("name", ["dev", "local", "bedrock"])
+def test_without_allowed_origins_no_browser_may(request, name):
+    assert "CorsConfiguration" not in apis(request.getfixturevalue(name))["HTTP"]
+
+
+def test_the_emulated_apis_keep_their_addresses(local, prod):
+    assert {api["Tags"]["ms-custom-id"] for api in apis(local).values()} == {"stepline", "stepline-http"}
+    assert not any("Tags" in api for api in apis(prod).values())
+
+
+def test_the_ways_in_are_told(any_stage):
+    for name in ("WebSocketUrl", "HttpUrl"):
+        any_stage.templates["ingress"].has_output(name, {})

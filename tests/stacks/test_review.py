@@ -1,0 +1,111 @@
+"""AWS's rules over every kind of deployment: each finding has its reason, and each reason its finding."""
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_s3 as s3
+
+from stacks.acknowledgement import ACKNOWLEDGED
+from stacks.code import Code
+from stacks.deployment import Deployment
+from stacks.review import check, place_of
+from stacks.stage import Stage
+
+from .conftest import CONTEXT, ROOT
+
+STAGES = {
+    "an issuer elsewhere, no programs": Stage(
+        name="prod", snap_start=True, alarms=True, oidc_issuer="https://login.example"
+    ),
+    "users of its own, Bedrock, a built image": Stage(
+        name="dev",
+        model_provider="bedrock",
+        allowed_origins=("https://chat.example",),
+        exec_mode="fargate",
+        exec_image="codebuild",
+    ),
+    "programs in tasks from a given image": Stage(
+        name="a-b-c",
+        alarms=True,
+        exec_mode="fargate",
+        exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
+    ),
+}
+
+
+def reviewed(folder, stage, *, spoil=None):
+    app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
+    (folder / "deps/python").mkdir(parents=True)
+    deployment = Deployment(app, stage, code=Code.for_aws(ROOT, deps=folder / "deps"), packages=("numpy",))
+    if spoil:
+        spoil(deployment)
+    review = check(app)
+    try:
+        app.synth()
+    except RuntimeError as error:
+        assert "ValidationFailed" in str(error)  # noqa: PT017 - a refusal is one of the two answers
+        return review, True
+    return review, False
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    return {name: reviewed(tmp_path_factory.mktemp("review"), stage) for name, stage in STAGES.items()}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_every_finding_is_acknowledged(reviews, name):
+    review, refused = reviews[name]
+    assert review.open == []
+    assert not refused
+
+
+def test_every_acknowledgement_still_has_its_finding(reviews):
+    used = set().union(*(review.used for review, _ in reviews.values()))
+    assert {row for item in ACKNOWLEDGED for row in item.rows()} - used == set()
+
+
+def test_no_finding_is_acknowledged_twice():
+    rows = [row for item in ACKNOWLEDGED for row in item.rows()]
+    assert len(rows) == len(set(rows))
+
+
+def test_every_reason_says_something_of_its_own():
+    reasons = [item.reason for item in ACKNOWLEDGED]
+    assert len(reasons) == len(set(reasons))
+    assert min(map(len, reasons)) > 40
+
+
+def test_what_nobody_acknowledged_stops_the_synthesis(tmp_path):
+    review, refused = reviewed(
+        tmp_path, Stage(name="dev"), spoil=lambda deployment: s3.Bucket(deployment.loop, "Another")
+    )
+    assert refused
+    assert {(finding.id, finding.place) for finding in review.open} == {
+        ("S1", "loop/Another"),
+        ("S10", "loop/Another"),
+    }
+
+
+def test_an_acknowledgement_holds_in_its_place_only(tmp_path):
+    def let_more(deployment):
+        deployment.loop.functions["close"].role.add_to_policy(
+            cdk.aws_iam.PolicyStatement(
+                actions=["s3:GetObject"], resources=[deployment.state.bucket.arn_for_objects("exec/*")]
+            )
+        )
+
+    review, refused = reviewed(tmp_path, Stage(name="dev"), spoil=let_more)
+    assert refused
+    assert [finding.place for finding in review.open] == ["loop/Close/Role/DefaultPolicy"]
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("stepline-prod-loop/Act/Role/Resource", "loop/Act/Role"),
+        ("stepline-a-b-c-state/Artifacts/Resource", "state/Artifacts"),
+        ("stepline-dev-exec/Task", "exec/Task"),
+    ],
+)
+def test_a_place_is_the_same_in_every_stage(path, place):
+    assert place_of(path) == place

@@ -1,0 +1,151 @@
+"""The command lines themselves: what they refuse, and with which exit code; and who calls a deployed stage."""
+
+import sys
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from stepline.errors import AuthError, InputError
+from stepline.local import caller, stage
+from stepline.local.cli import main
+from stepline.local.cloud.deployment import Deployment, save
+from stepline.local.stage import LocalStage
+
+STAGE = Deployment(
+    stage="prod", account="1", region="eu-central-1", outputs={"WebSocketUrl": "wss://far/live"}
+)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, aws):
+    """Return an empty home that every command takes for its own, in a process without AWS credentials."""
+    home = tmp_path / "home"
+    for module in (stage, caller):
+        monkeypatch.setattr(module, "HOME", home)
+    return home
+
+
+def call(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def test_the_local_stage_is_not_deployed_to_aws(home):
+    result = call("deploy", "--stage", "local")
+    assert result.exit_code == 1
+    assert "stepline up" in result.output
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy"])
+def test_a_stage_must_be_named(home, command):
+    assert call(command).exit_code == 2
+
+
+def test_without_a_region_the_remedy_is_an_option(home, monkeypatch):
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(home / "none"))
+    result = call("deploy", "--stage", "dev")
+    assert result.exit_code == 1
+    assert "--region" in result.output
+
+
+def test_where_nobody_can_type_a_question_is_refused(home):
+    result = call("deploy", "--stage", "dev", "--region", "eu-central-1")
+    assert result.exit_code == 1
+    assert "not_confirmed" in result.output
+    assert "--yes" in result.output
+    assert not (home / "stages/dev.json").exists()
+
+
+def test_nothing_stands_so_nothing_is_destroyed(home):
+    result = call("destroy", "--stage", "local", "--yes")
+    assert result.exit_code == 1
+    assert "bad_stage" in result.output
+
+
+def test_the_checks_of_an_account_are_lines_with_a_mark(home):
+    result = call("doctor", "--aws", "--region", "eu-central-1")
+    assert result.exit_code == 1
+    marks = {line.split()[1]: line.split()[0] for line in result.output.splitlines() if "→" not in line}
+    assert marks["identity"] == "ok"
+    assert marks["bootstrap"] == "NO"
+    assert marks["model"] == "warn"
+
+
+@pytest.mark.parametrize("option", [("--stage", "prod"), ("--profile", "p"), ("--region", "r")])
+def test_what_belongs_to_an_account_goes_with_aws(home, option):
+    result = call("doctor", *option)
+    assert result.exit_code == 2
+    assert "--aws" in result.output
+
+
+def test_a_deployed_stage_is_called_with_the_token(home):
+    save(home, STAGE)
+    found = caller.find_caller("prod", "ann", token="t0", token_command="")
+    assert (found.url, found.user, found.token()) == ("wss://far/live", "ann", "t0")
+    assert found.home == home / "stages/prod"
+
+
+def test_a_token_command_is_asked_at_every_connection(home, tmp_path):
+    save(home, STAGE)
+    script = tmp_path / "token.py"
+    script.write_text(
+        "import pathlib, sys\np = pathlib.Path(sys.argv[1])\np.write_text(p.read_text() + 'x')\nprint(p.read_text())"
+    )
+    count = tmp_path / "count"
+    count.write_text("")
+    command = f"{sys.executable} {script} {count}"
+    found = caller.find_caller("prod", "ann", token="", token_command=command)
+    assert [found.token(), found.token()] == ["x", "xx"]
+
+
+@pytest.mark.parametrize(("command", "url"), [("print-token", "https://api/"), ("", "")])
+def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(home, command, url):
+    save(home, replace(STAGE, outputs={**STAGE.outputs, "HttpUrl": "https://api/"}))
+    assert caller.find_caller("prod", "ann", token="t0", token_command=command).api_url == url
+
+
+@pytest.mark.parametrize("program", ["raise SystemExit(3)", "print()"])
+def test_a_token_command_without_a_token_is_refused(program):
+    with pytest.raises(AuthError) as caught:
+        caller.run_token_command(f'{sys.executable} -c "{program}"')
+    assert caught.value.reason == "no_token"
+
+
+def test_a_deployed_stage_without_a_token_is_refused(home):
+    save(home, STAGE)
+    with pytest.raises(AuthError) as caught:
+        caller.find_caller("prod", "ann", token="", token_command="")
+    assert caught.value.reason == "no_token"
+
+
+@pytest.mark.parametrize("outputs", [None, {}])
+def test_a_stage_that_does_not_stand_is_told(home, outputs):
+    if outputs is not None:
+        save(home, Deployment(stage="prod", account="1", region="r", outputs=outputs))
+    with pytest.raises(InputError) as caught:
+        caller.find_caller("prod", "ann", token="t0", token_command="")
+    assert caught.value.reason == "not_deployed"
+    assert "stepline deploy --stage prod" in str(caught.value)
+
+
+def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, monkeypatch):
+    local = LocalStage(
+        endpoint="http://127.0.0.1:1",
+        issuer_url="http://127.0.0.1:2",
+        socket_url="ws://127.0.0.1:1/x",
+        table="t",
+        bucket="b",
+        machine_arn="m",
+        model_url="",
+        fingerprint="",
+    )
+    monkeypatch.setattr(caller, "load", lambda: local)
+    found = caller.find_caller("", "ann", token="ignored", token_command="")
+    assert (found.url, found.user, found.home) == (local.socket_url, "ann", home)
+
+
+def test_without_any_stage_it_says_how_to_get_one(home, monkeypatch):
+    monkeypatch.setattr(caller, "load", lambda: None)
+    with pytest.raises(InputError) as caught:
+        caller.find_stage()
+    assert caught.value.reason == "not_deployed"

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import select
+import threading
+
+import pytest
+
+from exec_task.caller import HungUp
+from exec_task.vigil import Vigil
+from stepline.errors import DependencyError, SandboxError
+
+PATIENCE_S = 10.0
+
+
+class Waiting:
+    """A state that answers each heartbeat with the next of these, the last for ever."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.heard = threading.Semaphore(0)
+
+    def beat(self, token):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.heard.release()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def rings(vigil):
+    return bool(select.select([vigil.source], [], [], PATIENCE_S)[0])
+
+
+def test_it_beats_from_the_first_moment_on_and_goes_on():
+    state = Waiting(True)
+    with Vigil(state, "token", interval_s=0.001) as vigil:
+        assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(3))
+        vigil.check()
+
+
+@pytest.mark.parametrize("error", [DependencyError("lost"), RuntimeError("broken")])
+def test_a_heartbeat_that_fails_is_followed_by_the_next(error):
+    state = Waiting(error, True)
+    with Vigil(state, "token", interval_s=0.001) as vigil:
+        assert all(state.heard.acquire(timeout=PATIENCE_S) for _ in range(2))
+        assert not vigil.deserted
+
+
+def test_when_nobody_waits_it_rings_and_says_so_ever_after():
+    with Vigil(Waiting(True, False), "token", interval_s=0.001) as vigil:
+        assert rings(vigil)
+        with pytest.raises(HungUp):
+            vigil.hear()
+        with pytest.raises(HungUp):
+            vigil.check()
+
+
+def test_a_task_that_is_to_stop_hears_it_once_and_begins_nothing_more():
+    with Vigil(Waiting(True), "token", interval_s=60) as vigil:
+        vigil.stop()
+        assert rings(vigil)
+        assert vigil.hear() == "task_stopped"
+        assert not select.select([vigil.source], [], [], 0)[0]
+        with pytest.raises(SandboxError) as caught:
+            vigil.check()
+    assert caught.value.reason == "task_stopped"
