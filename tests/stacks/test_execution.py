@@ -13,6 +13,9 @@ from stepline.model.task import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref
 from tests.stacks.conftest import CONTEXT, cdk
 from tests.unit.timeline.story import LANE
 
+TOKEN_CHARS = 2048
+OVERRIDES_CHARS = 8192
+
 
 def synthesise(**fields):
     """The template of the stack alone."""
