@@ -1,5 +1,6 @@
 """The supervisor of a task: takes one run over, sees it through, stores what came of it, and says so.
 
+    ask                 a task that nobody waits for leaves everything to one that is waited for
     take the handover   a secret that is deleted once it is read: where the parcel lies, and the descriptors
     get the parcel      the request, the log, and the rights to the objects of this run; there are no others
     claim               put the marker that the run was taken; refused, and nothing happens here
@@ -41,7 +42,7 @@ from stepline.adapters.sandbox.ending import FULL, LOST
 from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
 from stepline.bundle.descriptor import decode_payload
-from stepline.errors import InputError, SandboxError, SteplineError
+from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
 from stepline.execution.delivery import join_files
 from stepline.execution.host import ToolHost
 from stepline.model.execution import ExecRequest, Run, Strategy
@@ -120,6 +121,7 @@ def perform(task: Task) -> int:
     """Take the run over and see it through; return the exit code of the task."""
     task.limit_s(PROVISION_S + COLLECT_S)
     try:
+        check_awaited(task)
         handover = msgspec.json.decode(task.duty.take(task.secret), type=Handover)
         parcel = msgspec.msgpack.decode(task.depot.get(handover.parcel), type=Parcel)
         parcel = replace(parcel, request=bound_time(parcel.request))
@@ -137,6 +139,17 @@ def perform(task: Task) -> int:
         logger.error("the task cannot report: %s", code)  # noqa: TRY400 - a trace would show what it holds
         return FAILED
     return DONE
+
+
+def check_awaited(task: Task) -> None:
+    """Go on only if somebody waits, as far as can be told: one who comes late must not take his successor's run. Raises HungUp."""
+    try:
+        awaited = task.duty.beat(task.token)
+    except DependencyError as error:
+        logger.warning("no heartbeat: %s", error.reason)
+        return
+    if not awaited:
+        raise HungUp
 
 
 def bound_time(request: ExecRequest) -> ExecRequest:

@@ -23,6 +23,7 @@ from stepline.settings import Settings, handed_on
 logger = Logger(service=SERVICE)
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
+INTERNAL = SteplineError.code
 UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 
 Event: TypeAlias = dict[str, Any]
@@ -65,12 +66,13 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
     def handler(event: Event, context: Any) -> Event:  # noqa: ARG001 - Lambda passes it, and the logger reads it
         try:
             return run(event)
-        except SteplineError as error:
-            logger.warning("refused", extra={"code": error.reason, **error.context})
-            raise
-        except Exception:
-            PowertoolsMeter().count(EDGE_ERRORS)
-            logger.exception("failed")
+        except Exception as error:
+            said = {"code": error.reason, **error.context} if isinstance(error, SteplineError) else {}
+            if said.get("code", INTERNAL) == INTERNAL:  # a bug, or a right that a role lacks
+                PowertoolsMeter().count(EDGE_ERRORS)
+                logger.exception("failed", extra=said)
+            else:
+                logger.warning("refused", extra=said)
             raise
         finally:
             if metrics.provider.metric_set:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from lambdas._handshake import is_http, read_handshake, render_context
 from lambdas._runtime import Event, app, edge, logger
-from stepline.errors import AuthError, DependencyError
+from stepline.errors import AuthError
 from stepline.ports.channel import Principal
 
 
 @edge
 def handler(event: Event) -> Event:
-    """In: an event of a REQUEST authorizer. Out: its verdict, and the principal as the next function's context."""
+    """In: an event of a REQUEST authorizer. Out: its verdict, and the principal as the next function's context.
+
+    What cannot be said now (the issuer or the table does not answer) is no refusal: it propagates, and the gateway
+    answers 500, which tells clients to come again and an alarm that nobody can connect.
+    """
     try:
         principal = app().authenticate(read_handshake(event))
-    except (AuthError, DependencyError) as error:
+    except AuthError as error:
         logger.info("refused at the door", extra={"code": error.reason})
         return {"isAuthorized": False} if is_http(event) else _policy("nobody", "Deny", event["methodArn"])
     logger.info("let in")

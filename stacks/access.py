@@ -136,14 +136,19 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _POSTS,
     ),
     "sweeper": (
-        *_rows(LOG=_OPENS, CONV="Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        # It takes back what was handed to tasks also where there are none any more.
+        *_rows(
+            LOG=_OPENS,
+            CONV="Query PutItem UpdateItem DeleteItem",
+            SOCKET="DeleteItem",
+            EXEC="GetItem DeleteItem",
+        ),
+        _right("secretsmanager", "DeleteSecret", "handovers"),
         _right("dynamodb", "Query", "lanes"),
         *_objects(reads="att out", writes="out"),
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),
         _POSTS,
-        *_rows(TASKS, EXEC="GetItem DeleteItem"),
-        _right("secretsmanager", "DeleteSecret", "handovers", only=TASKS),
         _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),

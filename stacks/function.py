@@ -22,11 +22,15 @@ STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TAS
 
 
 class Size(NamedTuple):
-    """How long a function may take, what it works in, and whether a person waits for it."""
+    """How long a function may take, what it works in, and whether a person waits for it.
+
+    `task_storage_mib` is the disk of one that collects what tasks leave, beside files of former turns.
+    """
 
     timeout_s: int
     memory_mib: int
     is_waited_for: bool = False
+    task_storage_mib: int = 512
 
 
 SIZES: Final[Mapping[str, Size]] = {
@@ -34,7 +38,7 @@ SIZES: Final[Mapping[str, Size]] = {
     "socket": Size(25, 512, is_waited_for=True),
     "api": Size(10, 256),
     "decide": Size(STEP_TIMEOUTS_S["decide"], 1024, is_waited_for=True),
-    "act": Size(STEP_TIMEOUTS_S["act"], 1024),
+    "act": Size(STEP_TIMEOUTS_S["act"], 1024, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
     "sweeper": Size(120, 512),
@@ -85,6 +89,7 @@ class Function(Construct):
             log_group=self.log_group,
             timeout=cdk.Duration.seconds(size.timeout_s),
             memory_size=size.memory_mib,
+            ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": name,

@@ -95,12 +95,12 @@ class LoopStack(cdk.Stack):
             connections_arn=ingress.connections_arn,
             model_secret_arn=stage.model_secret_arn,
             model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
+            handovers_arn=stage.handovers_arn(self),
         )
         if not (execution := self._execution):
             return resources
         return replace(
             resources,
-            handovers_arn=stage.handovers_arn(self),
             cluster_arn=execution.cluster_arn,
             tasks_arn=self.format_arn(
                 service="ecs", resource="task", resource_name=f"{execution.cluster_name}/*"

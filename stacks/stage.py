@@ -19,6 +19,11 @@ HOST_MODES = ("process", "docker")
 IMAGE_WORDS = ("none", "asset", "codebuild")
 """What `exec_image` says in AWS besides the URI of an image: programs run nowhere, or who builds the image."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
+"""As a browser writes it: no path, no capital letter."""
+_SIGN_IN = re.compile(r"https://.+|http://localhost(:\d+)?")
+"""Where Cognito lets a sign-in page lead back to."""
+_COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,24 @@ class Stage:
             raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
         if self.exec_mode not in ("none", "fargate", *(HOST_MODES if self.is_local else ())):
             raise ValueError(f"stage {self.name} cannot run programs in mode {self.exec_mode!r}")
+        self._check_doors()
+
+    def _check_doors(self) -> None:
+        """Refuse what AWS would refuse halfway, or what would let nobody in without a word."""
+        for origin in self.allowed_origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"allowed_origins: {origin!r} is no origin, like https://chat.example.com")
+        if self.is_local:
+            return
+        if self.oidc_issuer:
+            if not self.oidc_issuer.startswith("https://"):
+                raise ValueError("oidc_issuer: an issuer is reached over https")
+            return
+        for origin in self.allowed_origins:
+            if not _SIGN_IN.fullmatch(origin):
+                raise ValueError(f"allowed_origins: Cognito signs nobody in for {origin}, which is not https")
+        if self.allowed_origins and any(word in self.name for word in _COGNITO_OWN):
+            raise ValueError(f"stage {self.name!r}: Cognito keeps {', '.join(_COGNITO_OWN)} for itself")
 
     @property
     def is_local(self) -> bool:

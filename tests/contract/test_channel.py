@@ -6,6 +6,7 @@ from threading import Thread
 from urllib.parse import unquote
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.table import HEAD, conversation_pk, socket_key
@@ -14,7 +15,8 @@ from stepline.errors import DependencyError, Gone, LimitError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Principal, Publisher, Subscriptions
 
-PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=1_800_000_000)
+FAR = 2**40
+PRINCIPAL = Principal(tenant="acme", project="docs", user="ada", expires_at=FAR)
 
 
 @pytest.fixture
@@ -37,22 +39,22 @@ def test_a_connection_remembers_its_principal_until_it_ends(subscriptions, conne
 
 def test_a_listener_hears_of_its_lanes_and_of_no_other(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
-    subscriptions.subscribe(lane, connection)
+    subscriptions.subscribe(lane, connection, FAR)
     assert subscriptions.listeners(lane) == [connection]
     assert subscriptions.listeners(other) == []
 
 
 def test_a_lane_has_many_listeners_and_each_once(subscriptions, lane, connection):
     for name in ("b", "a", "b"):
-        subscriptions.subscribe(lane, connection + name)
+        subscriptions.subscribe(lane, connection + name, FAR)
     assert subscriptions.listeners(lane) == [f"{connection}a", f"{connection}b"]
 
 
 def test_a_dropped_subscription_leaves_the_others(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
-    subscriptions.subscribe(lane, connection)
-    subscriptions.subscribe(other, connection)
-    subscriptions.subscribe(lane, f"{connection}2")
+    subscriptions.subscribe(lane, connection, FAR)
+    subscriptions.subscribe(other, connection, FAR)
+    subscriptions.subscribe(lane, f"{connection}2", FAR)
     subscriptions.drop(lane, connection)
     subscriptions.drop(lane, connection)
     assert subscriptions.listeners(lane) == [f"{connection}2"]
@@ -62,9 +64,9 @@ def test_a_dropped_subscription_leaves_the_others(subscriptions, lane, connectio
 def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, lane, connection):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
     subscriptions.connect(connection, PRINCIPAL)
-    subscriptions.subscribe(lane, connection)
-    subscriptions.subscribe(other, connection)
-    subscriptions.subscribe(lane, f"{connection}2")
+    subscriptions.subscribe(lane, connection, FAR)
+    subscriptions.subscribe(other, connection, FAR)
+    subscriptions.subscribe(lane, f"{connection}2", FAR)
     subscriptions.disconnect(connection)
     assert subscriptions.listeners(lane) == [f"{connection}2"]
     assert subscriptions.listeners(other) == []
@@ -73,25 +75,64 @@ def test_a_disconnect_ends_every_subscription_of_the_connection(subscriptions, l
 
 def test_connections_and_subscriptions_expire_after_two_hours(backend, lane, connection):
     backend.subscriptions.connect(connection, PRINCIPAL)
-    backend.subscriptions.subscribe(lane, connection)
+    backend.subscriptions.subscribe(lane, connection, FAR)
     backend.clock.pause(3600)
-    backend.subscriptions.subscribe(lane, f"{connection}2")
+    backend.subscriptions.subscribe(lane, f"{connection}2", FAR)
     backend.clock.pause(3601)
     assert backend.subscriptions.principal(connection) is None
     assert backend.subscriptions.listeners(lane) == [f"{connection}2"]
 
 
 def test_subscribing_again_renews_a_subscription(backend, lane, connection):
-    backend.subscriptions.subscribe(lane, connection)
+    backend.subscriptions.subscribe(lane, connection, FAR)
     backend.clock.pause(7000)
-    backend.subscriptions.subscribe(lane, connection)
+    backend.subscriptions.subscribe(lane, connection, FAR)
     backend.clock.pause(7000)
     assert backend.subscriptions.listeners(lane) == [connection]
 
 
+def test_a_connection_hears_nothing_once_its_token_has_expired(backend, lane, connection):
+    now_s = int(backend.clock.now().timestamp())
+    backend.subscriptions.connect(connection, replace(PRINCIPAL, expires_at=now_s + 600))
+    backend.subscriptions.subscribe(lane, connection, now_s + 600)
+    backend.clock.pause(599)
+    assert backend.subscriptions.listeners(lane) == [connection]
+    backend.clock.pause(2)
+    assert backend.subscriptions.listeners(lane) == []
+    assert backend.subscriptions.principal(connection) is not None
+
+
+@pytest.mark.parametrize("late_s", [0, 900])
+def test_a_renewed_connection_hears_all_it_listens_to_for_as_long_as_the_new_token(
+    backend, lane, connection, late_s
+):
+    now_s = int(backend.clock.now().timestamp())
+    other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
+    backend.subscriptions.connect(connection, replace(PRINCIPAL, expires_at=now_s + 600))
+    for heard in (lane, other):
+        backend.subscriptions.subscribe(heard, connection, now_s + 600)
+    backend.subscriptions.subscribe(lane, f"{connection}2", now_s + 600)
+    backend.clock.pause(late_s)
+    fresh = replace(PRINCIPAL, expires_at=now_s + 1800)
+    backend.subscriptions.renew(connection, fresh)
+    assert backend.subscriptions.principal(connection) == fresh
+    backend.clock.pause(1700 - late_s)
+    assert backend.subscriptions.listeners(lane) == backend.subscriptions.listeners(other) == [connection]
+    backend.clock.pause(101)
+    assert backend.subscriptions.listeners(lane) == []
+
+
+def test_a_renewal_lets_nobody_listen_to_what_they_did_not(backend, lane, connection):
+    backend.subscriptions.connect(connection, PRINCIPAL)
+    backend.subscriptions.subscribe(lane, connection, FAR)
+    backend.subscriptions.drop(lane, connection)
+    backend.subscriptions.renew(connection, PRINCIPAL)
+    assert backend.subscriptions.listeners(lane) == []
+
+
 def test_expired_rows_are_not_shown_though_they_are_still_stored(aws, lane, connection):
     aws.subscriptions.connect(connection, PRINCIPAL)
-    aws.subscriptions.subscribe(lane, connection)
+    aws.subscriptions.subscribe(lane, connection, FAR)
     aws.clock.pause(7201)
     assert aws.subscriptions.principal(connection) is None
     assert aws.subscriptions.listeners(lane) == []
@@ -102,7 +143,7 @@ def test_expired_rows_are_not_shown_though_they_are_still_stored(aws, lane, conn
 @pytest.mark.parametrize("has_dropped", [False, True])
 def test_a_connection_that_ended_leaves_no_row(aws, lane, connection, has_dropped):
     aws.subscriptions.connect(connection, PRINCIPAL)
-    aws.subscriptions.subscribe(lane, connection)
+    aws.subscriptions.subscribe(lane, connection, FAR)
     if has_dropped:
         aws.subscriptions.drop(lane, connection)
         rows = aws.table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from stepline.errors import DependencyError, NotFoundError, SteplineError
 from stepline.model.task import Grant
 
 from .task_cloud import Cloud
+
+WRITE = {"Content-Type": "x/y", "If-None-Match": "*"}
 
 
 class InMemory:
@@ -84,6 +87,25 @@ def test_a_right_to_one_request_is_none_to_another(store):
 
 
 # --- over HTTP
+
+
+def test_a_refusal_that_comes_before_all_of_a_large_body_was_sent_is_heard(tmp_path):
+    file = tmp_path / "body"
+    file.write_bytes(bytes(20_000_000))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def refuse() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while b"\r\n\r\n" not in connection.recv(65_536):
+                    pass
+                connection.sendall(b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n\r\n")
+
+        server_thread = threading.Thread(target=refuse)
+        server_thread.start()
+        assert not HttpDepot().put(Grant(url=f"http://127.0.0.1:{port}/key", headers=WRITE), file)
+        server_thread.join()
 
 
 @pytest.mark.parametrize(

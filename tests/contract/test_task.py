@@ -136,10 +136,10 @@ def test_what_is_handed_over_anew_while_it_is_taken_back_keeps_its_row(backend, 
 def begin(backend: Memory | Aws, ref: str, *, lasts_s: float) -> None:
     """Begin to hand over, and die before it is done."""
     if isinstance(backend.tasks, MemoryTasks):
-        backend.tasks.open_row(ref, "c", at(backend, lasts_s))
+        backend.tasks.open_row(ref, "somebody", "c", at(backend, lasts_s))
         return
     hand_over(backend, ref, lasts_s=lasts_s)
-    backend.tasks._update(ref, "ADD begun :one", {":one": {"N": "1"}})
+    backend.tasks._update(ref, "ADD begun :me", {":me": {"SS": ["somebody"]}})
 
 
 def test_a_state_is_ended_once_and_then_nobody_waits():
@@ -235,8 +235,11 @@ def test_a_token_nobody_waits_for_is_no_error(aws, faults: Faults, code):
     assert aws.tasks.fail("token", "TaskStopped", "why") is False
 
 
+def test_a_reason_longer_than_a_state_takes_is_cut(moto_aws):
+    assert moto_aws.tasks.fail("token", "x" * 1000, "y" * 100_000)
+
+
 def test_a_state_that_cannot_be_told_is_a_failed_dependency(aws, faults: Faults):
-    assert aws.tasks.fail("token", "x" * 1000, "y" * 100_000)
     faults.answer(aws.tasks.states, "SendTaskFailure", 400, refused("ThrottlingException"))
     with pytest.raises(DependencyError):
         aws.tasks.fail("token", "TaskStopped", "why")
@@ -265,6 +268,28 @@ def test_a_name_whose_secret_is_being_deleted_is_tried_again_later(aws, ref, fau
 def test_a_handover_whose_answer_was_lost_is_there(aws, ref, faults: Faults):
     faults.lose_answers(aws.tasks.secrets, "CreateSecret", times=1)
     assert aws.duty.take(hand_over(aws, ref, "text")) == "text"
+
+
+def test_who_hands_over_counts_once_though_the_beginning_is_told_twice(aws, ref, faults: Faults):
+    faults.lose_answers(aws.table.client, "UpdateItem", times=1)
+    hand_over(aws, ref)
+    aws.tasks.take_back(ref)
+    assert listed(aws, ref, after_s=3600) == []
+
+
+def test_an_end_that_is_told_twice_does_not_stand_for_somebody_elses(aws, ref, faults: Faults, monkeypatch):
+    create = aws.tasks.secrets.create_secret
+
+    def then_lose(**asked: Any) -> Any:
+        faults.lose_answers(aws.table.client, "UpdateItem", times=1)
+        return create(**asked)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aws.tasks.secrets, "create_secret", then_lose)
+        hand_over(aws, ref)
+    aws.tasks._update(ref, "ADD begun :me", {":me": {"SS": ["somebody"]}})
+    aws.tasks.take_back(ref)
+    assert listed(aws, ref, after_s=3600) == ["c"]
 
 
 def test_a_secret_that_cannot_be_deleted_keeps_its_row(aws, ref, faults: Faults):

@@ -1,9 +1,10 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from lambdas import authorizer
+from stepline.errors import DependencyError
 from stepline.local import issuer as local_issuer
 
 from .conftest import Stage
@@ -128,9 +129,13 @@ def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(trusting: Stage
     assert verdict(trusting, handshake(**headers)) is not None
 
 
-def test_while_the_issuer_is_down_nobody_is_let_in(stage: Stage, issuer: Issuer) -> None:
+@pytest.mark.parametrize("door", [handshake, request])
+def test_while_the_issuer_is_down_nobody_is_let_in_and_nobody_is_refused(
+    stage: Stage, issuer: Issuer, door: Callable[[str], dict[str, Any]]
+) -> None:
     stage.wire(STEPLINE_OIDC_ISSUER="http://127.0.0.1:9")
-    assert verdict(stage, handshake(issuer.token(iss="http://127.0.0.1:9"))) is None
+    with pytest.raises(DependencyError):
+        verdict(stage, door(issuer.token(iss="http://127.0.0.1:9")))
     assert stage.lines[-1]["code"] == "issuer_unreachable"
 
 

@@ -7,7 +7,7 @@ import pytest
 from lambdas import act, close, decide, socket, sweeper
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
-from stepline.errors import DependencyError, Fenced, ModelOverloaded
+from stepline.errors import DependencyError, Fenced, ModelOverloaded, SteplineError
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane, execution_name
 from tests.unit.loop.scene import BROKEN, answered, called
@@ -102,23 +102,29 @@ def test_a_refused_step_keeps_the_name_of_its_class_for_the_state_machine(stage:
 
 
 class Bug(MemoryLog):
-    broken = False
+    error: Exception | None = None
 
     def since(self, *args: Any, **fields: Any) -> Any:
-        if self.broken:
-            raise ZeroDivisionError
+        if self.error:
+            raise self.error
         return super().since(*args, **fields)
 
 
-def test_a_bug_is_counted_logged_and_left_to_the_state_machine(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError(), SteplineError("AWS answered AccessDeniedException", operation="Query")]
+)
+def test_a_bug_or_a_missing_right_is_counted_logged_and_left_to_the_state_machine(
+    stage: Stage, error: Exception
+) -> None:
     log = Bug()
     stage.wire(log)
     event = opened(stage)
-    log.broken = True
-    with pytest.raises(ZeroDivisionError):
+    log.error = error
+    with pytest.raises(type(error)):
         stage.call(decide.handler, event)
     assert stage.metrics()["EdgeErrors"] == 1
-    assert stage.lines[-1]["exception_name"] == "ZeroDivisionError"
+    assert stage.lines[-1]["level"] == "ERROR"
+    assert stage.lines[-1]["exception_name"] == type(error).__name__
 
 
 def test_a_failed_turn_is_counted_as_failed(stage: Stage) -> None:

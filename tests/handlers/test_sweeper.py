@@ -43,9 +43,10 @@ def test_a_stopped_task_nobody_waits_for_is_nothing(stage, tasks, stopped):
     assert tasks.ended == {}
 
 
-def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(stage, tasks, stopped):
+@pytest.mark.parametrize("said", [{}, {"environment": []}, {"environment": [{"name": "A", "value": "b"}]}])
+def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(stage, tasks, stopped, said):
     detail = stopped["detail"]
-    detail["overrides"] = {"containerOverrides": [{"name": "supervisor"}]}
+    detail["overrides"] = {"containerOverrides": [{"name": "supervisor", **said}]}
     tasks.tasks[detail["taskArn"]] = MemoryTask(
         ref="r", cluster=detail["clusterArn"], variables={"STEPLINE_TASK_TOKEN": "token-1"}
     )

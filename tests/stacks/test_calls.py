@@ -98,6 +98,7 @@ def come_in(scene):
     scene.publisher.open("k1")
     with scene.acting("socket"):
         scene.ports.subscriptions.connect("k1", who)
+        scene.ports.subscriptions.subscribe(LANE, "k1", FAR)
     scene.say(action="auth", ticket=second)
 
 
@@ -113,7 +114,7 @@ def use_a_tool(scene):
 def lose_a_listener(scene):
     """Somebody listens who has gone, and has not said so."""
     with scene.calls.by(""):
-        scene.ports.subscriptions.subscribe(LANE, "gone")
+        scene.ports.subscriptions.subscribe(LANE, "gone", FAR)
 
 
 def hear_nothing_of_a_task(scene):

@@ -2,8 +2,18 @@ import json
 import stat
 import sys
 
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+
+from stacks.code import Code
+from stacks.deployment import Deployment
 from stacks.function import SIZES
+from stacks.stage import Stage
 from stepline.setting_table import TABLE
+
+from .conftest import CONTEXT, ROOT
 
 INGRESS_ONLY = {"STEPLINE_OIDC_ISSUER", "STEPLINE_SOCKET_URL", "STEPLINE_ALLOWED_ORIGINS"}
 LOOP_ONLY = {"STEPLINE_MODEL_PROVIDER", "STEPLINE_MODEL_SECRET_ARN", "EXEC_RUNTIME_MODE"}
@@ -122,3 +132,33 @@ def test_snapshots_are_for_those_a_person_waits_for_and_only_where_the_stage_wan
     assert quick == {"authorizer", "socket", "decide"}
     for synthesis in (dev, local):
         assert not any("SnapStart" in properties for properties in functions(synthesis).values())
+
+
+@pytest.mark.parametrize("changed", [None, "runtime", "deps"])
+def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed):
+    def versions(folder, *, changed=None):
+        layers = []
+        for name in ("runtime", "deps"):
+            module = folder / name / "python/module.py"
+            module.parent.mkdir(parents=True)
+            module.write_text("new" if name == changed else "old")
+            layers.append(folder / name)
+        app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
+        code = Code(runtime=lambda_.Runtime.PYTHON_3_13, folder=ROOT, layers=tuple(layers))
+        stacks = Deployment(app, Stage(name="dev"), code=code, packages=()).stacks
+        app.synth()
+        templates = [Template.from_stack(stack) for stack in stacks]
+        return {name for template in templates for name in template.find_resources("AWS::Lambda::Version")}
+
+    before, after = versions(tmp_path / "before"), versions(tmp_path / "after", changed=changed)
+    assert before
+    assert (before & after) == (set() if changed else before)
+
+
+def test_what_collects_from_tasks_has_room_for_it(prod):
+    sizes = {
+        properties["Handler"]: properties.get("EphemeralStorage")
+        for properties in prod.resources("AWS::Lambda::Function").values()
+    }
+    assert sizes["lambdas.act.handler"] == {"Size": 2048}
+    assert sizes["lambdas.close.handler"] == {"Size": 512}

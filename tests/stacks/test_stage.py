@@ -54,6 +54,35 @@ def test_a_name_that_fits_no_resource_is_refused(name):
         Stage(name=name)
 
 
+@pytest.mark.parametrize(
+    "origin",
+    ["*", "null", "chat.example", "https://chat.example/", "https://Chat.example", "https://a b", "ftp://a"],
+)
+def test_an_origin_that_no_browser_writes_is_refused(origin):
+    with pytest.raises(ValueError, match="allowed_origins"):
+        Stage(allowed_origins=("https://chat.example", origin), oidc_issuer="https://login.example")
+
+
+def test_a_page_without_tls_is_served_by_an_issuer_elsewhere_or_stands_on_this_machine():
+    pages = ("http://localhost:3000", "https://[::1]:8443")
+    assert Stage(allowed_origins=pages).allowed_origins == pages
+    plain = ("http://10.0.0.7:3000",)
+    assert Stage(allowed_origins=plain, oidc_issuer="https://login.example").allowed_origins == plain
+    with pytest.raises(ValueError, match="https"):
+        Stage(allowed_origins=plain)
+
+
+def test_an_issuer_is_reached_over_https():
+    with pytest.raises(ValueError, match="https"):
+        Stage(oidc_issuer="http://login.example")
+
+
+def test_a_name_that_cognito_keeps_for_itself_is_refused_where_it_would_stand_in_an_address():
+    with pytest.raises(ValueError, match="Cognito"):
+        Stage(name="aws-test", allowed_origins=("https://chat.example",))
+    assert Stage(name="aws-test").name == "aws-test"
+
+
 def test_only_the_local_stage_has_an_endpoint():
     with pytest.raises(ValueError, match="stepline up"):
         Stage(name="local")

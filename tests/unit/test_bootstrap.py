@@ -111,6 +111,15 @@ def test_where_programs_run_beside_the_functions_both_ways_do_and_tasks_do_not(m
     assert app.agent.execution.places == {"process", "docker"}
 
 
+def test_a_profile_may_send_programs_to_tasks_where_there_are_some_beside_the_functions():
+    props = '{"execution": {"runtime": {"mode": "fargate"}}}'
+    given = {**FARGATE, "EXEC_RUNTIME_MODE": "docker", "STEPLINE_BUNDLE_PROPS": props}
+    execution = in_memory(settings(**given)).agent.execution
+    assert execution.places == {"process", "docker", "fargate"}
+    assert execution.profile.mode == "fargate"
+    assert execution.settings
+
+
 def test_a_task_is_handed_the_active_bundles_descriptors_and_settings_that_lead_nowhere(tmp_path):
     (tmp_path / "secrets.yaml").write_text("search: {key: s3cret}\n")
     (tmp_path / "bundles.yaml").write_text(TWO_BUNDLES)

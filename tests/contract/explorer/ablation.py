@@ -204,8 +204,8 @@ def _replay_then_subscribe(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, inner: Any) -> None:
             self._inner, self.wanted = inner, []
 
-        def subscribe(self, lane: Any, connection: str) -> None:
-            self.wanted.append((lane, connection))
+        def subscribe(self, *asked: Any) -> None:
+            self.wanted.append(asked)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(self._inner, name)
@@ -213,8 +213,8 @@ def _replay_then_subscribe(monkeypatch: pytest.MonkeyPatch) -> None:
     def replay_first(ports: Any, lane: Any, **asked: Any) -> None:
         late = Late(ports.subscriptions)
         original(_with(ports, subscriptions=late), lane, **asked)
-        for where, connection in late.wanted:
-            late._inner.subscribe(where, connection)
+        for wanted in late.wanted:
+            late._inner.subscribe(*wanted)
 
     monkeypatch.setattr(resume, "resume", replay_first)
 

@@ -7,6 +7,7 @@ RunTask is a process of its own, so it may be refused (a crash before its call),
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -33,13 +34,14 @@ class SteppedTasks:
 
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
         check_secret(text)
+        by = secrets.token_hex(4)
         steps: list[Callable[[], None]] = [
-            lambda: self._do.open_row(ref, cluster, deadline),
+            lambda: self._do.open_row(ref, by, cluster, deadline),
             lambda: self._do.keep_secret(ref, text),
         ]
         for step in steps if self._row_first else reversed(steps):
             step()
-        self._do.close_row(ref)
+        self._do.close_row(ref, by)
         return secret_name(STAGE, ref)
 
     def take_back(self, ref: str) -> None:
@@ -83,6 +85,8 @@ class Cloud:
     def _task(self, me: Process, variables: dict[str, str]) -> None:
         duty, depot = Proxy(me, "duty", self.tasks), Proxy(me, "depot", self.grants)
         token = variables[TOKEN_VARIABLE]
+        if not duty.beat(token):
+            return
         try:
             handover = msgspec.json.decode(duty.take(variables[SECRET_VARIABLE]), type=Handover)
         except NotFoundError:

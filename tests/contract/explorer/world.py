@@ -292,7 +292,14 @@ class World:
 
     def resume(self, me: Process, connection: str, after: int, claim: int, have: dict[str, int]) -> None:
         resume_step.resume(
-            self.ports(me), LANE, user=USER, connection=connection, after=after, claim=claim, have=have
+            self.ports(me),
+            LANE,
+            user=USER,
+            connection=connection,
+            until_s=2**40,
+            after=after,
+            claim=claim,
+            have=have,
         )
 
 

@@ -90,7 +90,7 @@ class Stage:
         )
 
     def listen(self, connection: str) -> list[bytes]:
-        self.subscriptions.subscribe(LANE, connection)
+        self.subscriptions.subscribe(LANE, connection, 2**40)
         return self.publisher.open(connection)
 
     def stored(self) -> dict[str, str]:

@@ -172,6 +172,27 @@ def test_an_api_that_fails_does_not_disturb_the_connection(api):
     assert len(api.asked) == 1
 
 
+def test_a_renewal_that_cannot_be_done_now_is_tried_again_and_told_to_nobody(api):
+    clock = MemoryClock()
+    answers = iter([ErrorFrame(code="dependency", message="later"), AuthFrame(expires_at=4_000_000_000)])
+
+    def script(request):
+        if request["action"] == "auth":
+            return [next(answers)]
+        return [AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")]
+
+    with renewing(api.url, clock, 1000, script) as (gateway, session, _):
+        effects = session.effects()
+        told = []
+        for pause_s in (800, 20, 800):
+            clock.pause(pause_s)
+            session.say("hi")
+            told.append(next(effects))
+        assert [type(effect) for effect in told] == [Acknowledged] * 3
+        assert sorted(gateway.heard()["action"] for _ in range(5)) == ["auth"] * 2 + ["send"] * 3
+    assert len(gateway.headers) == 1
+
+
 def test_a_ticket_that_is_refused_leads_to_a_fresh_connection(api):
     clock = MemoryClock()
 

@@ -80,6 +80,22 @@ def test_the_token_goes_in_a_header_and_a_new_conversation_is_only_spoken_to(gat
     assert "Origin" not in gateway.headers[0]
 
 
+def test_a_session_ends_at_events_that_it_cannot_read(gateway):
+    gateway.script = lambda _request: [msgspec.structs.replace(batch(1, 0), v=2)]
+    with session(gateway) as client:
+        client.say("hi")
+        with pytest.raises(DependencyError) as error:
+            next(client.effects())
+    assert error.value.reason == "format_newer"
+
+
+def test_a_frame_of_a_kind_that_is_not_known_yet_is_left_out(gateway):
+    gateway.script = lambda request: ['{"frame":"news","text":"soon"}', ack(request["message_id"])]
+    with session(gateway) as client:
+        client.say("hi")
+        assert isinstance(next(client.effects()), Acknowledged)
+
+
 def test_an_origin_is_sent_if_one_is_given(gateway):
     dial = dial_gateway(gateway.url, lambda: "t", origin="https://example.org")
     with Session(dial, ClientState(conversation=C), SystemClock()):
@@ -265,7 +281,12 @@ def test_a_server_that_never_answers_is_given_up(gateway):
 
 
 @pytest.mark.parametrize(
-    "words", ['{"message": "Internal server error"}', '{"frame":"error","code":"internal","message":"sorry"}']
+    "words",
+    [
+        '{"message": "Internal server error"}',
+        "Bad Gateway",
+        '{"frame":"error","code":"internal","message":"sorry"}',
+    ],
 )
 def test_a_failure_that_names_no_message_repeats_what_is_unanswered(gateway, words):
     replies = iter([[words], [ack("m1")]])

@@ -68,7 +68,7 @@ def test_the_checks_of_an_account_are_lines_with_a_mark(home):
     marks = {line.split()[1]: line.split()[0] for line in result.output.splitlines() if "→" not in line}
     assert marks["identity"] == "ok"
     assert marks["bootstrap"] == "NO"
-    assert marks["model"] == "warn"
+    assert marks["model"] == "unknown"
 
 
 @pytest.mark.parametrize("option", [("--stage", "prod"), ("--profile", "p"), ("--region", "r")])

@@ -77,6 +77,19 @@ def test_choices_need_no_repetition_and_can_be_forgotten(desk, programs):
 
 
 @pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize("has_pool", [False, True])
+def test_who_asks_for_the_users_lets_go_of_them_before_they_go(desk, programs, has_pool):
+    if has_pool:
+        programs.outputs["stepline-dev-state"]["UserPoolId"] = "eu_1"
+    deploy(order(smoke=False), desk)
+    programs.commands.clear()
+    deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), desk)
+    steps = [" ".join(c) for c in programs.commands if programs.verb(c) == "deploy"]
+    assert [" stepline-dev-ingress --exclusively " in step for step in steps] == [True, False][not has_pool :]
+    assert " --all " in steps[-1]
+
+
+@pytest.mark.usefixtures("bootstrapped")
 def test_a_failed_deployment_names_the_next_command_and_keeps_the_choices(desk, programs):
     programs.failing.add("deploy")
     error = refused(deploy, order(choices={"oidc_issuer": "https://login.example"}), desk)

@@ -124,7 +124,14 @@ def test_a_living_table_and_machine_are_alive(account, cloud):
         roleArn="arn:aws:iam::123456789012:role/r",
     )["stateMachineArn"]
     cloud(
-        described("stepline-dev-loop", WebSocketUrl="wss://x", TableName="t", BucketName="b", MachineArn=arn)
+        described(
+            "stepline-dev-loop",
+            WebSocketUrl="wss://x",
+            HttpUrl="https://x",
+            TableName="t",
+            BucketName="b",
+            MachineArn=arn,
+        )
     )
     found = {check.name: check for check in health(account, "dev")}
     assert [found[name].ok for name in ("stacks", "outputs", "table", "machine")] == [True] * 4
@@ -166,7 +173,7 @@ def test_resources_that_may_not_be_listed_are_unknown_and_not_missing(account):
 def test_missing_outputs_are_named():
     check = check_outputs("dev", {"WebSocketUrl": "wss://x", "TableName": "t", "BucketName": "b"})
     assert not check.ok
-    assert check.detail == "missing: MachineArn"
+    assert check.detail == "missing: HttpUrl, MachineArn"
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,13 @@ def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):
         assert "fargate" not in {check.name for check in readiness(account, "dev", {})}
 
 
+def test_of_a_stage_that_was_deployed_elsewhere_nobody_says_it_has_no_key(account):
+    quota = {"Quota": {"Value": 1000.0}}
+    with answering(account, "service-quotas", "get_service_quota", quota):
+        found = {check.name: check for check in readiness(account, "dev", None)}
+    assert (found["model"].mark, "dev" in found["model"].detail) == ("unknown", True)
+
+
 def test_a_stage_without_a_key_is_warned(account):
     check = check_model(account, "dev", {})
     assert check.mark == "warn"

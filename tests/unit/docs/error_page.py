@@ -125,7 +125,7 @@ NEVER_TOLD = {
     "grant_refused": "the store refuses a task's right to an object; the run's own code says what that did to it",
     "not_granted": "a task has no right to put this object; no tool that programs call puts any",
     "invalid_path": "every refused path has a more precise code",
-    "format_newer": "a batch was written by a release after this one; the state machine tries again",
+    "format_newer": "a batch, a step or a frame is of a release after this one; the state machine tries again, a client has to be updated",
     "fenced": "another attempt owns the step; the next attempt finds its result",
     "gone": "the connection is closed; its subscription is dropped",
 }
@@ -236,7 +236,7 @@ def render() -> str:
             *_group(
                 "Why a connection is refused",
                 "The gateway answers 401 or 403 and no more; the code stands in the authorizer's log, beside `unauthorized` and "
-                "`auth_expired`.",
+                "`auth_expired`. Where nobody can tell now (`issuer_unreachable`, `dependency`) it answers 500: come again.",
                 AUTHORIZER,
             ),
             *_group(

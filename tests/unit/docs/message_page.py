@@ -41,10 +41,11 @@ ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
     "listens from then on.",
     "resume": "the missed [`events`](#events), the missing [`delta`](#delta)s and one [`sync`](#sync); or one "
-    "[`error`](#error). The connection listens from then on.",
+    "[`error`](#error). The connection listens from then on, until its token expires.",
     "ping": "one [`pong`](#pong), or one [`error`](#error).",
     "auth": "one frame `auth`, or one [`error`](#error) `unauthorized`; the ticket is used up either way, and the old "
-    "token counts on after an error.",
+    "token counts on after an error. What the connection listens to, it hears for as long as the new token lasts; one that "
+    "is renewed after the expiry has missed something, and [resumes](#resume).",
 }
 SAMPLES: dict[str, event.Frame] = {
     "events": event.EventFrame(
@@ -113,7 +114,8 @@ def render() -> str:
     lines += [
         "## Frames",
         "",
-        "A field at its default is left out, so read an absent one as its default.",
+        "A field at its default is left out, so read an absent one as its default. Leave out what you do not know: fields, and",
+        "frames of another kind. Only `events` have a version, and those of a later one must not be applied.",
         "",
     ]
     for frame in FRAMES:
@@ -135,8 +137,9 @@ def _opening() -> list[str]:
         "",
         *_json(answer),
         "It then opens `<url>?ticket=<ticket>`. A ticket opens one websocket, or renews one by [`auth`](#auth), within",
-        "`expires_in_s` seconds. The HTTP API answers 201, or 403 where the token or the site is refused; every other answer",
-        "is an [`error`](#error) object, and 503 says to try again.",
+        "`expires_in_s` seconds. The HTTP API answers 201; 403 where the token or the site is refused, and 401 without a",
+        "header, in the gateway's own words; else an [`error`](#error) object, of which 503 says to try again. The gateway",
+        "itself says 429 when the stage is too busy, and 500 when nobody can tell now whose token it is.",
         "",
     ]
 

@@ -57,7 +57,7 @@ _EXECUTOR: Final = "contract/test_executor.py"
 AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "The loop": (
         done("one agent, one loop, no planner and no gate", "loop/decide.py", "def decide", _PROTOCOL),
-        done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "settings.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
+        done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "setting_table.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
         done("`react.max_iterations` in bundle properties, then `ai.react.max_iterations`, then the variable", "bundle/round_cap.py", "IN_PROPS", "unit/bundle/test_round_cap.py"),
         done("last round reserved for an answer", "protocol/decision.py", "last_round_requires_answer", _DECISION),
         done("single-action rounds", "protocol/shape.py", "action_schema_error", _DECISION),
@@ -136,8 +136,12 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     ),
     "Execution of generated code": (
         done("supervisor and executor", "adapters/sandbox/server.py", "SupervisorServer", _EXECUTOR),
-        partial("backends `docker` (split, combined), `fargate`, `process`", "adapters/docker/plan.py", "_plan_combined", _EXECUTOR, "no `fargate`, and so none in AWS"),
-        planned("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "a supervisor gets its launch over standard input"),
+        done("backends `docker` (split, combined) and `process`", "adapters/docker/plan.py", "_plan_combined", _EXECUTOR),
+        done("backend `fargate`", "loop/launch.py", "execute_task", "contract/test_task_faults.py", "run in Docker and on the emulator, in no AWS account yet"),
+        done("snapshots with manifests, restored in the task", "adapters/depot.py", "class GrantedArtifacts", "contract/test_depot.py"),
+        done("heartbeat, budgets and partial outputs of a task", "loop/collect.py", "def conclude", "contract/test_task_faults.py"),
+        done("orphaned tasks and secrets swept", "loop/orphan.py", "def sweep_tasks", "contract/test_task_faults.py"),
+        partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/task.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "execution/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bundle/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
@@ -164,6 +168,14 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         partial("list of a user's conversations", "ports/log.py", "def conversations", "contract/test_log.py", "in the log's port; no HTTP endpoint"),
         planned("`POST …/fetch`, `…/turns-with-feedbacks`, `…/feedback/conversations-in-period`"),
         planned("feedback `ok`, `not_ok`, `neutral`, of users and machines"),
+    ),
+    "At home on AWS": (
+        done("any OpenID Connect issuer; a Cognito pool where none is named", "adapters/oidc.py", "token_use", "security/test_identity.py", "the pool is in `stacks/identity.py`"),
+        done("`POST /v1/socket-tickets`", "loop/ticket.py", "def issue_ticket", "handlers/test_api.py"),
+        done("message `auth` renews a connection; expiry counts with every message and for listening", "model/message.py", "class Auth", "unit/loop/test_ingress.py"),
+        done("messages a minute for each user", "loop/rate.py", "rate_limited", "unit/loop/test_ingress.py"),
+        done("`stepline deploy`, `destroy`, `doctor --aws`", "local/cloud/deploy.py", "def deploy", "unit/cloud/test_deploy.py"),
+        done("formats carry a version", "model/batch.py", "format_newer", "e2e/test_deploy.py"),
     ),
     "Bundles": (
         partial("an agent bundle", "bundle/default.py", "build_agent", "unit/bundle/test_prompt.py", "one built-in agent, with properties and descriptors; no hooks"),

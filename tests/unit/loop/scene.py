@@ -110,7 +110,7 @@ class Scene:
     def send(self, text: str = "hello", *, id: str = "m1", user: str = USER, **fields: Any) -> Admitted:  # noqa: A002 - reads best
         lane, connection = fields.pop("lane", LANE), fields.pop("connection", "")
         arrival = Arrival(message_id=id, user=user, text=text, **fields)
-        return admit(self.ports, lane, arrival, connection=connection)
+        return admit(self.ports, lane, arrival, connection=connection, until_s=FAR)
 
     def take(self) -> tuple[str, Step]:
         """Take the oldest execution that was started."""
@@ -197,7 +197,7 @@ class Scene:
     def listen(self, connection: str = "k1", **fields: Any) -> list[bytes]:
         """Open a connection that listens to the conversation; return its inbox."""
         inbox = self.connect(connection, **fields)
-        self.ports.subscriptions.subscribe(LANE, connection)
+        self.ports.subscriptions.subscribe(LANE, connection, fields.get("expires_at", FAR))
         return inbox
 
     def use(self, *tools: Tool) -> None:

@@ -173,6 +173,25 @@ def test_a_ticket_of_a_later_token_renews_a_connection(has_expired: bool) -> Non
     assert len(of(AckFrame, inbox)) == 1
 
 
+@pytest.mark.parametrize("renews", [False, True])
+def test_who_does_not_renew_hears_nothing_after_expiry(renews: bool) -> None:
+    scene = Scene(answered("All quiet."))
+    now = int(scene.clock.now().timestamp())
+    inbox = scene.connect("k1", expires_at=now + 60)
+    viewer = scene.connect("k2", expires_at=now + 60)
+    say(scene, body())
+    say(scene, body("resume"), connection="k2")
+    heard = len(inbox), len(viewer)
+    if renews:
+        say(scene, renewal(scene))
+        say(scene, renewal(scene), connection="k2")
+    scene.clock.pause(61)
+    scene.run()
+    assert (event_types(inbox)[-1] == "chat.complete") is renews
+    assert (event_types(viewer)[-1] == "chat.complete") is renews
+    assert ((len(inbox), len(viewer)) == heard) is not renews
+
+
 @pytest.mark.parametrize("field", ["tenant", "project", "user"])
 def test_a_ticket_of_somebody_else_renews_nothing(field: str) -> None:
     scene = Scene()

@@ -4,9 +4,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from stepline.errors import DependencyError
 from stepline.loop import launch as launch_module
-from stepline.loop.launch import readable_keys
+from stepline.loop import program
+from stepline.loop.launch import GRANT_S, WAIT_S, readable_keys
+from stepline.loop.sweep import sweep_lane
 from stepline.model.batch import decode_batch
+from stepline.model.entry import Resulted
 from stepline.model.execution import WorkFile
 from stepline.model.path import exec_key
 from stepline.model.task import Handover, Parcel, run_ref
@@ -81,6 +85,62 @@ def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play
 def test_a_step_that_leaves_the_state_carries_no_launch(play, step):
     after = play.act(play.execute_task(step))
     assert after.launch is None
+
+
+def settled(play):
+    """Return the error of the program's result, and whether anything is left once the sweeper has been there."""
+    (error,) = [entry.error for entry in play.entries(Resulted) if entry.program]
+    play.sweep()
+    return error["code"], play.left()
+
+
+def lose_owner(play):
+    """End the execution of the turn, and let another take it over."""
+    (name,) = play.machine._status
+    play.machine.end(name)
+    assert sweep_lane(play.ports, LANE) == "taken_over"
+
+
+def test_a_machine_that_has_no_state_for_tasks_is_not_led_in_circles(play, step):
+    back = play.decide(step)
+    assert back.route == "prepare"
+    assert play.act(back).route == "decide"
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def test_a_step_that_is_tried_again_launches_again(play, step):
+    assert play.act(replace(step, route="prepare", launch=None, attempt=1)) == step
+
+
+def test_a_run_that_is_taken_over_while_its_rights_last_is_launched_again(play, step):
+    play.clock.pause(GRANT_S - WAIT_S - 60)
+    lose_owner(play)
+    play.run()
+    assert [launch.ref for launch in play.launched] == [step.launch.ref]
+
+
+def test_a_run_whose_rights_would_end_before_it_does_is_not_launched_again(play, step):
+    play.clock.pause(GRANT_S - WAIT_S + 60)
+    lose_owner(play)
+    play.run()
+    assert play.launched == []
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def test_a_request_that_was_left_lying_is_not_launched_when_its_rights_have_ended(play):
+    play.send()
+    step = play.decide(play.act(play.decide(play.take()[1])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "start", lost)
+        with pytest.raises(DependencyError):
+            play.act(step)
+    play.clock.pause(GRANT_S)
+    assert play.act(step).route == "decide"
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def lost(*_, **__):
+    raise DependencyError("the table is away")
 
 
 def wrote(*names):

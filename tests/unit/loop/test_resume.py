@@ -13,14 +13,23 @@ from stepline.model.batch import Batch
 from stepline.model.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import Lane
 from stepline.ports.delta import Delta
-from tests.unit.loop.scene import LANE, USER, Scene, answered, durable, event_types, frames, of
+from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, durable, event_types, frames, of
 from tests.unit.loop.twin import StaleLog
 
 
 def ask(scene: Scene, *, after: int = 0, claim: int = 0, have: dict[str, int] | None = None) -> list[bytes]:
     """Resume on a new connection; return what it got."""
     inbox = scene.connect("late")
-    resume(scene.ports, LANE, user=USER, connection="late", after=after, have=have or {}, claim=claim)
+    resume(
+        scene.ports,
+        LANE,
+        user=USER,
+        connection="late",
+        until_s=FAR,
+        after=after,
+        have=have or {},
+        claim=claim,
+    )
     return inbox
 
 
@@ -193,7 +202,7 @@ def refusal(scene: Scene, lane: Lane, user: str) -> list[tuple[str, str]]:
     """Return what a resume and a ping are refused with."""
     found = []
     for attempt in (
-        lambda: resume(scene.ports, lane, user=user, connection="k", after=0, have={}, claim=0),
+        lambda: resume(scene.ports, lane, user=user, connection="k", until_s=FAR, after=0, have={}, claim=0),
         lambda: pong(scene.ports, lane, user=user, connection="k"),
     ):
         with pytest.raises(NotFoundError) as caught:

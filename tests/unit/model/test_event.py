@@ -3,7 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.errors import DependencyError
 from stepline.model.event import (
+    FORMAT,
     FRAME_MAX_BYTES,
     AckFrame,
     ClientEvent,
@@ -16,6 +18,7 @@ from stepline.model.event import (
     decode_frame,
     encode_frame,
     frame_events,
+    is_unknown_kind,
     join_pieces,
 )
 
@@ -89,3 +92,45 @@ def test_what_is_no_frame_is_refused() -> None:
     for body in (b"", b"{}", b'{"frame": "unknown"}', b'{"frame": "pong"}'):
         with pytest.raises(msgspec.DecodeError):
             decode_frame(body)
+
+
+def test_a_version_is_not_sent_where_it_is_the_first():
+    frame = EventFrame(conversation="c", n=1, prev=0)
+    assert b'"v"' not in encode_frame(frame)
+    assert decode_frame(encode_frame(frame)).v == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ('{"frame": "news", "v": 7}', True),
+        ('{"frame": "events", "conversation": 7}', False),
+        ('{"message": "Internal server error", "requestId": "r"}', False),
+        ('{"frame": 7}', False),
+        ("Forbidden", False),
+    ],
+)
+def test_a_kind_that_a_later_release_added_is_told_from_words_of_the_gateway(text, unknown):
+    assert is_unknown_kind(text) is unknown
+
+
+@pytest.mark.parametrize("events", ["[]", '{"in": "another shape"}'])
+def test_events_of_a_later_format_are_refused_whatever_they_look_like(events):
+    text = f'{{"frame": "events", "conversation": "c", "n": 2, "prev": 1, "v": {FORMAT + 1}, "events": {events}}}'
+    with pytest.raises(DependencyError, match="update it") as refused:
+        decode_frame(text)
+    assert refused.value.reason == "format_newer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"message": "Internal server error", "requestId": "r"}',
+        '{"frame": "news", "v": 7}',
+        '{"frame": "events", "conversation": 7, "n": 1, "prev": 0}',
+        '{"frame": "events", "conversation": "c", "n": 1, "prev": 0, "v": "2"}',
+    ],
+)
+def test_what_is_no_frame_of_ours_is_no_later_format(text):
+    with pytest.raises(msgspec.ValidationError):
+        decode_frame(text)

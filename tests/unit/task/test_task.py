@@ -143,6 +143,24 @@ def test_a_run_that_somebody_else_has_taken_is_left_alone(scene):
     assert scene.duty.ended == {}
 
 
+def test_a_task_nobody_waits_for_leaves_the_run_to_its_successor(scene):
+    scene.hand_over()
+    scene.duty.waiting.clear()
+    assert scene.perform_alone() == DONE
+    assert scene.duty.secrets.keys() == {"secret"}
+    assert scene.artifacts.objects.keys() == {"parcel"}
+
+
+def test_a_run_is_seen_through_though_no_heartbeat_is_answered(scene):
+    def away(_token):
+        raise DependencyError("the service is away")
+
+    scene.hand_over()
+    scene.duty.beat = away
+    assert scene.perform(well) == DONE
+    assert (scene.run.error, scene.run.returncode) == ("", 0)
+
+
 @pytest.mark.parametrize("gone", ["secret", "parcel"])
 def test_a_task_without_what_it_was_handed_cannot_report(scene, gone):
     scene.hand_over()

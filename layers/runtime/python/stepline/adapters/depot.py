@@ -5,6 +5,7 @@ A grant is a right to whoever has its URL, so no error, no log and no exception 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import random
@@ -35,6 +36,32 @@ _AGAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HT
 _T = TypeVar("_T")
 
 
+class _Connection(http.client.HTTPConnection):
+    """Hears an answer that comes, with the end of the connection, before all of a large body was sent."""
+
+    def send(self, data: Any) -> None:
+        if not self.sock:
+            self.connect()
+        with contextlib.suppress(
+            BrokenPipeError, ConnectionResetError
+        ):  # without an answer, that is told next
+            super().send(data)
+
+
+class _SafeConnection(_Connection, http.client.HTTPSConnection):
+    """The same over TLS."""
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> Any:
+        return self.do_open(_SafeConnection, req)
+
+
 class _Unavailable(Exception):  # noqa: N818 - no error: it ends one try
     """No answer, or none that settles anything."""
 
@@ -57,7 +84,9 @@ class HttpDepot:
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._jitter = random.SystemRandom()
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), _Http(), _Https(), _NoRedirect()
+        )
 
     def get(self, grant: Grant) -> bytes:
         status, body = self._ask(lambda: self._exchange(grant, "GET", None, {}))

@@ -24,7 +24,8 @@ from stepline.ports.channel import Principal
 
 ALGORITHMS: Final = ("RS256", "ES256")
 LOOPBACK: Final = (("http", "127.0.0.1"), ("http", "localhost"))
-TIMEOUT_S: Final = 5
+TIMEOUT_S: Final = 3
+"""The authorizer has ten seconds, and may have to ask for the metadata, the keys, and the keys anew."""
 LEEWAY_S: Final = 10
 """How far the issuer's clock may be ahead of ours: for `nbf` and `iat`, never for `exp`."""
 METADATA_MAX_BYTES: Final = 256 * 1024

@@ -84,8 +84,11 @@ def execution_runtime(
 
 
 def places_of(settings: Settings) -> frozenset[Mode]:
-    """Return the modes that this deployment has a place for: all beside the functions, or tasks."""
-    return HOST_MODES if settings.exec_mode in HOST_MODES else frozenset({settings.exec_mode} - {"none"})
+    """Return the modes that this deployment has a place for: all beside the functions, tasks, or both."""
+    places: set[Mode] = set(HOST_MODES) if settings.exec_mode in HOST_MODES else {settings.exec_mode}
+    if settings.fargate_cluster:
+        places.add("fargate")
+    return frozenset(places - {"none"})
 
 
 def region_of(settings: Settings) -> str:

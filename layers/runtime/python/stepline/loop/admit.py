@@ -46,8 +46,8 @@ class Admitted:
     duplicate: bool = False
 
 
-def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "") -> Admitted:
-    """Put the message into the conversation's log, once, and see to its execution; let its sender listen.
+def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "", until_s: int = 0) -> Admitted:
+    """Put the message into the conversation's log, once, and see to its execution; let its sender listen till `until_s`.
 
     Raises:
         NotFoundError: the conversation belongs to somebody else.
@@ -68,7 +68,7 @@ def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "") -
 
     batch = journal.commit(plan, on_duplicate=again)
     if connection:
-        ports.subscriptions.subscribe(lane, connection)
+        ports.subscriptions.subscribe(lane, connection, until_s)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
     if batch.n == 1:

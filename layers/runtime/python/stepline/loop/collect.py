@@ -43,7 +43,7 @@ JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 
 BROKEN: Final = "The execution environment failed before it could report. Ask for the run again once."
-NO_FILES: Final = "the task reported its run, and the files that belong to it are not there"
+NO_FILES: Final = "the task reported its run, and the files that belong to it could not be taken over"
 ODD_REPORT: Final = "the task's report cannot be read"
 
 

@@ -82,6 +82,7 @@ def answer(ports: Ports, connection: str, principal: Principal, message: Send | 
                 lane,
                 user=principal.user,
                 connection=connection,
+                until_s=principal.expires_at,
                 after=message.after,
                 have=stream.off,
                 claim=stream.claim,
@@ -113,7 +114,7 @@ def report_internal(ports: Ports, connection: str) -> None:
 def _send(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send) -> None:
     check_rate(ports, principal)
     arrival = Arrival(message_id=message.message_id, user=principal.user, text=message.text)
-    admitted = admit(ports, lane, arrival, connection=connection)
+    admitted = admit(ports, lane, arrival, connection=connection, until_s=principal.expires_at)
     ack = AckFrame(
         message_id=message.message_id,
         conversation=lane.conversation,

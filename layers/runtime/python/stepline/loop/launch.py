@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -49,7 +49,7 @@ READS_MAX: Final = 500
 WAIT_S: Final = PROVISION_S + RUN_MAX_S + COLLECT_S
 """After this long nobody waits for a task any more."""
 GRANT_S: Final = 2 * WAIT_S
-"""Rights outlast the wait: an execution that takes the run over hands the same parcel over."""
+"""Rights outlast the wait: an execution that takes the run over hands the same parcel over, while they do."""
 
 _NEEDED: Final = ("cluster", "task_definition", "container_name", "subnets")
 NO_PLACE: Final = "This deployment cannot run programs with the profile that was chosen."
@@ -99,6 +99,13 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
         reads={key: ports.grants.read(key, ttl_s=GRANT_S) for key in readable_keys(timeline, request)},
     )
     ports.artifacts.put(exec_key(lane, turn, call, PARCEL), msgspec.msgpack.encode(parcel), mime=BYTES)
+
+
+def rights_last(ports: Ports, request: ExecRequest) -> bool:
+    """Tell whether the rights in the parcel, which were given after the request was made, outlast another wait."""
+    made = datetime.fromisoformat(request.at)
+    lasts = timedelta(seconds=GRANT_S - WAIT_S)
+    return request.profile.mode != "fargate" or ports.clock.now() - made <= lasts
 
 
 def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ NOT_NEEDED: Final = "nobody waits for this run any more"
 
 
 class StoppedTask(Value):
-    """A task that has stopped: its own name, and what was said of it. `variables` may be left out of that."""
+    """A task that has stopped: its own name, and what was said of it. Any of `variables` may be left out of that."""
 
     task: str
     cluster: str
@@ -41,8 +41,9 @@ def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
 
     Raises DependencyError.
     """
-    variables = stopped.variables or ports.tasks.overrides(stopped.task, stopped.cluster)
-    token = variables.get(TOKEN_VARIABLE)
+    token = stopped.variables.get(TOKEN_VARIABLE)
+    if not token:
+        token = ports.tasks.overrides(stopped.task, stopped.cluster).get(TOKEN_VARIABLE)
     if not token or not ports.tasks.fail(token, TASK_STOPPED, trim_cause(stopped.reason)):
         return False
     logger.warning("task stopped under its run", extra={"reason": trim_cause(stopped.reason)})

@@ -31,11 +31,12 @@ from stepline.loop.launch import (
     give_back,
     launch_task,
     put_parcel,
+    rights_last,
 )
 from stepline.loop.loss import UNVERIFIED, explain_loss
 from stepline.loop.record import Work, record, result_of, start
 from stepline.metrics import EXEC_SECONDS, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
-from stepline.model.batch import Batch
+from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
 from stepline.model.execution import ExecRequest, RuntimeProfile
@@ -79,7 +80,8 @@ def advance_program(work: Work, timeline: Timeline, index: int, action: Action) 
     ends = work.ports.clock.now() + timedelta(seconds=lasts_s)
     if start(work, tail, index, action, deadline=utc(ends)) is None:
         return None
-    return _launch(work, request)
+    # An old request, of an execution that died here: the next look at the log settles what cannot be launched.
+    return _launch(work, request) if rights_last(work.ports, request) else None
 
 
 def _launch(work: Work, request: ExecRequest) -> Step:
@@ -141,7 +143,7 @@ def _go_on(work: Work, timeline: Timeline, index: int, action: Action) -> Batch 
     request = load_request(artifacts, work.journal.lane, work.step.turn, action.call_id)
     envelope = find_outcome(artifacts, request)
     waits = envelope is None and work.step.route == "prepare" and not has_begun(artifacts, request)
-    if waits and _has_place(work, request):
+    if waits and _can_launch(work, timeline.state, request):
         return _launch(work, request)
     reported = envelope is not None
     if envelope is None:
@@ -200,6 +202,16 @@ def _lost(work: Work, request: ExecRequest) -> tuple[Envelope, bool]:
         return lost_envelope(request, "backend_unavailable", NO_PLACE), False
     code, message = explain_loss(work.step.error, begun=begun)
     return lost_envelope(request, code, message), False
+
+
+def _can_launch(work: Work, state: State, request: ExecRequest) -> bool:
+    """Tell whether a run that nobody has taken can be launched again.
+
+    Not where this execution, and no earlier try of this step, has launched it already: a machine from before a
+    deployment has no state that the launch could lead to, and would come back for ever.
+    """
+    led_back = work.step.attempt == 0 and state.claim > state.epoch
+    return not led_back and rights_last(work.ports, request) and _has_place(work, request)
 
 
 def _has_place(work: Work, request: ExecRequest) -> bool:

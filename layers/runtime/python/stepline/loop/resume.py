@@ -23,15 +23,23 @@ DELTA_CHARS = 4 * 1024
 
 
 def resume(
-    ports: Ports, lane: Lane, *, user: str, connection: str, after: int, have: Mapping[str, int], claim: int
+    ports: Ports,
+    lane: Lane,
+    *,
+    user: str,
+    connection: str,
+    until_s: int,
+    after: int,
+    have: Mapping[str, int],
+    claim: int,
 ) -> None:
     """Send a connection every event after `after`, and the running text beyond what it has of stream `claim`.
 
-    `have` counts characters by lane name. Raises NotFoundError for a conversation that is absent or foreign.
+    It listens until `until_s`; `have` counts characters by lane name. Raises NotFoundError for a conversation that is absent or foreign.
     """
     journal = Journal(ports, lane, "resume")
     check_readable(journal.tail(consistent=True), user)
-    ports.subscriptions.subscribe(lane, connection)
+    ports.subscriptions.subscribe(lane, connection, until_s)
     missed = journal.since(after, consistent=True)
     tail = missed[-1] if missed else journal.tail(consistent=True)
     frames = [frame for batch in missed for frame in event_frames(lane, batch)]

@@ -27,6 +27,8 @@ def issue_ticket(ports: Ports, principal: Principal, url: str) -> Grant:
 def renew(ports: Ports, connection: str, old: Principal, ticket: str) -> Principal:
     """Let a later token of the same user stand behind a connection, whether or not the old one has expired.
 
+    What the connection listens to, it hears for as long.
+
     Raises:
         AuthError: the ticket is not valid, or it is somebody else's; it is used up either way.
 
@@ -34,5 +36,5 @@ def renew(ports: Ports, connection: str, old: Principal, ticket: str) -> Princip
     fresh = ports.tickets.redeem(ticket)
     if (fresh.tenant, fresh.project, fresh.user) != (old.tenant, old.project, old.user):
         raise AuthError("the ticket is not valid")
-    ports.subscriptions.connect(connection, fresh)
+    ports.subscriptions.renew(connection, fresh)
     return fresh

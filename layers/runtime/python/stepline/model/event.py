@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, get_args
 
 import msgspec
 
+from stepline.errors import DependencyError
 from stepline.model.base import Value
+
+FORMAT: Final = 1
+"""The newest version of an `EventFrame` that this release reads. Source: docs/concepts/log.md#versions."""
 
 FRAME_MAX_BYTES = 30 * 1024
 """The whole envelope stays below the 32 KB that one websocket frame may carry."""
@@ -28,7 +32,7 @@ class EventFrame(Value, tag="events", tag_field="frame"):
     """The events of batch `n`. A client applies it only if `prev` is its cursor.
 
     A batch whose events outgrow one frame is sent in `parts`: `piece` then holds a slice of the JSON array of
-    its events, and `events` is empty.
+    its events, and `events` is empty. `v` is the format's version: a client that does not know it must not apply it.
     """
 
     conversation: str
@@ -39,6 +43,7 @@ class EventFrame(Value, tag="events", tag_field="frame"):
     parts: int = 1
     events: tuple[ClientEvent, ...] = ()
     piece: str = ""
+    v: int = 1
 
 
 class DeltaFrame(Value, tag="delta", tag_field="frame"):
@@ -106,8 +111,49 @@ def encode_frame(frame: Frame) -> bytes:
 
 
 def decode_frame(text: str | bytes) -> Frame:
-    """Read a frame, as a client does. Raises msgspec.ValidationError."""
-    return _DECODER.decode(text)
+    """Read a frame, as a client does.
+
+    Raises:
+        msgspec.ValidationError: it is none of ours.
+        DependencyError: `format_newer`, its events are in the format of a release after this one.
+    """
+    try:
+        frame = _DECODER.decode(text)
+    except msgspec.ValidationError:
+        _refuse_newer(_VERSION.decode(text).v)
+        raise
+    if isinstance(frame, EventFrame):
+        _refuse_newer(frame.v)
+    return frame
+
+
+def is_unknown_kind(text: str | bytes) -> bool:
+    """Tell whether a text is a frame of a kind that a later release added, which a client leaves out."""
+    try:
+        return _KIND.decode(text).frame not in _KINDS
+    except msgspec.DecodeError:
+        return False
+
+
+class _Version(Value, tag="events", tag_field="frame"):
+    v: int = 1
+
+
+class _Kind(Value):
+    frame: str
+
+
+_VERSION: Final = msgspec.json.Decoder(_Version)
+_KIND: Final = msgspec.json.Decoder(_Kind)
+_KINDS: Final = {kind.__struct_config__.tag for kind in get_args(Frame)}
+
+
+def _refuse_newer(version: int) -> None:
+    if version > FORMAT:
+        raise DependencyError(
+            f"the server sends events in format {version}, and this client reads up to {FORMAT}: update it",
+            code="format_newer",
+        )
 
 
 def frame_events(

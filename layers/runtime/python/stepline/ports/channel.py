@@ -24,7 +24,10 @@ class Principal(Value):
 
 
 class Subscriptions(Protocol):
-    """Connections, their principals, and the conversations they listen to, each for SUBSCRIPTION_TTL_S."""
+    """Connections and their principals for SUBSCRIPTION_TTL_S, and the conversations they listen to for no longer.
+
+    A principal is remembered beyond its expiry, so that it can be renewed; listening ends with it.
+    """
 
     def connect(self, connection: str, principal: Principal) -> None:
         """Remember who is behind a connection."""
@@ -38,8 +41,12 @@ class Subscriptions(Protocol):
         """Forget a connection and its subscriptions."""
         ...
 
-    def subscribe(self, lane: Lane, connection: str) -> None:
-        """Let a connection listen to a conversation."""
+    def renew(self, connection: str, principal: Principal) -> None:
+        """Remember who is behind a connection from now on; what it listens to, it hears until their expiry."""
+        ...
+
+    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
+        """Let a connection listen to a conversation until its principal expires, in epoch seconds."""
         ...
 
     def drop(self, lane: Lane, connection: str) -> None:

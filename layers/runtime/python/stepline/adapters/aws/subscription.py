@@ -1,4 +1,4 @@
-"""Who listens to what, as rows that expire with the longest life of a websocket."""
+"""Who listens to what, as rows that expire with a websocket's longest life or, before that, with its token."""
 
 from __future__ import annotations
 
@@ -27,25 +27,28 @@ class DynamoSubscriptions:
         self._clock = clock
 
     def connect(self, connection: str, principal: Principal) -> None:
-        self._put(socket_key(connection), HEAD, {"body": {"B": msgspec.json.encode(principal)}})
+        body = {"body": {"B": msgspec.json.encode(principal)}}
+        self._put(socket_key(connection), HEAD, body, self._ends_at())
 
     def principal(self, connection: str) -> Principal | None:
         item = self._table.get(socket_key(connection), HEAD, consistent=True)
         return _PRINCIPAL.decode(item["body"]["B"]) if item and self._is_alive(item) else None
 
     def disconnect(self, connection: str) -> None:
-        rows = list(
-            self._table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
-        )
-        for row in rows:
+        for sk in self._rows(connection):
             # The conversation's row goes first, so that a disconnect that breaks off can be repeated.
-            if (sk := row["sk"]["S"]) != HEAD:
+            if sk != HEAD:
                 self._table.delete(sk, socket_key(connection))
             self._table.delete(socket_key(connection), sk)
 
-    def subscribe(self, lane: Lane, connection: str) -> None:
-        self._put(socket_key(connection), conversation_pk(lane), {})
-        self._put(conversation_pk(lane), socket_key(connection), {})
+    def renew(self, connection: str, principal: Principal) -> None:
+        self.connect(connection, principal)
+        for sk in self._rows(connection):
+            if sk != HEAD:
+                self._listen(sk, connection, principal.expires_at)
+
+    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
+        self._listen(conversation_pk(lane), connection, until_s)
 
     def drop(self, lane: Lane, connection: str) -> None:
         self._table.delete(conversation_pk(lane), socket_key(connection))
@@ -59,9 +62,20 @@ class DynamoSubscriptions:
         )
         return [row["sk"]["S"].removeprefix(socket_key("")) for row in rows if self._is_alive(row)]
 
-    def _put(self, pk: str, sk: str, attributes: Item) -> None:
-        expires_at = int(self._clock.now().timestamp()) + SUBSCRIPTION_TTL_S
-        self._table.put({**key(pk, sk), **attributes, "expires_at": {"N": str(expires_at)}})
+    def _rows(self, connection: str) -> list[str]:
+        rows = self._table.query("pk = :pk", {":pk": {"S": socket_key(connection)}}, ConsistentRead=True)
+        return [row["sk"]["S"] for row in rows]
+
+    def _listen(self, conversation: str, connection: str, until_s: int) -> None:
+        ends_at = min(self._ends_at(), until_s)
+        self._put(socket_key(connection), conversation, {}, ends_at)
+        self._put(conversation, socket_key(connection), {}, ends_at)
+
+    def _ends_at(self) -> int:
+        return int(self._clock.now().timestamp()) + SUBSCRIPTION_TTL_S
+
+    def _put(self, pk: str, sk: str, attributes: Item, ends_at: int) -> None:
+        self._table.put({**key(pk, sk), **attributes, "expires_at": {"N": str(ends_at)}})
 
     def _is_alive(self, item: Item) -> bool:
         return int(item["expires_at"]["N"]) > self._clock.now().timestamp()

@@ -1,12 +1,14 @@
 """Tasks on ECS: what a run is handed in Secrets Manager, and a row in the table that says so.
 
 A secret lives until somebody deletes it, so there is none without a row: that is written first and goes last.
-`begun` and `done` count those who hand over, before and after the secret. Whoever takes the handover back leaves the
-row to the sweeper if somebody was in the middle of it before the secret went, or began before the row could go.
+`begun` and `done` are sets of those who hand over, before and after the secret; a set, because a call that is tried
+again over a lost answer must count once. Whoever takes the handover back leaves the row to the sweeper if somebody
+was in the middle of it before the secret went, or began before the row could go.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
@@ -82,16 +84,17 @@ class EcsTasks:
             )
         name = secret_name(self._stage, ref)
         expires_at = int(datetime.fromisoformat(deadline).timestamp()) + KEPT_S
+        me = {"SS": [secrets.token_hex(4)]}
         with mapped():
             self._update(
                 ref,
-                "SET lane_shard = :shard, lane_since = :deadline, #cluster = :cluster, expires_at = :ends ADD begun :one",
+                "SET lane_shard = :shard, lane_since = :deadline, #cluster = :cluster, expires_at = :ends ADD begun :me",
                 {
                     ":shard": {"S": SHARD},
                     ":deadline": {"S": deadline},
                     ":cluster": {"S": cluster},
                     ":ends": {"N": str(expires_at)},
-                    ":one": {"N": "1"},
+                    ":me": me,
                 },
                 ExpressionAttributeNames={"#cluster": "cluster"},
             )
@@ -100,8 +103,8 @@ class EcsTasks:
         with mapped(), tolerated(CONDITION_FAILED):  # the sweeper has been here, after the deadline
             self._update(
                 ref,
-                "ADD done :one",
-                {":one": {"N": "1"}},
+                "ADD done :me",
+                {":me": me},
                 ConditionExpression="attribute_exists(pk)",
             )
         return name
@@ -114,7 +117,7 @@ class EcsTasks:
                 "delete_item",
                 TableName=self._table.name,
                 Key=key(exec_pk(ref), HEAD),
-                ConditionExpression="attribute_not_exists(pk) OR begun = :seen OR lane_since <= :now",
+                ConditionExpression="attribute_exists(begun) AND (size(begun) = :seen OR lane_since <= :now)",
                 ExpressionAttributeValues={":seen": {"N": str(seen)}, ":now": self._now()},
             )
 
@@ -126,7 +129,7 @@ class EcsTasks:
                 ref,
                 "SET lane_since = :now",
                 {":seen": {"N": str(seen)}, ":now": self._now()},
-                ConditionExpression="begun = :seen AND lane_since > :now",
+                ConditionExpression="attribute_exists(begun) AND size(begun) = :seen AND lane_since > :now",
             )
 
     def stale(self, *, before: str) -> Iterator[Stale]:
@@ -169,10 +172,10 @@ class EcsTasks:
         return False
 
     def _look(self, ref: str) -> int:
-        """Return how often the handover was begun, if all who began are done; 0 otherwise."""
+        """Return how many have begun to hand over, if all of them are done; 0 otherwise."""
         row = self._table.get(exec_pk(ref), HEAD, consistent=True) or {}
-        begun, done = (int(row.get(name, {"N": "0"})["N"]) for name in ("begun", "done"))
-        return begun if begun == done else 0
+        begun, done = (set(row.get(name, {"SS": []})["SS"]) for name in ("begun", "done"))
+        return len(begun) if begun <= done else 0
 
     def _now(self) -> Item:
         return {"S": utc(self._clock.now())}

@@ -11,7 +11,7 @@ from stepline.ports.clock import Clock
 
 
 class MemorySubscriptions:
-    """Rows that expire like the stored ones: two hours, the longest life of a websocket."""
+    """Rows that expire like the stored ones: with a websocket's longest life or, before that, with its token."""
 
     def __init__(self, clock: Clock) -> None:
         """Begin empty; `clock` decides what has expired."""
@@ -22,7 +22,7 @@ class MemorySubscriptions:
 
     def connect(self, connection: str, principal: Principal) -> None:
         with self._lock:
-            self._principals[connection] = (principal, self._expires_at())
+            self._principals[connection] = (principal, self._ends_at())
 
     def principal(self, connection: str) -> Principal | None:
         with self._lock:
@@ -35,9 +35,16 @@ class MemorySubscriptions:
             for listeners in self._listeners.values():
                 listeners.pop(connection, None)
 
-    def subscribe(self, lane: Lane, connection: str) -> None:
+    def renew(self, connection: str, principal: Principal) -> None:
+        self.connect(connection, principal)
         with self._lock:
-            self._listeners.setdefault(lane.key(), {})[connection] = self._expires_at()
+            for listeners in self._listeners.values():
+                if connection in listeners:
+                    listeners[connection] = min(self._ends_at(), principal.expires_at)
+
+    def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
+        with self._lock:
+            self._listeners.setdefault(lane.key(), {})[connection] = min(self._ends_at(), until_s)
 
     def drop(self, lane: Lane, connection: str) -> None:
         with self._lock:
@@ -51,7 +58,7 @@ class MemorySubscriptions:
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    def _expires_at(self) -> float:
+    def _ends_at(self) -> float:
         return self._now() + SUBSCRIPTION_TTL_S
 
 

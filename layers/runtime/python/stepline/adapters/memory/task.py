@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -18,12 +19,12 @@ STAGE: Final = "memory"
 
 @dataclass
 class Row:
-    """What is known of a handover: how often somebody began to hand over, and how often somebody was done."""
+    """What is known of a handover: who began to hand over, and who is done with it."""
 
     cluster: str
     deadline: str
-    begun: int = 0
-    done: int = 0
+    begun: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -53,9 +54,10 @@ class MemoryTasks:
 
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
         check_secret(text)
-        self.open_row(ref, cluster, deadline)
+        me = secrets.token_hex(4)
+        self.open_row(ref, me, cluster, deadline)
         self.keep_secret(ref, text)
-        self.close_row(ref)
+        self.close_row(ref, me)
         return secret_name(STAGE, ref)
 
     def take_back(self, ref: str) -> None:
@@ -70,23 +72,24 @@ class MemoryTasks:
 
     # --- the steps of a handover and of its end, each of them one call to a service
 
-    def open_row(self, ref: str, cluster: str, deadline: str) -> None:
+    def open_row(self, ref: str, by: str, cluster: str, deadline: str) -> None:
         with self._lock:
             row = self.rows.setdefault(ref, Row(cluster, deadline))
-            row.cluster, row.deadline, row.begun = cluster, deadline, row.begun + 1
+            row.cluster, row.deadline = cluster, deadline
+            row.begun.add(by)
 
     def keep_secret(self, ref: str, text: str) -> None:
         self.secrets.setdefault(secret_name(STAGE, ref), text)
 
-    def close_row(self, ref: str) -> None:
+    def close_row(self, ref: str, by: str) -> None:
         with self._lock:
             if ref in self.rows:
-                self.rows[ref].done += 1
+                self.rows[ref].done.add(by)
 
     def look(self, ref: str) -> int:
-        """Return how often the handover was begun, if all who began are done; 0 otherwise."""
+        """Return how many have begun to hand over, if all of them are done; 0 otherwise."""
         row = self.rows.get(ref)
-        return row.begun if row and row.begun == row.done else 0
+        return len(row.begun) if row and row.begun <= row.done else 0
 
     def drop_secret(self, ref: str) -> None:
         self.secrets.pop(secret_name(STAGE, ref), None)
@@ -94,13 +97,13 @@ class MemoryTasks:
     def drop_row(self, ref: str, seen: int) -> None:
         with self._lock:
             row = self.rows.get(ref)
-            if row and (row.begun == seen or row.deadline <= self._now()):
+            if row and (len(row.begun) == seen or row.deadline <= self._now()):
                 del self.rows[ref]
 
     def age_row(self, ref: str, seen: int) -> None:
         with self._lock:
             row = self.rows.get(ref)
-            if row and row.begun == seen:
+            if row and len(row.begun) == seen:
                 row.deadline = min(row.deadline, self._now())
 
     # --- what became of a task

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final, Self
 
-import msgspec
 from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed
 
@@ -20,6 +19,7 @@ from stepline.local.client.credential import Credential
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.reducer import (
     EXPIRED,
+    PASSING,
     ClientState,
     fold_frame,
     forget_message,
@@ -27,9 +27,9 @@ from stepline.local.client.reducer import (
     resume_request,
     send_request,
 )
-from stepline.local.client.wire import Connection, Dial, encode_request
+from stepline.local.client.wire import Connection, Dial, encode_request, read_frame
 from stepline.model.base import Value
-from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame, decode_frame
+from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
 
 BROKEN: Final = frozenset({"gateway", "internal"})
@@ -75,7 +75,7 @@ class Session:
         self._stack = ExitStack()
         self._connection: Connection | None = None
         self._known = state.cursor > 0
-        self.listening = False
+        self.listening = self._renewing = False
         self._resume_due_s = 0.0
         self._ping_due_s = 0.0
         self._due_s: dict[str, float] = {}
@@ -94,8 +94,7 @@ class Session:
     def join(self) -> bool:
         """Stand at the newest event of the conversation, without its history; tell whether it exists.
 
-        Raises:
-            DependencyError: `no_answer`.
+        Raises DependencyError `no_answer`.
         """
         self._ask({"action": "ping", "conversation": self.state.conversation})
         until = self._clock.monotonic_s() + self._pace.answer_s
@@ -133,7 +132,7 @@ class Session:
 
         Raises:
             AuthError: the gateway does not take our token.
-            DependencyError: `socket_unreachable`, after the last try to connect.
+            DependencyError: `socket_unreachable`, after the last try to connect; `format_newer`, update the client.
         """
         while True:
             yield from self._do_what_is_due()
@@ -150,6 +149,7 @@ class Session:
         if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
             self._trusted = True
         if isinstance(frame, AuthFrame):
+            self._renewing = False
             self._plan_renewal(frame.expires_at)
 
     def _note(self, effect: Effect) -> bool:
@@ -169,6 +169,9 @@ class Session:
                 return False
             case Refused(frame=frame) if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
                 self._put_off(frame.message_id)
+                return False
+            case Refused(frame=frame) if self._renewing and frame.code in PASSING and not frame.conversation:
+                self._renewing = False  # it is asked for again when its answer is due
                 return False
             case Refused(frame=frame) if frame.code in BROKEN and self.state.unacked:
                 for message_id in self.state.unacked:
@@ -203,6 +206,7 @@ class Session:
             ticket = credential.ticket()
         except SteplineError:
             return
+        self._renewing = True
         self._ask({"action": "auth", "ticket": ticket})
 
     def _plan_renewal(self, expires_at: float) -> None:
@@ -249,12 +253,9 @@ class Session:
         except ConnectionClosed:
             self._reconnect()
             return None
-        try:
-            frame = decode_frame(text)
-        except msgspec.ValidationError:
-            # The gateway itself answers in words of its own when a function behind it fails.
-            return ErrorFrame(code="gateway", message=str(text)[:300])
-        self._note_answer(frame)
+        frame = read_frame(text)
+        if frame:
+            self._note_answer(frame)
         return frame
 
     def _open_connection(self) -> Connection:
@@ -266,7 +267,7 @@ class Session:
         self._stack.close()
         self._connection = None
         self._connection = self._stack.enter_context(self._dial())
-        self.listening = False
+        self.listening = self._renewing = False
         if self._credential:
             self._plan_renewal(self._credential.expires_at)
         self._ping_due_s = self._clock.monotonic_s() + self._pace.ping_every_s
@@ -289,9 +290,5 @@ class Session:
 
 
 def _no_answer(conversation: str, message_id: str) -> ErrorFrame:
-    return ErrorFrame(
-        code="no_answer",
-        message="the server did not answer",
-        message_id=message_id,
-        conversation=conversation,
-    )
+    text = "the server did not answer"
+    return ErrorFrame(code="no_answer", message=text, message_id=message_id, conversation=conversation)

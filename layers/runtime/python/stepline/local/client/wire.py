@@ -14,6 +14,7 @@ from websockets.typing import Origin
 
 from stepline.errors import AuthError, DependencyError, LimitError
 from stepline.local.client.credential import LOOPBACK
+from stepline.model.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
 from stepline.model.message import MESSAGE_MAX_BYTES
 
 FRAME_MAX_BYTES = 32 * 1024
@@ -65,6 +66,18 @@ def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dia
             yield connection
 
     return dial
+
+
+def read_frame(text: str | bytes) -> Frame | None:
+    """Return a frame; None for one of a kind that this release does not know.
+
+    What is no frame are words of the gateway itself, which speaks when a function behind it fails: an error `gateway`.
+    Raises DependencyError `format_newer`.
+    """
+    try:
+        return decode_frame(text)
+    except msgspec.DecodeError:
+        return None if is_unknown_kind(text) else ErrorFrame(code="gateway", message=str(text)[:300])
 
 
 def encode_request(request: dict[str, Any]) -> str | list[str]:

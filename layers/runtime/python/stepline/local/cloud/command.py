@@ -96,7 +96,9 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     account = open_account(
         profile or (known.profile if known else ""), region or (known.region if known else "")
     )
-    ready = readiness(account, stage, known.context if known else {}, expected=known.account if known else "")
+    ready = readiness(
+        account, stage, known.context if known else None, expected=known.account if known else ""
+    )
     if not stage or not ready[0].ok:
         return ready
     return [*ready, *health(account, stage)]

@@ -42,6 +42,9 @@ from stepline.local.stage import REPOSITORY, install_environment
 from stepline.local.terminal import one_line
 from stepline.model.base import Value
 
+POOL: Final = "UserPoolId"
+"""The output of a stage that has a user pool of its own."""
+
 UNANSWERED: Final = 3
 """Exit code of a deployment that stands, but whose first turn failed."""
 
@@ -94,24 +97,34 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
         raise DependencyError("nothing was deployed", code="cloud_deploy")
     # Remembered before, so that after a failure nobody has to repeat them.
     save(desk.home, deployment)
-    outputs = folder / "outputs.json"
-    outputs.unlink(missing_ok=True)
-    must(
-        desk,
-        render_deploy(folder / "cdk.out", outputs, deployment.profile),
-        account,
-        f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {order.stage}",
-    )
     deployment = replace(
         deployment,
-        outputs=read_outputs(outputs),
+        outputs=_put_there(folder, deployment, account, desk),
         deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    outputs.unlink(missing_ok=True)
     save(desk.home, deployment)
     for name, value in sorted(deployment.outputs.items()):
         desk.say(f"{name:20} {value}")
     return deployment, _smoke(order, deployment, account, desk) if order.smoke else 0
+
+
+def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:
+    """Deploy what was shown and return what the stacks answer. Raises DependencyError `cloud_deploy`."""
+    assembly, outputs = folder / "cdk.out", folder / "outputs.json"
+    stage, profile = deployment.stage, deployment.profile
+    steps = [render_deploy(assembly, outputs, profile)]
+    if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_plan(assembly)):
+        # The pool is going, and CloudFormation takes nothing away that another stack still asks for.
+        steps.insert(0, render_deploy(assembly, outputs, profile, only=f"stepline-{stage}-ingress"))
+    remedy = (
+        f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {stage}"
+    )
+    for step in steps:
+        outputs.unlink(missing_ok=True)
+        must(desk, step, account, remedy)
+    found = read_outputs(outputs)
+    outputs.unlink()
+    return found
 
 
 def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
@@ -240,7 +253,7 @@ def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -
     try:
         if order.token:
             answer = desk.try_turn(url, order.token)
-        elif "UserPoolId" in deployment.outputs:
+        elif POOL in deployment.outputs:
             with lent_token(account, deployment.outputs, desk.say) as token:
                 answer = desk.try_turn(url, token)
         else:

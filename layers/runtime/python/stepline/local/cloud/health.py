@@ -12,7 +12,7 @@ from stepline.local.check import Check
 from stepline.local.cloud.account import Account, look
 from stepline.model.base import Value
 
-OUTPUTS: Final = ("WebSocketUrl", "TableName", "BucketName", "MachineArn")
+OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 RUNBOOK: Final = "docs/how-to/runbook.md"
 
@@ -182,7 +182,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
             name="functions",
             ok=alive or waiting,
             note="warn" if waiting else "",
-            detail=", ".join(f"{alias} {state}" for alias, state in odd.items()) or f"{len(states)} answer",
+            detail=", ".join(f"{alias} {state}" for alias, state in odd.items()) or f"{len(states)} ready",
             remedy="" if alive else "wait a minute" if waiting else f"deploy again; {RUNBOOK}",
         )
 

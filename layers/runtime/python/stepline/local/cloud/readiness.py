@@ -24,22 +24,26 @@ CONCURRENCY_FEW: Final = 100
 PROGRAMS_FEW: Final = 4
 
 
-def readiness(account: Account, stage: str, context: Mapping[str, str], *, expected: str = "") -> list[Check]:
+def readiness(
+    account: Account, stage: str, context: Mapping[str, str] | None, *, expected: str = ""
+) -> list[Check]:
     """Return every check, in the order in which to mend them; only the first if nobody is signed in.
 
-    `expected` is the account's number, if the stage has one already.
+    `context` are the stage's choices, None if nobody here knows them; `expected` is the account's number, if the
+    stage has one already.
     """
     identity = check_identity(account, expected)
     if not identity.ok:
         return [identity]
+    chosen = context or {}
     checks: list[Callable[[], Check]] = [
-        lambda: check_region(account, stage, context),
-        lambda: check_bootstrap(account, context),
+        lambda: check_region(account, stage, chosen),
+        lambda: check_bootstrap(account, chosen),
         lambda: check_concurrency(account),
-        lambda: check_model(account, stage, context),
+        lambda: _unknown_model(stage) if context is None else check_model(account, stage, context),
     ]
-    if context.get("exec_image", "none") != "none":
-        checks.append(lambda: check_tasks(account, context))
+    if chosen.get("exec_image", "none") != "none":
+        checks.append(lambda: check_tasks(account, chosen))
     return [identity, *(check() for check in checks)]
 
 
@@ -164,6 +168,17 @@ def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Che
             remedy=f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
         )
     return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
+
+
+def _unknown_model(stage: str) -> Check:
+    named = stage or "NAME"
+    return Check(
+        name="model",
+        ok=True,
+        note="unknown",
+        detail=f"what stage {named} chose is not known here" if stage else "no stage is named",
+        remedy=f"a deployment checks it: stepline deploy --stage {named}",
+    )
 
 
 def _secret(account: Account, arn: str) -> Check:

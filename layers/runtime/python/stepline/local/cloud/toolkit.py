@@ -38,6 +38,7 @@ class Planned(Value):
     resources: int
     kept: tuple[str, ...]
     """Types of what stays behind when the stack is deleted."""
+    outputs: tuple[str, ...] = ()
 
 
 def render_bootstrap(account: str, region: str, profile: str, *, qualifier: str = "") -> list[str]:
@@ -56,10 +57,11 @@ def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: 
     ]
 
 
-def render_deploy(folder: Path, outputs: Path, profile: str) -> list[str]:
-    """Return what deploys the stacks in `folder`, those that were shown and no others."""
+def render_deploy(folder: Path, outputs: Path, profile: str, *, only: str = "") -> list[str]:
+    """Return what deploys the stacks in `folder`, those that were shown and no others; or one of them alone."""
+    stacks = (only, "--exclusively") if only else ("--all",)
     return [
-        *(str(CDK), "deploy", "--all", "--app", str(folder), "--outputs-file", str(outputs)),
+        *(str(CDK), "deploy", *stacks, "--app", str(folder), "--outputs-file", str(outputs)),
         *("--require-approval", "never", "--progress", "events", *_profile(profile), *_QUIET),
     ]
 
@@ -107,6 +109,7 @@ def _read_stack(folder: Path, name: str, artifact: Mapping[str, Any]) -> Planned
         description=template.get("Description", ""),
         resources=len(template["Resources"]),
         kept=tuple(sorted(set(kept_resources(template).values()))),
+        outputs=tuple(template.get("Outputs", ())),
     )
 
 
