@@ -80,6 +80,8 @@ def test_the_input_holds_every_field_of_the_step(aws, name):
         "route": "decide",
         "attempt": 0,
         "error": None,
+        "launch": None,
+        "v": 1,
     }
 
 
