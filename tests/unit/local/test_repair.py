@@ -1,9 +1,11 @@
 import json
 
+import boto3
 import pytest
+from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.repair import plan_stale, read_origins, read_templates
+from stepline.local.repair import STANDING, drop_stale, plan_stale, read_origins, read_templates
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 CORS = {"AllowOrigins": ["https://chat.example"], "AllowMethods": ["POST"], "MaxAge": 600}
@@ -25,9 +27,10 @@ def test_stacks_that_the_app_no_longer_has_go_newest_first_and_no_others_do():
     assert plan_stale(found, wanted) == ["stepline-local-runtime", "stepline-local-base"]
 
 
-def test_an_assembly_says_which_stacks_the_app_has(tmp_path):
-    template = {"Resources": {"Topic": TOPIC}}
-    (tmp_path / "a.json").write_text(json.dumps(template))
+@pytest.fixture
+def assembly(tmp_path):
+    """One stack, `stepline-local-a`, with a topic."""
+    (tmp_path / "a.json").write_text(json.dumps({"Resources": {"Topic": TOPIC}}))
     artifacts = {
         "assets": {"type": "cdk:asset-manifest"},
         "a": {
@@ -36,7 +39,50 @@ def test_an_assembly_says_which_stacks_the_app_has(tmp_path):
         },
     }
     (tmp_path / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
-    assert list(read_templates(tmp_path)) == [("stepline-local-a", template)]
+    return tmp_path
+
+
+def test_an_assembly_says_which_stacks_the_app_has(assembly):
+    assert list(read_templates(assembly)) == [("stepline-local-a", {"Resources": {"Topic": TOPIC}})]
+
+
+@pytest.fixture
+def formation():
+    """A client of CloudFormation on which one stack stands that the app has no more, and its stub."""
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    made = boto3.client("cloudformation", region_name="us-east-1", **keys)
+    stale = {"StackName": "stepline-local-exec", "CreationTime": 1, "StackStatus": "CREATE_COMPLETE"}
+    with Stubber(made) as stub:
+        stub.add_response("list_stacks", {"StackSummaries": [stale]}, {"StackStatusFilter": list(STANDING)})
+        yield made, stub
+        stub.assert_no_pending_responses()
+
+
+def refuse_deletion(stub, message):
+    stub.add_client_error(
+        "delete_stack", "ValidationError", message, expected_params={"StackName": "stepline-local-exec"}
+    )
+
+
+def test_a_stack_that_others_still_ask_for_waits_until_they_are_deployed(formation, assembly):
+    client, stub = formation
+    refuse_deletion(stub, "Export of-exec is imported by stack stepline-local-loop")
+    assert drop_stale(client, assembly) == []
+
+
+def test_a_stack_that_cannot_be_deleted_for_another_reason_is_an_error(formation, assembly):
+    client, stub = formation
+    refuse_deletion(stub, "the stack is being updated")
+    with pytest.raises(client.exceptions.ClientError, match="being updated"):
+        drop_stale(client, assembly)
+
+
+def test_a_stack_that_nobody_needs_is_gone_before_the_answer(formation, assembly):
+    client, stub = formation
+    stub.add_response("delete_stack", {}, {"StackName": "stepline-local-exec"})
+    gone = {"StackName": "exec", "CreationTime": 1, "StackStatus": "DELETE_COMPLETE"}
+    stub.add_response("describe_stacks", {"Stacks": [gone]}, {"StackName": "stepline-local-exec"})
+    assert drop_stale(client, assembly) == ["stepline-local-exec"]
 
 
 def test_an_assembly_without_stacks_is_no_reason_to_delete_all(tmp_path):

@@ -87,8 +87,8 @@ def deploy(
         cwd=REPOSITORY,
         log=home / "synth.log",
     )
-    for name in drop_stale(_probe(endpoint), assembly):
-        progress(f"deleted the stack {name}, which the app no longer has")
+    formation = client("cloudformation", _probe(endpoint))
+    dropped = drop_stale(formation, assembly)
     _cdk(
         endpoint,
         [
@@ -98,6 +98,8 @@ def deploy(
         cwd=REPOSITORY,
         log=home / "deploy.log",
     )
+    for name in [*dropped, *drop_stale(formation, assembly)]:
+        progress(f"deleted the stack {name}, which the app no longer has")
     stage = _read_stage(outputs, endpoint, issuer_url, model_url, fingerprint)
     repair(stage, assembly)
     return stage

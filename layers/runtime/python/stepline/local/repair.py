@@ -12,23 +12,35 @@ from stepline.local.stage import NAME, LocalStage, client, read_json
 
 PREFIX: Final = f"stepline-{NAME}-"
 STANDING: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+_IMPORTED: Final = "is imported by stack"
 _STACK_TYPE: Final = "aws:cloudformation:stack"
 
 
-def drop_stale(stage: LocalStage, assembly: Path) -> list[str]:
+def drop_stale(formation: Any, assembly: Path) -> list[str]:
     """Delete the emulator's stacks of ours that the app has no more; return their names.
 
-    Before the others are deployed: a function that moved to another stack keeps its name.
+    Before the others are deployed, for a function that moved to another stack keeps its name; and again after that,
+    for what the others still asked for until then. `formation` is a client of CloudFormation.
     """
-    formation = client("cloudformation", stage)
     found = formation.list_stacks(StackStatusFilter=list(STANDING))["StackSummaries"]
     names = plan_stale(found, {name for name, _ in read_templates(assembly)})
-    for name in names:
+    return [name for name in names if _drop(formation, name)]
+
+
+def _drop(formation: Any, name: str) -> bool:
+    """Delete a stack, unless another one imports something of it; tell whether it is gone."""
+    from botocore.exceptions import ClientError  # with boto3, which `stepline status` need not load
+
+    try:
         formation.delete_stack(StackName=name)
-        formation.get_waiter("stack_delete_complete").wait(
-            StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60}
-        )
-    return names
+    except ClientError as error:
+        if _IMPORTED not in str(error):
+            raise
+        return False
+    formation.get_waiter("stack_delete_complete").wait(
+        StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+    )
+    return True
 
 
 def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str]) -> list[str]:
