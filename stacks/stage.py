@@ -16,8 +16,6 @@ from stepline.model.task import secret_name
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
 """Where programs run beside the functions, which is possible on a developer's machine only."""
-IMAGE_WORDS = ("none", "asset", "codebuild")
-"""What `exec_image` says in AWS besides the URI of an image: programs run nowhere, or who builds the image."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
 """As a browser writes it: no path, no capital letter."""

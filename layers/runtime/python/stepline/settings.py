@@ -114,7 +114,7 @@ def render_reference() -> str:
         [
             "# Settings",
             "",
-            "Generated from `stepline/settings.py`; a test keeps it in step. An empty variable counts as absent.",
+            "Generated from `stepline/setting_table.py`; a test keeps it in step. An empty variable counts as absent.",
             "",
             "| variable | default | meaning |",
             "|---|---|---|",

@@ -83,7 +83,7 @@ def deploy(
     flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
     _cdk(
         endpoint,
-        ["synth", "--all", "--quiet", "--output", str(assembly), *flags, "--app", f'"{PYTHON}" app.py'],
+        ["synth", "--quiet", "--output", str(assembly), *flags, "--app", f'"{PYTHON}" app.py'],
         cwd=REPOSITORY,
         log=home / "synth.log",
     )
