@@ -8,17 +8,14 @@ from datetime import datetime
 from typing import Protocol
 
 from stepline.loop.agent import Agent
+from stepline.loop.listen import listen
 from stepline.loop.port import Ports
-from stepline.loop.screen import Screen
-from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
-from stepline.protocol.channel import ChannelParser
 from stepline.protocol.decision import Verdict, read_decision
-from stepline.protocol.transcript import Transcript
 from stepline.timeline.announce import announce
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render import render
@@ -47,17 +44,17 @@ def sample(
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
-    transcript, completion, shown = _listen(ports, model, request, step, claim)
+    heard = listen(ports, model, request, step, claim)
     verdict = read_decision(
-        transcript,
+        heard.transcript,
         tools=agent.tools,
         allowed_tools=agent.callable_ids,
         call_id=lambda index: call_id(step.turn, step.iteration, index),
         last_round=last_round,
-        stop_reason=completion.stop_reason,
-        streamed_answer=shown,
+        stop_reason=heard.completion.stop_reason,
+        streamed_answer=heard.answer,
     )
-    return Sample(decision=_record(ports, timeline, step, verdict, completion, began=began))
+    return Sample(decision=_record(ports, timeline, step, verdict, heard.completion, began=began))
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
@@ -86,28 +83,6 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         max_tokens=agent.max_tokens,
         temperature=agent.temperature,
     )
-
-
-def _listen(
-    ports: Ports, model: ModelClient, request: ModelRequest, step: Step, claim: int
-) -> tuple[Transcript, Completion, str]:
-    """Stream one answer through the parser to the listeners; return it whole, and the answer they were shown."""
-    parser = ChannelParser()
-    stream = ports.relay.open(step.lane(), claim)
-    screen = Screen(stream)
-    asked_s, first = ports.clock.monotonic_s(), True
-    try:
-        with model.stream(request) as running:
-            for piece in running:
-                if first:
-                    first = False
-                    ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
-                screen.show(parser.feed(piece))
-            completion = running.completion()
-        screen.show(parser.close())
-    finally:
-        stream.close()
-    return parser.transcript(), completion, screen.answer
 
 
 def _record(

@@ -13,6 +13,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.execution import ToolEvent
 from stepline.model.plan import Plan
+from stepline.model.source import Citation, Source
 from stepline.model.usage import Usage
 
 Outcome = Literal["completed", "error"]
@@ -55,7 +56,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
     `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol:
     its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
-    `stop_reason` is the provider's word if it is not the ordinary `end_turn`.
+    `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in their order; beside
+    `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the sources that
+    notes and answer cite and that were there when the model was asked.
     """
 
     iteration: int
@@ -76,6 +79,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     stop_reason: str = ""
     model: str = ""
     usage: Usage | None = None
+    citations: tuple[Citation, ...] = ()
 
 
 class Started(Value, tag="started", tag_field="kind"):
@@ -88,7 +92,8 @@ class Started(Value, tag="started", tag_field="kind"):
 class Resulted(Value, tag="result", tag_field="kind"):
     """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again.
 
-    `program` is set for a run of generated code; `emitted` is what the tools told the user on the way.
+    `program` is set for a run of generated code; `emitted` is what the tools told the user on the way. `sources`
+    are the rows of the pool that are new or changed by it.
     """
 
     call_id: str
@@ -102,6 +107,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     error: dict[str, Any] | None = None
     program: bool = False
     emitted: tuple[ToolEvent, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):
@@ -110,10 +116,14 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
     turn: str
     iteration: int
     answer: str = ""
+    citations: tuple[Citation, ...] = ()
 
 
 class Closed(Value, tag="closed", tag_field="kind"):
-    """The turn's one end, with the answer that was recorded."""
+    """The turn's one end, with the answer that was recorded and the sources it cites.
+
+    `usage`, `rounds` and `files` count the whole turn.
+    """
 
     turn: str
     outcome: Outcome
@@ -124,6 +134,10 @@ class Closed(Value, tag="closed", tag_field="kind"):
     code: str = ""
     message: str = ""
     started_at: str = ""
+    citations: tuple[Citation, ...] = ()
+    usage: Usage | None = None
+    rounds: int = 0
+    files: int = 0
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

@@ -15,6 +15,7 @@ from stepline.model.execution import ToolEvent
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath
 from stepline.model.plan import Plan
+from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
@@ -150,7 +151,8 @@ class ToolContext:
 class ToolOutput(Value):
     """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans.
 
-    `ret` is the JSON value that a program gets back; None: what the blocks say.
+    `ret` is the JSON value that a program gets back; None: what the blocks say. `sources` are rows of the pool that
+    the call brought, with the sids that the pool gave them.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -158,6 +160,7 @@ class ToolOutput(Value):
     plans: tuple[Plan, ...] = ()
     error: dict[str, Any] | None = None
     ret: Any = None
+    sources: tuple[Source, ...] = ()
 
 
 def render_json(content: Mapping[str, Any]) -> str:

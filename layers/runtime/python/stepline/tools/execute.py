@@ -75,6 +75,7 @@ EXECUTE: Final = ToolSpec(
         },
     ),
     runs_code=True,
+    strategies=("exploration", "exploitation"),
 )
 
 

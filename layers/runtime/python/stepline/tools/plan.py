@@ -68,6 +68,7 @@ PLAN: Final = ToolSpec(
     returns="the plan's id, the path of its newest snapshot, and its steps",
     effect="pure",
     read_only=False,
+    strategies=("neutral",),
     examples=({"mode": "new", "steps": ["collect the metrics", "compare the trends", "write the report"]},),
 )
 

@@ -40,6 +40,7 @@ PULL: Final = ToolSpec(
     ),
     effect="pure",
     read_only=True,
+    strategies=("exploration",),
     examples=(
         {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/sales.csv"]},
         {"paths": ["fi:turn_20261121T101500_ab12cd.files/site/"]},

@@ -75,6 +75,7 @@ READ: Final = ToolSpec(
     effect="pure",
     read_only=True,
     in_exec=True,
+    strategies=("exploration",),
     examples=(
         {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/report.md"]},
         {

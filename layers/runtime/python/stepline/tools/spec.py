@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from stepline.protocol.fanout import Strategy
+
 Effect = Literal["pure", "keyed", "once"]
 """What running a call again does: nothing, the same thing under the same name, or a second thing."""
 
@@ -22,6 +24,7 @@ class ToolSpec:
     `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs what stands in the code channel.
+    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone.
     """
 
     tool_id: str
@@ -35,6 +38,7 @@ class ToolSpec:
     in_react: bool = True
     in_exec: bool = False
     runs_code: bool = False
+    strategies: tuple[Strategy, ...] = ("unknown",)
 
     def validate(self, params: Mapping[str, Any]) -> list[str]:
         """Return what is wrong with the parameters, one sentence each; none for a valid call."""

@@ -100,6 +100,7 @@ WRITE: Final = ToolSpec(
     returns="what was written: logical and physical path, size, lines; read it again by its logical path",
     effect="keyed",
     read_only=False,
+    strategies=("exploitation",),
     key_order=("path", "channel", "content", "kind"),
     examples=(
         {"path": "outputs/report.md", "channel": "canvas", "content": "# Report\n…", "kind": "file"},
