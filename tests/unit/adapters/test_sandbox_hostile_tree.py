@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from stepline.adapters.sandbox.collect import collect
@@ -95,6 +95,7 @@ def spooled(base):
 
 @settings(max_examples=150)
 @given(trees, trees)
+@example({}, {b"a": ("file", b""), b"A": ("file", b"one")})
 def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, inner):
     with place() as base:
         plant(base / "out", top, base)
@@ -103,7 +104,8 @@ def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, 
         bytes_of = spooled(base)
         assert SECRET not in bytes_of.values()
         assert all(hashlib.sha256(body).hexdigest() == name for name, body in bytes_of.items())
-        assert {file.sha256 for file in found.files} == bytes_of.keys()
+        # A file that clashes with another one is known to do so only when all are copied.
+        assert {file.sha256 for file in found.files} <= bytes_of.keys()
         taken = Names()
         for file in found.files:
             admit(taken, file.path)

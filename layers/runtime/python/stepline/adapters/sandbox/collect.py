@@ -48,7 +48,7 @@ _SCRATCH: Final = "tmp"
 class Collected(Value):
     """What a run left behind, by physical path, each list sorted.
 
-    `files` are new or have other bytes, which lie in the spool. `deleted` are inputs of the current turn's
+    `files` are new or have other bytes, which lie in the spool, perhaps beside those of refused ones. `deleted` are inputs of the current turn's
     `files/` and `outputs/` that are gone for certain: not those below a folder that was refused.
     """
 
