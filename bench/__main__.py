@@ -11,12 +11,14 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import execution, imports, parser, resume, stage, store, stream
+from bench import execution, field, imports, parser, pipeline, resume, stage, store, stream
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
 TOPICS: dict[str, Callable[[], list[Row]]] = {
     "parser": parser.rows,
+    "field": field.rows,
+    "pipeline": pipeline.rows,
     "resume": resume.rows,
     "store": store.rows,
     "stream": stream.rows,

@@ -2,6 +2,7 @@
 
 `str_find_push` is the practical limit: a push object that looks for `<` and knows nothing of escapes, unknown
 channels or forgotten tags. `regex_48_holdback` is the usual way: search a trimmed buffer, lag 48 characters.
+`regex_whole_buffer` is the naive one: search everything that came so far, again for every piece.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.row import Limit, MeasureError, Row
@@ -18,6 +19,10 @@ from stepline.protocol.channel import ChannelParser
 ROUNDS = 15  # interleaved; the best of each counts
 CHARS = 1_000_000
 GOAL_RATIO = 1.5
+SMALL_CHARS = 8_000
+GOAL_SHARE = 0.85
+GOAL_NAIVE = 100
+NAIVE_ROUNDS = 3
 
 _PROSE = (
     "The figures of the last quarter rise by 7 % against the plan, mostly in the north, and the churn falls. "
@@ -44,23 +49,30 @@ def _write(path: str, content: str) -> str:
     return _decision(action="call_tool", notes="writing " + path, tool_call=call)
 
 
-def make_stream(chars: int = CHARS) -> str:
-    """Return about `chars` characters of realistic rounds: thinking, decisions, program text, answers."""
-    thinking = f"<channel:thinking>{_PROSE * 3}</channel:thinking>\n"
-    code = f"<channel:code>\n{_CODE * 60}</channel:code>\n"
+def make_round(lines: int = 60) -> str:
+    """Return one realistic round of each kind (thinking, decisions, program text, an answer), about 0.5 KB a line."""
+    thinking = f"<channel:thinking>{_PROSE * max(1, lines // 20)}</channel:thinking>\n"
+    code = f"<channel:code>\n{_CODE * lines}</channel:code>\n"
     empty = "<channel:code></channel:code>\n"
     run = _decision(action="call_tool", notes="", tool_call={"tool_id": "exec_tools.execute_code_python"})
     answer = _decision(
-        action="complete", final_answer=_MARKDOWN * 4 + _PROSE * 20, suggested_followups=["Go on"]
+        action="complete",
+        final_answer=_MARKDOWN * max(1, lines // 15) + _PROSE * max(1, lines // 3),
+        suggested_followups=["Go on"],
     )
     rounds = [
-        thinking + _write("files/page.html", _HTML * 60) + empty,
-        thinking + _write("files/report.md", _MARKDOWN * 60 + _PROSE * 20) + empty,
+        thinking + _write("files/page.html", _HTML * lines) + empty,
+        thinking + _write("files/report.md", _MARKDOWN * lines + _PROSE * max(1, lines // 3)) + empty,
         thinking + run + code,
-        thinking + answer + empty + f"<channel:summary>{_PROSE * 5}</channel:summary>\n",
+        thinking + answer + empty + f"<channel:summary>{_PROSE * max(1, lines // 12)}</channel:summary>\n",
     ]
-    once = "".join(rounds)
-    return once * round(chars / len(once))
+    return "".join(rounds)
+
+
+def make_stream(chars: int = CHARS, lines: int = 60) -> str:
+    """Return about `chars` characters of rounds."""
+    once = make_round(lines)
+    return once * max(1, round(chars / len(once)))
 
 
 class FindSplitter:
@@ -139,6 +151,32 @@ class RegexSplitter:
         return [(self._channel, self._buffer)] if self._channel and self._buffer else []
 
 
+class NaiveSplitter:
+    """Keep everything and look it through again for each piece."""
+
+    _channels = re.compile(r"<channel:([A-Za-z0-9_-]+)>(.*?)(?=</channel:\1>|\Z)", re.DOTALL)
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._told: list[int] = []
+
+    def feed(self, text: str) -> list[tuple[str, str]]:
+        """Take the next piece, return (channel, text) pairs."""
+        self._text += text
+        out: list[tuple[str, str]] = []
+        for at, found in enumerate(self._channels.finditer(self._text)):
+            if at == len(self._told):
+                self._told.append(0)
+            if len(found[2]) > self._told[at]:
+                out.append((found[1], found[2][self._told[at] :]))
+                self._told[at] = len(found[2])
+        return out
+
+    def close(self) -> list[tuple[str, str]]:
+        """Return nothing: everything was told, and the beginning of a tag with it."""
+        return []
+
+
 def _bodies(events: list[Any]) -> dict[str, str]:
     bodies: dict[str, str] = {}
     for event in events:
@@ -157,26 +195,35 @@ def _cpu_s(make: Callable[[], Any], pieces: list[str]) -> float:
     return time.process_time() - start
 
 
+def _best_s(makers: Mapping[str, Callable[[], Any]], pieces: list[str], rounds: int) -> dict[str, float]:
+    best = dict.fromkeys(makers, float("inf"))
+    for _ in range(rounds):
+        for name, make in makers.items():
+            best[name] = min(best[name], _cpu_s(make, pieces))
+    return best
+
+
 def rows() -> list[Row]:
-    """Return `parser_mb_s_<n>` and `parser_ratio_find_<n>` for pieces of 8 and 40 characters."""
+    """Return `splitter_mb_s_<n>`, `splitter_ratio_find_<n>`, and how the speed holds from small to large."""
+    return [*_speed_rows(), *_size_rows()]
+
+
+def _speed_rows() -> list[Row]:
     stream = make_stream()
     makers = {"ours": ChannelParser, "str_find_push": FindSplitter, "regex_48_holdback": RegexSplitter}
     found: list[Row] = []
     for size in (8, 40):
-        pieces = [stream[i : i + size] for i in range(0, len(stream), size)]
+        pieces = _cut(stream, size)
         bodies = {name: _check(make, pieces) for name, make in makers.items()}
         if len({json.dumps(one, sort_keys=True) for one in bodies.values()}) != 1:
             raise MeasureError("the splitters disagree on the bodies")
-        best = dict.fromkeys(makers, float("inf"))
-        for _ in range(ROUNDS):
-            for name, make in makers.items():
-                best[name] = min(best[name], _cpu_s(make, pieces))
+        best = _best_s(makers, pieces, ROUNDS)
         speed = {name: round(len(stream) / 1e6 / seconds, 1) for name, seconds in best.items()}
         ours = speed.pop("ours")
         limit = speed.pop("str_find_push")
         found += [
             Row(
-                metric=f"parser_mb_s_{size}",
+                metric=f"splitter_mb_s_{size}",
                 value=ours,
                 unit="MB/s",
                 peers=speed,
@@ -184,7 +231,7 @@ def rows() -> list[Row]:
                 goal=round(limit / GOAL_RATIO, 1),
             ),
             Row(
-                metric=f"parser_ratio_find_{size}",
+                metric=f"splitter_ratio_find_{size}",
                 value=round(best["ours"] / best["str_find_push"], 2),
                 unit="x",
                 peers={name: round(best[name] / best["str_find_push"], 2) for name in speed},
@@ -193,6 +240,40 @@ def rows() -> list[Row]:
             ),
         ]
     return found
+
+
+def _size_rows() -> list[Row]:
+    """Measure the same text, 8 characters a piece, as one response of 1 MB and as many of 8 KB."""
+    small = make_stream(SMALL_CHARS, lines=6)
+    count = round(CHARS / len(small))
+    small_pieces, large_pieces = _cut(small, 8), _cut(small * count, 8)
+    small_s, large_s, naive_s = [], [], float("inf")
+    for number in range(ROUNDS):
+        small_s.append(sum(_cpu_s(ChannelParser, small_pieces) for _ in range(count)))
+        large_s.append(_cpu_s(ChannelParser, large_pieces))
+        if number < NAIVE_ROUNDS:
+            naive_s = min(naive_s, _cpu_s(NaiveSplitter, small_pieces))
+    ours_s = min(small_s) / count
+    return [
+        Row(
+            metric="throughput_1mb_to_8kb",
+            value=round(min(small_s) / min(large_s), 2),
+            unit="of the speed",
+            goal=GOAL_SHARE,
+            note=f"{CHARS / 1e6 / min(large_s):.1f} MB/s at 1 MB, {len(small) / 1e6 / ours_s:.1f} at 8 KB",
+        ),
+        Row(
+            metric="splitter_to_naive_8kb",
+            value=round(naive_s / ours_s),
+            unit="of the speed",
+            peers={"regex_whole_buffer": 1.0},
+            goal=GOAL_NAIVE,
+        ),
+    ]
+
+
+def _cut(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _check(make: Callable[[], Any], pieces: list[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from stepline.errors import SandboxError
 from stepline.execution.host import ToolHost
 from stepline.execution.manifest import Manifest
 from stepline.model.execution import ExecRequest, ToolCallRecord, ToolEvent
+from stepline.model.source import Source
 
 ROOM_BYTES: Final = 1 << 40
 """For inputs: who sends them has checked their sum, and the workspace is a file system of its own size."""
@@ -50,6 +51,10 @@ class LazyHost:
     @property
     def events(self) -> list[ToolEvent]:
         return self._host.events if self._host else []
+
+    @property
+    def sources(self) -> list[Source]:
+        return self._host.sources if self._host else []
 
 
 class Workspace:
@@ -119,6 +124,7 @@ class Workspace:
             exceeded=self._quota.check() or "",
             calls=tuple(self._host.calls),
             events=tuple(self._host.events),
+            sources=tuple(self._host.sources),
         )
         self.spool.mkdir(0o700)
         limits, turn = self.request.limits, self.request.turn

@@ -34,6 +34,10 @@ def loop_environment(
     """Return the variables of those who bring a turn on; `fargate` are settings of where tasks run."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
+        multi_action=stage.multi_action,
+        max_actions_per_round=stage.max_actions_per_round,
+        protocol=stage.protocol,
+        search_corpus=stage.search_corpus,
         model_provider=stage.model_provider,
         model_roles=stage.model_roles,
         model_secret_arn=stage.model_secret_arn,

@@ -11,6 +11,7 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Node
 
+from stepline.model.fanout import FANOUT_MODES
 from stepline.model.task import secret_name
 
 LOCAL = "local"
@@ -44,6 +45,10 @@ class Stage:
     model_roles: Mapping[str, str] = field(default_factory=dict)
     model_secret_arn: str = ""
     max_iterations: int = 15
+    multi_action: str = "off"
+    max_actions_per_round: int = 8
+    protocol: str = "strict"
+    search_corpus: str = ""
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
     exec_mode: str = "none"
@@ -69,6 +74,10 @@ class Stage:
             raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
         if self.exec_mode not in ("none", "fargate", *(HOST_MODES if self.is_local else ())):
             raise ValueError(f"stage {self.name} cannot run programs in mode {self.exec_mode!r}")
+        if self.multi_action not in FANOUT_MODES:
+            raise ValueError(f"multi_action: {self.multi_action!r} is none of {', '.join(FANOUT_MODES)}")
+        if self.protocol not in ("strict", "tolerant"):
+            raise ValueError(f"protocol: {self.protocol!r} is neither strict nor tolerant")
         self._check_doors()
 
     def _check_doors(self) -> None:
@@ -151,6 +160,10 @@ class Stage:
             model_roles=json.loads(text("model_roles", "{}")),
             model_secret_arn=text("model_secret_arn"),
             max_iterations=int(text("max_iterations", "15")),
+            multi_action=text("multi_action", "off"),
+            max_actions_per_round=int(text("max_actions_per_round", "8")),
+            protocol=text("protocol", "strict"),
+            search_corpus=text("search_corpus"),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),
             exec_mode=text("exec_mode", "fargate" if image not in ("", "none") else "none"),

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.process.executor import ProcessExecutor
@@ -28,6 +29,7 @@ from stepline.ports.executor import Executor, Job
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext
+from stepline.tools.sources import SourcePool
 from tests.contract.task_bench import TaskExecutor
 from tests.contract.task_cloud import Cloud
 from tests.security.escape.task_definition import task_definition
@@ -117,6 +119,7 @@ class Bench:
 def tool_host(job: Job) -> ToolHost:
     """The built-in tools over the job's own log, as a supervisor has them."""
     clock, timeline = SystemClock(), Timeline.empty(LANE).extended(job.batches)
+    pool, search = SourcePool(timeline.sources), CorpusSearch()
 
     def context(call_id: str) -> ToolContext:
         return ToolContext(
@@ -128,6 +131,8 @@ def tool_host(job: Job) -> ToolHost:
             artifacts=MemoryArtifacts(),
             timeline=timeline,
             caps=ReadCaps(),
+            search=search,
+            sources=pool,
         )
 
     return ToolHost(

@@ -137,6 +137,20 @@ def test_a_program_reads_the_conversation_through_its_tools(bench):
     assert SAID in run.calls[0].ret
 
 
+def test_what_a_program_finds_are_sources_of_its_run(bench):
+    run = bench.ran(
+        """
+        for query in ("prompt caching", "cold starts"):
+            for row in agent_io_tools.tool_call(tool_id="web_tools.web_search", params={"queries": query, "n": 1}):
+                print(row["sid"], len(row["content"]) > len(row["text"]))
+        """,
+        tools=("web_tools.web_search",),
+    )
+    assert run.program_log == "1 True\n2 True\n"
+    assert [(row.sid, row.authority) for row in run.sources] == [(1, "web"), (2, "web")]
+    assert [event.type for event in run.events] == ["web_search.filtered_results"] * 2
+
+
 def test_a_refused_call_raises_in_the_program_and_is_recorded_with_its_code(bench):
     run = bench.ran("""
         for tool, params in (("react.read", {"nonsense": 1}), ("react.write", {}), ("os.system", {})):

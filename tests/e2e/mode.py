@@ -1,11 +1,11 @@
-"""Where the deployed stage runs programs, changed for one test: a version of `act` of its own behind the alias."""
+"""How the deployed stage works, changed for a test: a version of a function of its own behind the alias."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from stepline.local.stage import client
 
 ALIAS = "live"
 MODE = "EXEC_RUNTIME_MODE"
+MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
 
 
 def find_function(stage, name: str) -> dict[str, Any] | None:
@@ -50,14 +51,30 @@ def docker_obstacle(image: str) -> str:
 @contextmanager
 def programs_in(stage, mode: str) -> Iterator[None]:
     """Let the stage choose a mode for programs that say nothing about it."""
-    functions, act = client("lambda", stage.deployed), find_function(stage, "act")
-    assert act is not None
-    name, before = act["FunctionName"], act["Environment"]["Variables"]
-    live = functions.get_alias(FunctionName=name, Name=ALIAS)["FunctionVersion"]
-    if before.get(MODE) == mode:
+    with _configured(stage, "act", {MODE: mode}):
+        yield
+
+
+@contextmanager
+def several_actions(stage, mode: str = "safe_fanout") -> Iterator[None]:
+    """Let a round of the stage hold several actions."""
+    with ExitStack() as entered:
+        for name in ("decide", "act"):
+            entered.enter_context(_configured(stage, name, {MULTI_ACTION: mode}))
+        yield
+
+
+@contextmanager
+def _configured(stage, handler: str, changes: dict[str, str]) -> Iterator[None]:
+    """Let a function have other variables, in a version of its own behind the alias."""
+    functions, found = client("lambda", stage.deployed), find_function(stage, handler)
+    assert found is not None
+    name, before = found["FunctionName"], found["Environment"]["Variables"]
+    if before.items() >= changes.items():
         yield
         return
-    _configure(functions, name, {**before, MODE: mode})
+    live = functions.get_alias(FunctionName=name, Name=ALIAS)["FunctionVersion"]
+    _configure(functions, name, {**before, **changes})
     version = functions.publish_version(FunctionName=name)["Version"]
     try:
         functions.update_alias(FunctionName=name, Name=ALIAS, FunctionVersion=version)

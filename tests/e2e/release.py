@@ -57,8 +57,8 @@ class Releases:
         self._functions = client("lambda", stage.deployed)
         self._before: dict[str, tuple[str, bytes]] = {}
 
-    def publish(self, name: str) -> None:
-        """Put a later release of a function behind its alias."""
+    def publish(self, name: str, source: str = LATER) -> None:
+        """Put a later release of a function behind its alias; `source` is its handler's module."""
         found = find_function(self._stage, name)
         assert found is not None, name
         function = found["FunctionName"]
@@ -67,7 +67,7 @@ class Releases:
         with urllib.request.urlopen(url, timeout=30) as answer:
             package = answer.read()
         self._before[function] = (live, package)
-        self._publish(function, repack(package, name))
+        self._publish(function, repack(package, name, source))
 
     def undo(self) -> None:
         for function, (live, package) in self._before.items():
@@ -82,7 +82,7 @@ class Releases:
         self._functions.update_alias(FunctionName=function, Name=ALIAS, FunctionVersion=made["Version"])
 
 
-def repack(package: bytes, name: str) -> bytes:
+def repack(package: bytes, name: str, source: str) -> bytes:
     """Return a function's package with its handler's module put behind a later one."""
     packed = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(package)) as before, zipfile.ZipFile(packed, "w") as after:
@@ -90,5 +90,5 @@ def repack(package: bytes, name: str) -> bytes:
             module = item.filename == f"lambdas/{name}.py"
             item.filename = f"lambdas/_before_{name}.py" if module else item.filename
             after.writestr(item, before.read(item.orig_filename))
-        after.writestr(f"lambdas/{name}.py", LATER.format(name=name))
+        after.writestr(f"lambdas/{name}.py", source.format(name=name))
     return packed.getvalue()

@@ -21,10 +21,21 @@ def test_a_stage_is_what_its_context_says():
         allowed_origins="https://a.example,https://b.example",
         model_roles='{"decide": "m"}',
         burst="7",
+        search_corpus="/var/task/lambdas/library",
     )
     assert stage.allowed_origins == ("https://a.example", "https://b.example")
     assert stage.model_roles == {"decide": "m"}
     assert stage.burst == 7
+    assert stage.search_corpus == "/var/task/lambdas/library"
+
+
+def test_a_stage_says_how_many_actions_a_round_may_take_and_how_strictly_it_is_read():
+    stage = read(multi_action="safe_fanout", max_actions_per_round="4", protocol="tolerant")
+    assert (stage.multi_action, stage.max_actions_per_round, stage.protocol) == ("safe_fanout", 4, "tolerant")
+    with pytest.raises(ValueError, match="multi_action"):
+        read(multi_action="sometimes")
+    with pytest.raises(ValueError, match="protocol"):
+        read(protocol="lax")
 
 
 def test_an_image_makes_programs_run_in_tasks():

@@ -11,7 +11,7 @@ FIELDS = {"metric", "value", "unit", "peers", "limit", "goal", "met"}
 
 
 def a_row(**fields):
-    return Row(**{"metric": "parser_mb_s_8", "value": 24.0, "unit": "MB/s"} | fields)
+    return Row(**{"metric": "splitter_mb_s_8", "value": 24.0, "unit": "MB/s"} | fields)
 
 
 def test_a_goal_of_a_speed_is_a_least_value():

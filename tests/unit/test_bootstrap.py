@@ -35,7 +35,7 @@ def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
     app = in_memory(settings(STEPLINE_EXEC_PACKAGES="numpy,pandas"))
     assert app.agent.execution.profile.mode == "docker"
     assert "numpy, pandas" in app.agent.system
-    assert app.agent.execution.tools == ("react.read", "ctx_tools.fetch_ctx")
+    assert app.agent.execution.tools == ("react.read", "web_tools.web_search", "ctx_tools.fetch_ctx")
     assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids
 
 

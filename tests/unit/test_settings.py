@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from stepline.bootstrap import policy
+from stepline.bootstrap import in_memory, policy
 from stepline.errors import InputError
+from stepline.protocol.fanout import FanoutRule
 from stepline.setting_table import TABLE
 from stepline.settings import Settings, env, render_reference
 
@@ -11,6 +12,8 @@ REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {
     "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
     "max_iterations": ("7", 7),
+    "multi_action": ("yes", "safe_fanout"),
+    "protocol": ("tolerant", "tolerant"),
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
     "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
@@ -61,11 +64,29 @@ def test_the_bundle_decides_before_the_assembly_and_both_before_the_variable():
     assert [*seen, policy(Settings.from_env({})).max_iterations] == [4, 5, 6, 15]
 
 
+def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
+    said = {
+        "AI_REACT_AGENT_MULTI_ACTION": "on",
+        "STEPLINE_MAX_ACTIONS_PER_ROUND": "3",
+        "STEPLINE_PROTOCOL": "tolerant",
+    }
+    agent = in_memory(Settings.from_env(said)).agent
+    assert (agent.fanout, agent.strict) == (FanoutRule(mode="safe_fanout", max_actions=3), False)
+    assert "up to 3 decisions" in agent.system
+    said["STEPLINE_ASSEMBLY"] = '{"ai": {"react": {"react_agent_multiaction": "off"}}}'
+    assert in_memory(Settings.from_env(said)).agent.fanout.limit == 1
+    plain = in_memory(Settings.from_env({})).agent
+    assert (plain.fanout.mode, plain.strict) == ("off", True)
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
         ("AI_REACT_MAX_ITERATIONS", "many"),
         ("AI_REACT_READ_VISIBLE_CONTEXT_FRACTION", "half"),
+        ("AI_REACT_AGENT_MULTI_ACTION", "sometimes"),
+        ("STEPLINE_MAX_ACTIONS_PER_ROUND", "few"),
+        ("STEPLINE_PROTOCOL", "lax"),
         ("STEPLINE_MODEL_PROVIDER", "parrot"),
         ("STEPLINE_MODEL_ROLES", "{"),
         ("STEPLINE_MODEL_ROLES", "[]"),

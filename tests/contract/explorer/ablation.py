@@ -266,11 +266,14 @@ NOWHERE = frozenset({"message in no turn", "turn stuck"})
 SCREEN = frozenset({"viewer missed or repeated events"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
-LATE_SECOND = Scenario((("a", False, 0), ("b", False, 8)))
+LATE_SECOND = Scenario((("a", False, 0), ("b", False, 9)))
 """The second message comes when the first answer is decided and not yet closed."""
 
-BACK_TO_BACK = Scenario((("a", False, 0), ("b", False, 9), ("c", False, 10)), aborts=True)
+BACK_TO_BACK = Scenario((("a", False, 0), ("b", False, 11), ("c", False, 12)), aborts=True)
 """The second turn opens while the first one's Close still has its last effects to do."""
+
+TAKEN_IN_A_RUN = Scenario((("a", False, 0),), sweeps=(7,))
+"""Somebody takes the turn over while its program runs."""
 
 ABLATIONS = (
     Ablation(rule="R3 a step compares turn and epoch", breaks=STALE, patch=_owns_any_open),
@@ -307,6 +310,7 @@ ABLATIONS = (
         breaks=frozenset({"effect twice, unmarked", "effect twice, marked"}),
         patch=_runs_unclaimed,
         faults=ROUGH,
+        scenario=lambda _: TAKEN_IN_A_RUN,
     ),
     Ablation(
         rule="R11 who denies a run takes the right to it",
@@ -325,6 +329,7 @@ ABLATIONS = (
         breaks=frozenset({"a secret left behind"}),
         world=lambda: World(mode="fargate", row_first=False),
         faults=ROUGH,
+        scenario=lambda _: TAKEN_IN_A_RUN,
     ),
     Ablation(
         rule="R12 the gate compares with what was rendered",

@@ -108,7 +108,7 @@ NAMED = {
     "one": Scenario((("a", False, 0),)),
     "two": Scenario((("a", False, 0), ("b", False, 0))),
     "steer": Scenario((("a", False, 0), ("s", True, 0))),
-    "late": Scenario((("a", False, 0), ("b", False, 7), ("c", False, 9))),
+    "late": Scenario((("a", False, 0), ("b", False, 7), ("c", False, 11))),
     "dup": Scenario((("a", False, 0),), duplicates=(("a", False, 6),)),
     "sweep": Scenario((("a", False, 0),), sweeps=(3,)),
 }
@@ -118,7 +118,7 @@ def drawn(seed: int) -> Scenario:
     """Return a scenario of up to four messages, drawn from the seed."""
     draw = random.Random(seed * 7 + 1)
     messages = [("a", False, 0)]
-    messages += [(name, False, draw.choice([0, 0, *range(1, 14)])) for name in "bcd"[: draw.randrange(4)]]
+    messages += [(name, False, draw.choice([0, 0, *range(1, 16)])) for name in "bcd"[: draw.randrange(4)]]
     if draw.random() < 0.3:
         messages.append(("s", True, draw.randrange(14)))
     duplicates = [(name, steer, draw.randrange(16)) for name, steer, _ in messages if draw.random() < 0.3]

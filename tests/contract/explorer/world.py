@@ -159,7 +159,7 @@ class World:
             raise SteplineError(repr(error)) from error
 
     def sampler(self) -> Callable[..., Sample]:
-        """Return a model of two rounds with tools and an answer; a sample's text names the sample."""
+        """Return a model of two rounds of two actions and an answer beside one; a sample's text names the sample."""
 
         def take(
             ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int
@@ -170,11 +170,14 @@ class World:
             for part in range(2):
                 stream.push("answer", f"[{name}.{part}]")
             stream.close()
-            tools = {0: ("test.once", "test.write"), 1: (PROGRAM,)}.get(step.iteration, ())
+            tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
             if self._was_deferred(claim):
                 tools = ("test.write",)
+            answers = not tools
+            if answers:
+                tools = ("test.write",)
             if self._is_steered(timeline) or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
-                tools = ()
+                tools, answers = (), True
             actions = tuple(
                 _action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
             )
@@ -183,10 +186,10 @@ class World:
                 decision=Decided(
                     iteration=step.iteration,
                     claim=claim,
-                    action="call_tool" if actions else "complete",
+                    action="complete" if answers else "call_tool",
                     started_at=at,
                     actions=actions,
-                    answer="" if actions else name,
+                    answer=name if answers else "",
                 )
             )
 

@@ -9,40 +9,83 @@ import pytest
 
 from stepline.bundle.default import build_agent
 from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
+from stepline.model.execution import Limits, RuntimeProfile
 from stepline.model.plan import MARKS
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.decision import read_decision
+from stepline.protocol.channel import read_channels
+from stepline.protocol.decision import Verdict, read_decision
+from stepline.protocol.fanout import FanoutRule
 from stepline.protocol.grammar import DECISION_CHANNELS
+from stepline.protocol.round import RoundRules
 from stepline.tools.context import ReadCaps
+from stepline.tools.spec import render_catalogue
 
 TEMPLATE_MAX_CHARS = 2_500
+SYSTEM_MAX_CHARS = 22_000
+"""Bound of everything together, with the catalogue."""
+
+CAPS = ReadCaps()
+RUNTIME = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+ONE, SEVERAL, CLASSIC = (
+    FanoutRule(),
+    FanoutRule(mode="safe_fanout", max_actions=5),
+    FanoutRule(mode="classic"),
+)
+AGENTS = [
+    build_agent(CAPS, runtime=runtime, fanout=rule)
+    for runtime in (None, RUNTIME)
+    for rule in (ONE, SEVERAL, CLASSIC)
+]
 
 
-def test_the_instructions_are_small():
-    assert len(system_prompt(catalogue="", caps=ReadCaps())) < PROMPT_MAX_CHARS
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: f"{agent.fanout.mode} {bool(agent.execution)}")
+def test_the_instructions_are_small(agent):
+    assert len(agent.system) - len(render_catalogue(agent.registry.specs)) < PROMPT_MAX_CHARS
+    assert len(agent.system) < SYSTEM_MAX_CHARS
+
+
+def test_a_template_is_small():
     assert all(len(load_template(name)) <= TEMPLATE_MAX_CHARS for name in TEMPLATES)
 
 
-def test_the_default_agent_fits_too():
-    assert len(build_agent(ReadCaps()).system) < PROMPT_MAX_CHARS
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: f"{agent.fanout.mode} {bool(agent.execution)}")
+def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_in(agent):
+    again = build_agent(CAPS, runtime=RUNTIME if agent.execution else None, fanout=agent.fanout)
+    assert again.system == agent.system
+    assert agent.system.endswith(f"\n{render_catalogue(agent.registry.specs)}\n")
+    instructions = agent.system[: agent.system.index("[TOOLS]")]
+    assert not re.search(r"20\d\d-|\{[a-z_]+\}", instructions)
 
 
-def test_the_prompt_is_a_function_of_its_arguments():
-    prompts = {system_prompt(catalogue="[TOOLS]", caps=ReadCaps()) for _ in range(2)}
-    assert len(prompts) == 1
-    (prompt,) = prompts
-    assert prompt.endswith("\n[TOOLS]\n")
-    assert not re.search(r"20\d\d-|\{max_", prompt)
+def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
+    (one, several, classic) = (agent.system for agent in AGENTS[:3])
+    assert "# One action a round" in one
+    assert "# Several actions" not in one
+    for prompt in (several, classic):
+        assert "# One action a round" not in prompt
+        assert "# Several actions in one round" in prompt
+    assert "up to 5 decisions" in several
+    assert (
+        "what looks about (react.read, web_tools.web_search), what makes (react.write), what is neutral"
+        in several
+    )
+    assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in classic
+
+
+def test_citations_are_explained_to_whoever_can_search():
+    specs = build_agent(CAPS).registry.specs
+    assert "[[S:3]]" in system_prompt(tools=specs, caps=CAPS)
+    without = [spec for spec in specs if not spec.tool_id.startswith("web_tools.")]
+    assert "[[S:" not in system_prompt(tools=without, caps=CAPS)
 
 
 def test_the_caps_are_told():
     caps = ReadCaps(max_chars=111, max_tokens=222, max_bytes=333)
-    prompt = system_prompt(catalogue="", caps=caps)
+    prompt = system_prompt(tools=(), caps=caps)
     assert all(str(number) in prompt for number in (111, 222, 333))
 
 
 def test_what_the_model_must_know_is_said():
-    prompt = system_prompt(catalogue="", caps=ReadCaps())
+    prompt = system_prompt(tools=(), caps=CAPS)
     words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(MARKS.values())[:3]]
     words += [
         "call_tool",
@@ -55,21 +98,24 @@ def test_what_the_model_must_know_is_said():
     assert [word for word in words if word not in prompt] == []
 
 
+def judged(text: str, rule: FanoutRule = ONE) -> Verdict:
+    agent = build_agent(CAPS)
+    rules = RoundRules(
+        tools=agent.tools, allowed=agent.callable_ids, call_id="tc_{}".format, turn="turn_1", fanout=rule
+    )
+    return read_decision(read_channels(text), rules)
+
+
 @pytest.mark.parametrize(("which", "action"), [(0, "call_tool"), (1, "complete")])
 def test_the_worked_examples_obey_the_protocol(which: int, action: str):
     example = re.findall(r"(?ms)^<channel:thinking>.*?(?=^Example|\Z)", load_template("protocol"))[which]
-    parser = ChannelParser()
-    parser.feed(example)
-    parser.close()
-    agent = build_agent(ReadCaps())
-    verdict = read_decision(
-        parser.transcript(),
-        tools=agent.tools,
-        allowed_tools=agent.tools.keys(),
-        call_id=lambda index: f"tc_{index:012x}",
-        last_round=False,
-        stop_reason="end_turn",
-        streamed_answer="",
-    )
+    verdict = judged(example)
     assert (verdict.accepted, json.dumps([n.code for n in verdict.notices])) == (True, "[]")
     assert verdict.decision.action == action
+
+
+def test_the_worked_example_of_several_actions_obeys_the_protocol():
+    example = load_template("several")
+    example = "<channel:thinking>x</channel:thinking>" + example[example.index("<channel:") :]
+    verdict = judged(example, SEVERAL)
+    assert ([action.tool_id for action in verdict.actions], verdict.notices) == (["react.write"] * 2, ())

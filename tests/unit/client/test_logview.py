@@ -27,6 +27,7 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.ids import make_lane
+from stepline.model.source import Citation
 from stepline.model.usage import Usage
 
 LANE = make_lane("local", "default", "c1")
@@ -69,7 +70,47 @@ ENTRIES = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "lines"), ENTRIES)
+SHOWN = [
+    (
+        Closed(
+            turn="turn_1",
+            outcome="completed",
+            reason="complete",
+            at=AT,
+            answer="so [[S:1]]",
+            followups=("More\nof it",),
+            citations=(Citation(sid=1, title="One\x1b", url="https://example.com/1"),),
+            usage=Usage(input_tokens=10, cache_read_tokens=90, output_tokens=5),
+            rounds=2,
+        ),
+        [
+            "answer: so [[S:1]]",
+            "  [1] One␛ — https://example.com/1",
+            "  » More of it",
+            "  rounds 2, tokens 100 in (90 cached), 5 out",
+            "── turn_1 completed: complete",
+        ],
+    ),
+    (
+        Decided(
+            iteration=0,
+            claim=1,
+            action="call_tool",
+            started_at=AT,
+            actions=(Action(call_id="tc_1", tool_id="react.read", params={}),),
+            notices=(Notice(code="dup", message="Action 2 was not run.", extra={"index": 2}),),
+        ),
+        [
+            "round 0: call_tool",
+            "  call tc_1 react.read",
+            "  ✗ action 2 was not run: dup",
+            "  notice dup: Action 2 was not run.",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("entry", "lines"), [*ENTRIES, *SHOWN])
 def test_an_entry_says_what_happened(entry, lines):
     assert render_entry(entry) == lines
 

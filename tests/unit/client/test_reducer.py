@@ -5,6 +5,8 @@ from __future__ import annotations
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
+    LaneEnded,
+    LaneKnown,
     Refused,
     StreamReset,
     StreamSettled,
@@ -31,6 +33,7 @@ from stepline.model.event import (
     frame_events,
 )
 from stepline.model.message import Resume, Send, parse_message
+from stepline.protocol.lane import CONTROL_LANE, LaneFacts
 
 C = "c1"
 EMPTY = ClientState(conversation=C)
@@ -105,6 +108,53 @@ def test_a_piece_that_comes_early_asks_for_a_replay_and_waits_for_the_piece_befo
     state, effects = fold_frame(state, delta(1, 2, "cd"))
     assert effects == (TextAppended(claim=1, lane="answer", off=2, text="cdef"),)
     assert not state.behind()
+
+
+OPEN = '{"do":"open","lane":"answer.0","facts":{"marker":"answer"}}\n'
+CLOSE = '{"do":"close","lane":"answer.0","chars":5}\n'
+KNOWN = LaneKnown(claim=1, lane="answer.0", facts=LaneFacts(marker="answer"))
+
+
+def test_what_a_lane_holds_is_told_once_and_its_end_when_its_text_is_here():
+    state, effects = fold_frames(
+        EMPTY,
+        [delta(1, 0, OPEN, CONTROL_LANE), delta(1, 0, "Hel", "answer.0"), delta(1, 0, OPEN, CONTROL_LANE)],
+    )
+    assert effects[0] == KNOWN
+    assert kinds(effects) == [LaneKnown, TextAppended]
+    state, effects = fold_frame(state, delta(1, len(OPEN), CLOSE, CONTROL_LANE))
+    assert effects == ()
+    state, effects = fold_frame(state, delta(1, 3, "lo", "answer.0"))
+    assert effects[1:] == (LaneEnded(claim=1, lane="answer.0", chars=5),)
+    assert state.control.facts == {"answer.0": LaneFacts(marker="answer")}
+
+
+def test_a_line_of_the_control_lane_that_is_cut_waits_for_its_rest():
+    state, effects = fold_frame(EMPTY, delta(1, 0, OPEN[:20], CONTROL_LANE))
+    assert effects == ()
+    assert fold_frame(state, delta(1, 20, OPEN[20:], CONTROL_LANE))[1] == (KNOWN,)
+
+
+def test_a_line_of_a_later_release_is_left_out():
+    later = '{"do":"move","lane":"a"}\n{"do":"open","lane":"a","facts":{"marker":"hologram"}}\nno json\n'
+    assert fold_frame(EMPTY, delta(1, 0, later + OPEN, CONTROL_LANE))[1] == (KNOWN,)
+
+
+def test_a_newer_stream_knows_nothing_of_the_lanes_of_an_older_one():
+    state, _ = fold_frames(EMPTY, [delta(1, 0, OPEN, CONTROL_LANE), delta(4, 0, "new")])
+    assert state.control == ClientState(conversation=C).control
+
+
+def test_a_lane_that_replaces_another_one_makes_it_void():
+    line = '{"do":"open","lane":"answer.0.r1","facts":{"marker":"answer","replaces":"answer.0"}}\n'
+    state, _ = fold_frame(EMPTY, delta(1, 0, OPEN + line, CONTROL_LANE))
+    assert state.control.void == {"answer.0"}
+
+
+def test_a_stream_without_a_control_lane_is_followed_all_the_same():
+    state, effects = fold_frame(EMPTY, delta(1, 0, "Hi", "answer.0"))
+    assert kinds(effects) == [TextAppended]
+    assert state.control.facts == {}
 
 
 def test_lanes_grow_apart():

@@ -6,16 +6,26 @@ fine pieces and stored in coarse ones. Everything it posts may be lost, repeated
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from stepline.local.client.effect import EventsApplied, StreamReset, TextAppended, TurnEnded
+from stepline.local.client.effect import (
+    EventsApplied,
+    LaneEnded,
+    LaneKnown,
+    StreamReset,
+    TextAppended,
+    TurnEnded,
+)
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.model.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
+from stepline.protocol.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
 
 C = "c1"
-LANES = ("thinking", "answer")
+TEXTS = ("thinking", "answer")
+LANES = (*TEXTS, CONTROL_LANE)
 ALPHABET = "abcdefghijklmnopqrstuvwxyzé→🙂"
 
 
@@ -32,6 +42,7 @@ class Server:
         self.open = False
         self.full = dict.fromkeys(LANES, "")
         self.stored = dict.fromkeys(LANES, 0)
+        self.told = []  # what the stream told of its lanes
 
     @property
     def prev(self):
@@ -43,6 +54,7 @@ class Server:
             self.claim = n
             self.full = dict.fromkeys(LANES, "")
             self.stored = dict.fromkeys(LANES, 0)
+            self.told = []
         self.batches.append((n, self.prev, self.claim, events))
         return self.frames(n)
 
@@ -52,7 +64,20 @@ class Server:
 
     def post(self, lane, chars):
         off = len(self.full[lane])
-        text = "".join(ALPHABET[(off + i) % len(ALPHABET)] for i in range(chars))
+        return self.push(lane, "".join(ALPHABET[(off + i) % len(ALPHABET)] for i in range(chars)))
+
+    def tell(self, lane, number, *, close):
+        """Tell of a lane that begins, or ends; there is one behind the texts, too, that never has any."""
+        name = f"{lane}.{number}" if number else lane
+        facts = LaneFacts(marker="canvas", artifact_name=f"a\u2028{number}.md")
+        chars = len(self.full.get(name, ""))
+        event = LaneClosed(lane=name, chars=chars) if close else LaneOpened(lane=name, facts=facts)
+        self.told.append(event)
+        line = msgspec.json.encode(event).decode() + "\n"
+        return [self.push(CONTROL_LANE, line[:20]), self.push(CONTROL_LANE, line[20:])]
+
+    def push(self, lane, text):
+        off = len(self.full[lane])
         self.full[lane] += text
         return DeltaFrame(conversation=C, claim=self.claim, lane=lane, off=off, text=text)
 
@@ -79,6 +104,8 @@ class Replay(RuleBasedStateMachine):
         self.flight = []
         self.applied = []
         self.screen = {}
+        self.known = []
+        self.ended = []
         self.ends = 0
 
     def fold(self, frame):
@@ -89,6 +116,11 @@ class Replay(RuleBasedStateMachine):
                     self.applied.append((effect.n, effect.prev, effect.events))
                 case StreamReset():
                     self.screen = {}
+                case LaneKnown(claim=claim, lane=lane, facts=facts):
+                    self.known.append((claim, lane, facts))
+                case LaneEnded(claim=claim, lane=lane, chars=chars):
+                    assert chars <= len(self.screen.get((claim, lane), ""))
+                    self.ended.append((claim, lane, chars))
                 case TextAppended(claim=claim, lane=lane, off=off, text=text):
                     shown = self.screen.get((claim, lane), "")
                     assert off == len(shown)
@@ -102,10 +134,15 @@ class Replay(RuleBasedStateMachine):
             self.server.open = True
             self.flight += self.server.put(event("chat.start"), claims=True)
 
-    @rule(lane=st.sampled_from(LANES), chars=st.integers(1, 40))
+    @rule(lane=st.sampled_from(TEXTS), chars=st.integers(1, 40))
     def the_model_streams(self, lane, chars):
         if self.server.claim:
             self.flight.append(self.server.post(lane, chars))
+
+    @rule(lane=st.sampled_from(TEXTS), number=st.integers(0, 2), close=st.booleans())
+    def the_stream_tells_of_a_lane(self, lane, number, close):
+        if self.server.claim:
+            self.flight += self.server.tell(lane, number, close=close)
 
     @rule(lane=st.sampled_from(LANES))
     def the_stream_is_stored(self, lane):
@@ -166,7 +203,15 @@ class Replay(RuleBasedStateMachine):
         if self.client.streaming() and self.client.claim == self.server.claim:
             for lane in LANES:
                 assert self.server.full[lane].startswith(self.client.text(lane))
-                assert self.client.text(lane) == self.screen.get((self.client.claim, lane), "")
+                shown = self.screen.get((self.client.claim, lane), "")
+                assert shown == ("" if lane == CONTROL_LANE else self.client.text(lane))
+
+    @invariant()
+    def what_is_known_of_lanes_was_told_and_in_that_order(self):
+        if self.client.streaming() and self.client.claim == self.server.claim:
+            opened = [(e.lane, e.facts) for e in self.server.told if isinstance(e, LaneOpened)]
+            known = [(lane, facts) for claim, lane, facts in self.known if claim == self.server.claim]
+            assert known == opened[: len(known)]
 
     def teardown(self):
         self.flight.clear()
@@ -184,6 +229,13 @@ class Replay(RuleBasedStateMachine):
         assert self.client.open == self.server.open
         if self.server.claim:
             assert {lane: self.client.text(lane) for lane in LANES} == self.server.full
+            opened = [(e.lane, e.facts) for e in self.server.told if isinstance(e, LaneOpened)]
+            assert [
+                (lane, facts) for claim, lane, facts in self.known if claim == self.server.claim
+            ] == opened
+            last = {e.lane: e.chars for e in self.server.told if isinstance(e, LaneClosed)}
+            ended = [(lane, chars) for claim, lane, chars in self.ended if claim == self.server.claim]
+            assert {(lane, chars) for lane, chars in last.items() if chars} <= set(ended)
 
 
 TestReplay = Replay.TestCase

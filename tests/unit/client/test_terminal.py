@@ -13,15 +13,20 @@ from rich.console import Console
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
+    LaneEnded,
+    LaneKnown,
     Refused,
+    StreamReset,
     StreamSettled,
     TextAppended,
     TurnEnded,
 )
 from stepline.local.record import render_effect, render_json
-from stepline.local.terminal import clean, one_line, render_event
+from stepline.local.terminal import clean, one_line, render_event, render_footer, render_usage
 from stepline.local.view import PlainView, RichView
 from stepline.model.event import AckFrame, ClientEvent, ErrorFrame
+from stepline.protocol.lane import LaneFacts
+from stepline.timeline.event_type import TABLE
 
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\r\x08\u202eabc [red]not markup[/red]"
 
@@ -83,9 +88,81 @@ def test_what_a_tool_says_on_its_way_is_a_line():
     assert render_event(said) == ['  rows: {"count": 3}']
 
 
-def test_every_event_type_can_be_shown():
-    from stepline.timeline.event_type import TABLE
+def test_a_refusal_names_the_action_or_the_whole_decision():
+    one = event("react.tool.rejected", code="multi_action_bundle_duplicate", action_index=2)
+    assert render_event(one) == ["✗ action 2 was not run: multi_action_bundle_duplicate"]
+    whole = event("react.tool.rejected", code="no_json_candidate")
+    assert render_event(whole) == ["✗ the decision was not taken: no_json_candidate"]
 
+
+def test_what_a_search_found_is_a_line():
+    found = event("web_search.filtered_results", results=[{}, {}], queries=["a", "b"])
+    assert render_event(found) == ["  2 results for a, b"]
+
+
+CITATIONS = event(
+    "chat.citations",
+    items=[{"sid": 1, "title": "One", "url": "https://example.com"}, {"sid": 2, "title": "", "url": "u"}],
+)
+FOLLOWUPS = event("chat.followups", items=["Compare the two"])
+USAGE = event("accounting.usage", rounds=2, total_input_tokens=1200, cache_read_tokens=900, output_tokens=50)
+
+
+def test_under_an_answer_stand_its_sources_and_how_to_go_on():
+    assert render_footer(CITATIONS) == ["[1] One — https://example.com", "[2] u"]
+    assert render_footer(FOLLOWUPS) == ["» Compare the two"]
+    assert not any(map(render_event, (CITATIONS, FOLLOWUPS, USAGE)))
+    assert render_footer(event("chat.complete", answer="Hello.")) == []
+
+
+def test_what_a_turn_consumed_is_a_line_for_those_who_ask():
+    assert render_footer(USAGE) == []
+    assert render_footer(USAGE, usage=True) == ["  rounds 2, tokens 1200 in (900 cached), 50 out"]
+    assert "about" in render_usage({"estimated": True})
+
+
+@pytest.mark.parametrize(
+    ("usage", "last"),
+    [(False, "» Compare the two"), (True, "  rounds 2, tokens 1200 in (900 cached), 50 out")],
+)
+def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for(usage, last):
+    written, complained = [], []
+    view = PlainView(written.append, complained.append, usage=usage)
+    view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS, USAGE)))
+    assert written == []
+    view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
+    assert written[:2] == ["\nHello.", "[1] One — https://example.com"]
+    assert (written[-1], complained) == (last, [])
+    view.show(TurnEnded(n=5, turn_id="t", outcome="error", answer="", code="step_failed"))
+    assert (written[-1], len(complained)) == (last, 1)
+
+
+def test_on_a_terminal_the_sources_stand_under_the_answer():
+    console = Console(file=io.StringIO(), width=80, force_terminal=False, markup=False)
+    with RichView(console) as view:
+        view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS)))
+        view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
+    lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip()]
+    assert lines[-4:] == ["Hello.", "[1] One — https://example.com", "[2] u", "» Compare the two"]
+
+
+wild = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = ["items", "results", "queries", "action_index", "code", "tool_id", "params", "notes"]
+
+
+@given(st.sampled_from([row.type for row in TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
+def test_whatever_an_event_holds_its_lines_are_lines_and_nothing_in_them_acts(kind, data):
+    told = event(kind, **data)
+    for line in [*render_event(told), *render_footer(told, usage=True)]:
+        assert len(line.splitlines()) <= 1
+        assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160]
+
+
+def test_every_event_type_can_be_shown():
     shown = {row.type: render_event(event(row.type)) for row in TABLE}
     assert all(line.isprintable() for lines in shown.values() for line in lines)
 
@@ -156,3 +233,98 @@ def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
     assert [line.get("terminal", False) for line in lines] == [False] * 5 + [True]
     assert (lines[4]["n"], lines[4]["prev"], lines[4]["i"]) == (2, 1, 0)
     assert (lines[2]["lane"], lines[2]["off"], lines[2]["text"]) == ("answer.1", 0, "Hel")
+
+
+def drawn(*effects, width=60, height=30):
+    """Return the panel as it stands behind these effects, in a terminal of this size."""
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=False)
+    view = RichView(console)
+    for effect in effects:
+        view.show(effect)
+    console.print(view._panel())
+    return console.file.getvalue()
+
+
+def text(lane, what, claim=1):
+    return TextAppended(claim=claim, lane=lane, off=0, text=what)
+
+
+def known(lane, name="", claim=1, replaces=""):
+    facts = LaneFacts(marker="canvas", artifact_name=name, replaces=replaces)
+    return LaneKnown(claim=claim, lane=lane, facts=facts)
+
+
+def test_a_file_is_shown_by_its_name_and_its_end_while_it_is_written_and_then_by_its_name():
+    lines = "".join(f"line {number}\n" for number in range(2_000))
+    begun = (text("notes.0", "writing"), known("canvas.0", f"outputs/a.md{EVIL}"), text("canvas.0", lines))
+    shown = drawn(*begun)
+    assert "outputs/a.md" in shown
+    assert "line 1999" in shown
+    assert "line 1980" not in shown
+    assert "writing" in shown
+    assert "\x1b" not in shown
+    shown = drawn(*begun, LaneEnded(claim=1, lane="canvas.0", chars=len(lines)))
+    assert "outputs/a.md" in shown
+    assert "line 1999" not in shown
+
+
+def test_a_program_is_shown_under_its_name_while_it_is_written():
+    shown = drawn(text("exec.1.name", "Sums"), text("code.1", f"print(1)  # {EVIL}"))
+    assert "Sums" in shown
+    assert "print(1)" in shown
+    assert "\x1b" not in shown
+    assert "program" in drawn(text("code.0", "x"))
+
+
+def test_a_lane_that_takes_the_place_of_another_one_is_all_that_is_shown_of_both():
+    shown = drawn(
+        text("answer.0", "he said"), known("answer.0.r1", replaces="answer.0"), text("answer.0.r1", "Whole.")
+    )
+    assert "Whole." in shown
+    assert "he said" not in shown
+
+
+def test_text_whose_lane_is_not_known_yet_is_shown_by_what_its_name_says():
+    assert "canvas.0" in drawn(text("canvas.0", "# A"))
+    assert "hm" in drawn(text("thinking.0", "hm"))
+
+
+def test_a_panel_is_never_higher_than_the_terminal():
+    many = [text(f"canvas.{number}", "line\n" * 50) for number in range(9)]
+    assert len(drawn(*many, text("thinking.0", "hm\n" * 50), height=20).splitlines()) <= 20
+
+
+def test_nothing_of_a_stream_is_left_when_it_is_void_or_another_one_begins():
+    begun = (known("canvas.0", "old.md"), text("canvas.0", "old"))
+    assert "old" not in drawn(*begun, StreamReset(claim=1))
+    assert "old" not in drawn(*begun, text("thinking.0", "new", claim=2))
+    assert "old" not in drawn(*begun, StreamSettled(claim=1))
+
+
+def test_what_an_answer_cites_stands_under_it():
+    cited = event("chat.citations", items=[{"sid": 1, "title": f"One{EVIL}", "url": "https://example.com/1"}])
+    ended = TurnEnded(n=3, turn_id="turn_1", outcome="completed", answer="See.")
+    written = []
+    with PlainView(written.append, written.append) as view:
+        view.show(EventsApplied(n=3, prev=2, events=(cited,)))
+        view.show(ended)
+    assert written[0] == "\nSee."
+    assert written[1].startswith("[1] One")
+    assert "https://example.com/1" in written[1]
+    shown = drawn(EventsApplied(n=3, prev=2, events=(cited,)), ended, width=300)
+    assert shown.index("See.") < shown.index("[1] One")
+    assert "\x1b" not in shown
+
+
+def test_what_a_lane_holds_and_its_end_are_json_lines():
+    assert render_effect(known("canvas.0", "a.md")) == [
+        {
+            "frame": "lane",
+            "claim": 1,
+            "lane": "canvas.0",
+            "facts": {"marker": "canvas", "artifact_name": "a.md"},
+        }
+    ]
+    assert render_effect(LaneEnded(claim=1, lane="canvas.0", chars=3, aborted="policy")) == [
+        {"frame": "lane_end", "claim": 1, "lane": "canvas.0", "chars": 3, "aborted": "policy"}
+    ]

@@ -95,6 +95,8 @@ TOOLS = {
     "invalid_path_so": "`fetch_ctx`: no path into the source pool",
     "content_not_text": "what stands there is no text; a program finds files below `OUTPUT_DIR`",
     "pull_paths_missing": "a notice: some of the paths could not be pulled; the result says why",
+    "too_many_sources": "one call, or one run, brings at most 500 new sources",
+    "search_unavailable": "nothing can be looked up here, or the search engine does not answer now",
     "unverified": "the call was interrupted: it may have happened, or not, and is not run again",
 }
 PROGRAM = {
@@ -122,6 +124,7 @@ LOCAL = {
     "smoke_failed": "the deployed stage stands, but the turn that tried it did not complete",
 }
 NEVER_TOLD = {
+    "corpus_unreadable": "the collection of documents cannot be read, or a line of it; told as `search_unavailable`",
     "grant_refused": "the store refuses a task's right to an object; the run's own code says what that did to it",
     "not_granted": "a task has no right to put this object; no tool that programs call puts any",
     "invalid_path": "every refused path has a more precise code",

@@ -14,6 +14,7 @@ from stepline.execution.envelope import (
 from stepline.execution.log import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
 from stepline.model.execution import ToolCallRecord, ToolEvent, WorkFile
 from stepline.model.path import out_key
+from stepline.model.source import Source
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised, workbook
 
@@ -186,12 +187,12 @@ def test_bodies_are_named_by_what_they_hold_and_stored_once(scene) -> None:
 def test_what_the_tools_did_is_passed_on(scene) -> None:
     call = ToolCallRecord(tool_id="web.search", params={"q": 1}, status="ok", at=AT)
     event = ToolEvent(type="note", at=AT)
-    envelope = scene.envelope(calls=(call,), events=(event,), deleted=(at("outputs/old.csv"),))
-    assert (envelope.calls, envelope.events, envelope.deleted) == (
-        (call,),
-        (event,),
-        (at("outputs/old.csv"),),
-    )
+    row = Source(sid=3, title="Prices", url="https://e.example/prices")
+    deleted = (at("outputs/old.csv"),)
+    envelope = scene.envelope(calls=(call,), events=(event,), sources=(row,), deleted=deleted)
+    assert (envelope.calls, envelope.events) == ((call,), (event,))
+    assert (envelope.sources, envelope.deleted) == ((row,), deleted)
+    assert decode_envelope(msgspec.json.encode(envelope)).sources == (row,)
 
 
 def test_lines_of_errors_are_found_once_each_without_noise() -> None:

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from stepline.adapters.corpus import CorpusSearch
 from stepline.errors import ToolError
 from stepline.execution.host import PARAMS_CHARS, RESULT_BYTES_MAX, RET_CHARS, sub_call_id
+from stepline.model.source import Source
 from stepline.tools.context import ToolOutput
+from stepline.tools.sources import SourcePool
 from tests.unit.execution.desk import EXEC_ID, PROMPT, make_host, tool
 
 
@@ -236,3 +239,39 @@ def test_many_threads_may_call_at_once():
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(lambda n: host.call("test.meet", {"n": n}), range(4))) == [0, 1, 2, 3]
     assert [event.data["n"] for event in host.events] == [record.params["n"] for record in host.calls]
+
+
+def test_the_sources_of_all_calls_share_one_pool_and_none_has_the_number_of_another():
+    def find(params: Any, context: Any) -> ToolOutput:
+        page = Source(title=params["page"], url=f"https://e.example/{params['page']}")
+        (row,) = cited = context.cite([page])
+        return ToolOutput(ret=row.sid, sources=cited)
+
+    known = Source(sid=1, title="known", url="https://e.example/known")
+    host = make_host(tool("test.find", find), sources=SourcePool({1: known}))
+    names = [f"p{i % 40}" for i in range(80)] + ["known"]
+    with ThreadPoolExecutor(8) as pool:
+        sids = list(pool.map(lambda name: host.call("test.find", {"page": name}), names))
+    assert sids[:40] == sids[40:80]
+    assert sorted(set(sids)) == list(range(1, 42))
+    assert [row.sid for row in host.sources] == list(range(2, 42))
+    assert {row.title: row.sid for row in host.sources} == dict(zip(names[:40], sids[:40], strict=True))
+
+
+def test_a_call_that_fails_brings_no_sources():
+    def find(_params: Any, context: Any) -> ToolOutput:
+        context.cite([Source(url="https://e.example/a")])
+        raise ToolError("no", code="nothing_found")
+
+    host = make_host(tool("test.find", find), sources=SourcePool())
+    assert refusal(host, "test.find").reason == "nothing_found"
+    assert host.sources == []
+
+
+def test_a_program_searches_and_reads_what_it_found():
+    host = make_host(search=CorpusSearch(), sources=SourcePool())
+    (row,) = host.call("web_tools.web_search", {"queries": "prompt caching", "n": 1})
+    fetched = host.call("ctx_tools.fetch_ctx", {"path": f"so:sources_pool[{row['sid']}]"})
+    assert fetched["ret"]["payload"][0]["content"] == row["content"]
+    assert [event.type for event in host.events] == ["web_search.filtered_results"]
+    assert [found.sid for found in host.sources] == [row["sid"]]

@@ -168,7 +168,13 @@ def test_the_sender_hears_of_its_own_message_because_it_listens_before_the_event
     scene = Scene()
     inbox = scene.connect("k1")
     scene.send(connection="k1")
-    assert event_types(inbox) == ["chat.conversation.accepted", "chat.start"]
+    assert event_types(inbox) == [
+        "conv.status",
+        "chat.conversation.accepted",
+        "chat.conversation.title",
+        "conv.status",
+        "chat.start",
+    ]
     assert of(EventFrame, inbox)[0].prev == 0
 
 

@@ -1,14 +1,27 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRateLimited, ModelRefused
-from stepline.loop.close import ERRORS, MESSAGES
-from stepline.model.entry import Closed, Deferred, Dropped, Opened
+from stepline.loop.close import ERRORS, MESSAGES, cited
+from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened
 from stepline.model.ids import execution_name
-from tests.unit.loop.scene import LANE, USER, Scene, answered, closings, durable, event_types
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from stepline.model.source import Citation
+from stepline.model.tally import Tally
+from tests.unit.loop.scene import (
+    BROKEN,
+    LANE,
+    USER,
+    Scene,
+    answered,
+    called,
+    closings,
+    durable,
+    event_types,
+)
+from tests.unit.loop.twin import BusyLog, CountingLog, LosingLog, StaleLog
 
 ENDS = {"chat.complete", "chat.error"}
 
@@ -32,8 +45,9 @@ def test_a_turn_ends_with_the_answer_that_was_recorded() -> None:
     (closing,) = closings(scene)
     assert (closing.outcome, closing.reason, closing.answer) == ("completed", "complete", "All quiet.")
     assert closing.followups == ("More?",)
-    ((n, (event,)),) = durable(inbox)
-    assert (n, event.type, event.data["final_answer"]) == (3, "chat.complete", "All quiet.")
+    ((n, events),) = durable(inbox)
+    (event,) = [event for event in events if event.type == "chat.complete"]
+    assert (n, event.data["final_answer"], event.data["followups"]) == (3, "All quiet.", ["More?"])
 
 
 def test_an_ended_turn_leaves_an_idle_lane_that_is_listed_and_no_longer_open() -> None:
@@ -109,7 +123,7 @@ def test_without_a_round_left_the_end_and_the_next_turn_are_one_batch() -> None:
     assert opened_.prompts == (3, 4)
     assert opened_.turn == scene.state.turn != closed.turn
     assert scene.state.epoch == scene.state.rendered == scene.tail.n
-    assert event_types(inbox)[-2:] == ["chat.complete", "chat.start"]
+    assert event_types(inbox)[-3:] == ["chat.complete", "conv.status", "chat.start"]
     name, step = scene.machine.queue[-1]
     assert (name, step.epoch) == (execution_name(LANE, scene.tail.n), scene.tail.n)
     assert scene.log.open_lanes(before="9999") != []
@@ -147,8 +161,8 @@ def test_a_failed_turn_ends_with_a_stable_code_and_a_text_of_ours(error: str | N
     assert scene.close(error=failure).route == "done"
     (closing,) = closings(scene)
     assert (closing.outcome, closing.code, closing.message) == ("error", code, MESSAGES[code])
-    (event,) = durable(inbox)[-1][1]
-    assert (event.type, event.data) == ("chat.error", {"code": code, "error": MESSAGES[code]})
+    (event,) = [event for event in durable(inbox)[-1][1] if event.type in ENDS]
+    assert (event.type, event.data["code"], event.data["error"]) == ("chat.error", code, MESSAGES[code])
 
 
 def test_every_code_of_a_failure_has_a_text() -> None:
@@ -184,7 +198,7 @@ def test_a_retry_of_a_close_that_got_through_does_its_effects_again() -> None:
     log._open.update(mark)
     inbox.clear()
     assert scene.close(step).route == "done"
-    assert event_types(inbox) == ["chat.complete"]
+    assert event_types(inbox).count("chat.complete") == 1
     assert [row.outcome for row in listed(scene)] == ["completed"]
     assert scene.log.open_lanes(before="9999") == []
 
@@ -248,3 +262,82 @@ def test_a_close_of_another_turn_ends_its_execution_and_nothing_else() -> None:
     before = scene.batches()
     assert scene.close(turn="turn_other").route == "stop"
     assert scene.batches() == before
+
+
+# --- what a turn came to
+
+
+def test_the_end_counts_the_whole_turn_without_reading_it_back() -> None:
+    file = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
+    log = CountingLog()
+    scene = Scene(called("react.write", file), BROKEN, answered("done"), log=log)
+    scene.send()
+    for _ in range(2):
+        scene.decide()
+        scene.clock.pause(2)
+        if scene.state.cursor.phase == "act":
+            scene.act()
+    scene.decide()
+    used = scene.state.tally.usage
+    n = scene.tail.n
+    log.reads.clear()
+    scene.close()
+    title = (0, 1)
+    assert log.reads == [(n - 1, n), title]
+    (closing,) = closings(scene)
+    assert (closing.rounds, closing.files, closing.model) == (3, 1, scene.entries(Decided)[-1].model)
+    assert closing.usage == used
+    assert used.prompt_tokens == scene.state.input_tokens > 0
+    assert used.output_tokens == scene.state.output_tokens > 0
+    assert closing.elapsed_ms == 4000
+
+
+def test_each_turn_is_counted_from_nothing() -> None:
+    scene = Scene(answered("one"), answered("two"))
+    for message in ("m1", "m2"):
+        scene.send(id=message)
+        scene.run()
+        assert scene.state.tally == Tally()
+    first, second = closings(scene)
+    assert (first.rounds, second.rounds) == (1, 1)
+    assert first.usage.output_tokens + second.usage.output_tokens == scene.state.output_tokens
+
+
+def test_a_turn_that_waited_is_counted_from_the_end_of_the_one_before() -> None:
+    scene = Scene(answered("first"), answered("second"), max_iterations=1)
+    scene.send()
+    scene.clock.pause(3)
+    scene.decide()
+    out_of_rounds(scene)
+    scene.close()
+    scene.clock.pause(5)
+    scene.decide()
+    scene.close()
+    assert [(closing.elapsed_ms, closing.rounds) for closing in closings(scene)] == [(3000, 1), (5000, 1)]
+
+
+def test_a_turn_that_failed_counts_what_it_consumed() -> None:
+    scene = at_the_end(BROKEN)
+    scene.close(error={"Error": "ContextLimit"})
+    (closing,) = closings(scene)
+    assert (closing.outcome, closing.rounds) == ("error", 1)
+    assert closing.usage.output_tokens > 0
+    failed = Scene()
+    failed.send()
+    failed.close(error={"Error": "ContextLimit"})
+    assert (closings(failed)[0].rounds, closings(failed)[0].usage) == (0, None)
+
+
+def test_an_end_keeps_the_sources_that_its_answer_cites_and_no_others() -> None:
+    known = tuple(Citation(sid=n, title=f"T{n}", url=f"https://example.com/{n}") for n in (1, 2, 600))
+    decision = Decided(
+        iteration=0,
+        claim=1,
+        action="complete",
+        started_at="",
+        notes="[[S:1]]",
+        answer="so it is [[S:2-100000]], and not `[[S:1]]`",
+        citations=known,
+    )
+    assert [source.sid for source in cited(decision)] == [2, 600]
+    assert cited(msgspec.structs.replace(decision, citations=())) == ()

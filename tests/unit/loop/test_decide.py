@@ -19,6 +19,7 @@ from stepline.model.entry import Decided, Reopened
 from stepline.model.event import DeltaFrame
 from stepline.model.usage import Usage
 from stepline.ports.model import ModelRequest
+from stepline.protocol.lane import CONTROL_LANE
 from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, of, said
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
 
@@ -282,12 +283,13 @@ def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_log_as_it_was(erro
 
 
 def texts(inbox: list[bytes]) -> dict[str, str]:
-    """Return each lane's text, put together by offset as a client does."""
+    """Return each lane's text, put together by offset as a client does, but for what is told of lanes."""
     found: dict[str, str] = {}
     for frame in of(DeltaFrame, inbox):
         have = found.get(frame.lane, "")
         assert frame.off == len(have)
         found[frame.lane] = have + frame.text
+    found.pop(CONTROL_LANE, None)
     return found
 
 
@@ -333,6 +335,7 @@ def test_the_stored_stream_is_what_was_shown_and_what_was_recorded() -> None:
     stored = {}
     for delta in scene.ports.deltas.since(LANE, 1):
         stored[delta.name] = stored.get(delta.name, "") + delta.text
+    stored.pop(CONTROL_LANE)
     assert stored == texts(inbox)
     assert stored["answer.0"] == decided(scene).answer
 

@@ -92,7 +92,7 @@ def test_whoever_resumes_listens_from_then_on() -> None:
     scene = finished("one")
     inbox = ask(scene, after=3)
     scene.send(id="more")
-    assert event_types(inbox) == ["chat.conversation.accepted", "chat.start"]
+    assert event_types(inbox)[-1] == "chat.start"
 
 
 class Interrupted(MemoryLog):
@@ -191,8 +191,8 @@ def test_an_answer_of_two_hundred_kilobytes_arrives_whole_and_in_parts_that_a_so
     inbox = ask(scene)
     assert max(map(len, inbox)) <= FRAME_MAX_BYTES
     assert next(frame.parts for frame in of(EventFrame, inbox) if frame.n == 3) > 6
-    (event,) = durable(inbox)[-1][1]
-    assert event.data["final_answer"] == text
+    (answer,) = [event for event in durable(inbox)[-1][1] if event.type == "chat.complete"]
+    assert answer.data["final_answer"] == text
 
 
 # --- who may

@@ -15,10 +15,13 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Entry, Inbound, Resulted
 from stepline.model.ids import call_id, turn_id
+from stepline.model.tally import Tally
+from stepline.model.usage import Usage
 from tests.unit.loop.scene import LANE, Scene
 
 AT = "2026-01-01T00:00:00.000Z"
 LIMIT = BATCH_MAX_BYTES
+COUNTS = [name for name in Usage.__struct_fields__ if name.endswith("_tokens")]
 
 
 def batch(*entries: Entry, step: str = "admit", **state: Any) -> Batch:
@@ -215,6 +218,15 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         output_tokens=large,
         prev=large,
         executes=999,
+        tally=Tally(
+            usage=Usage(**dict.fromkeys(COUNTS, 10**9), estimated=True),
+            rounds=9999,
+            files=99_999,
+            model_ms=10**9,
+            tools_ms=10**9,
+            opened_ms=2 * large,
+        ),
+        ends=True,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

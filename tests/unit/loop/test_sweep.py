@@ -107,7 +107,7 @@ def test_a_turn_that_was_taken_over_often_enough_ends_with_an_error() -> None:
     assert swept == ["taken_over", "taken_over", "closed"]
     (closing,) = scene.entries(Closed)
     assert (closing.outcome, closing.code) == ("error", "execution_lost")
-    assert event_types(inbox)[-1] == "chat.error"
+    assert event_types(inbox)[-2:] == ["chat.error", "conv.status"]
     assert scene.log.open_lanes(before="9999") == []
 
 

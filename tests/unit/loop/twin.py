@@ -76,3 +76,15 @@ class ContendedLog(MemoryLog):
         if self.contended:
             return Occupied(batch=Batch(n=batch.n, by="somebody", at="", entries=(), state=batch.state))
         return super().put(lane, batch, **fields)
+
+
+class CountingLog(MemoryLog):
+    """Notes the batches that it is asked for, in order: from after one up to another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[tuple[int, int | None]] = []
+
+    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        self.reads.append((n, upto))
+        return super().since(lane, n, upto=upto, consistent=consistent)

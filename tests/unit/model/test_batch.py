@@ -9,6 +9,9 @@ from stepline.model.entry import Inbound
 from stepline.model.usage import Usage
 from tests.unit.timeline.story import Story, patient, stories
 
+TALLY = [[0, 0, 0, 0, 0, False], 0, 0, 0, 0, 0]
+"""Of a lane without a turn."""
+
 
 @patient
 @given(stories())
@@ -28,7 +31,7 @@ def test_a_batch_holds_no_defaults_beside_the_row_of_its_state() -> None:
         "entries": [
             {"kind": "in", "message_id": "m", "event": "prompt", "text": "hi", "user": "ada", "at": "now"}
         ],
-        "state": ["idle", "ada", "", 0, 0, 0, 0, [0, "decide", 0], "", *[0] * 11],
+        "state": ["idle", "ada", "", 0, 0, 0, 0, [0, "decide", 0], "", *[0] * 11, TALLY, False],
     }
 
 

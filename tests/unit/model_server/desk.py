@@ -18,6 +18,7 @@ from stepline.model.execution import ExecRequest, Run
 from stepline.model.ids import Lane
 from stepline.protocol.channel import read_channels
 from stepline.protocol.decision import read_decision
+from stepline.protocol.round import RoundRules
 from stepline.timeline.layout import (
     render_decision,
     render_event,
@@ -79,11 +80,14 @@ class Desk:
         transcript = read_channels(answer_view(view, self.tools))
         verdict = read_decision(
             transcript,
-            tools=TOOLS,
-            allowed_tools=self.tools,
-            call_id=lambda n: f"tc_{n:012d}",
-            last_round=last,
-            strict=True,
+            RoundRules(
+                tools=TOOLS,
+                allowed=self.tools,
+                call_id=lambda n: f"tc_{n:012d}",
+                turn=self.turn,
+                iteration=self.rounds,
+                last_round=last,
+            ),
         )
         assert verdict.accepted, verdict.notices
         assert verdict.notices == ()
@@ -113,7 +117,7 @@ class Desk:
         decided = self._decided(
             actions=(action,), thinking=(decision["thinking"],), notes=decision.get("notes", "")
         )
-        self.text += render_decision(decided, self.turn, call=call_id, attempt=0, unseen=())
+        self.text += render_decision(decided, self.turn, attempt=0, unseen=())
         resulted = Resulted(
             call_id=call_id,
             tool_id=tool,
@@ -130,7 +134,7 @@ class Desk:
         """Record that the last output broke the protocol."""
         notice = Notice(code="protocol_violation.action_schema_error", message="no valid decision")
         self.text += render_decision(
-            self._decided(accepted=False, notices=(notice,)), self.turn, call="tc_x", attempt=0, unseen=()
+            self._decided(accepted=False, notices=(notice,)), self.turn, attempt=0, unseen=()
         )
         self.rounds += 1
 

@@ -13,7 +13,9 @@ from typing import Any, get_args
 import pytest
 
 from stepline.local.scripted.fault import Fault, Kind
+from stepline.local.scripted.policy import PROTOCOL_MARK
 from stepline.local.scripted.server import ScriptedServer
+from stepline.local.scripted.slip import BAD_PREFIX, UNESCAPED
 
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 BODY = {
@@ -214,6 +216,40 @@ def test_a_malformed_protocol_is_a_well_formed_message(server: ScriptedServer) -
     text = post(server)[1]["content"][0]["text"]
     assert text.startswith("Sure!")
     assert "</channel:ReactDecisionOutV2>" not in text
+
+
+@pytest.mark.parametrize(
+    ("fault", "beginning"),
+    [
+        ({"kind": "bad_prefix"}, BAD_PREFIX),
+        (
+            {"kind": "bad_prefix", "text": "<channel:code></channel:code>"},
+            "<channel:code></channel:code><channel:thinking>",
+        ),
+    ],
+)
+def test_a_bad_prefix_stands_before_the_right_answer(
+    server: ScriptedServer, fault: dict[str, Any], beginning: str
+) -> None:
+    queue(server, fault)
+    spoiled, right = (post(server, system=PROTOCOL_MARK)[1]["content"][0]["text"] for _ in range(2))
+    assert spoiled.startswith(beginning)
+    assert spoiled.endswith(right)
+
+
+def test_an_unescaped_quote_is_the_only_thing_wrong(server: ScriptedServer) -> None:
+    queue(server, {"kind": "unescaped_quote"})
+    spoiled, right = (post(server, system=PROTOCOL_MARK)[1]["content"][0]["text"] for _ in range(2))
+    assert spoiled.replace(UNESCAPED, "") == right != spoiled
+
+
+def test_the_requests_tell_how_much_was_sent(server: ScriptedServer) -> None:
+    queue(server, {"kind": "error_in_stream", "after_chars": 9})
+    post(server, stream=True)
+    text = post(server)[1]["content"][0]["text"]
+    post(server, stream=True)
+    sent = [seen["sent_chars"] for seen in call(server, "GET", "/control/requests")[1]]
+    assert sent == [9, len(text), len(text)]
 
 
 def test_a_refusal_by_the_model_is_a_stop_reason(server: ScriptedServer) -> None:

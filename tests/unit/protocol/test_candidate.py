@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import DecisionError
-from stepline.protocol.candidate import read_object
+from stepline.protocol.candidate import Found, read_object
 
 OBJECT = {"action": "exit", "final_answer": 'a, ] } ``` "x"'}
 TEXT = json.dumps(OBJECT)
@@ -24,19 +24,24 @@ TEXT = json.dumps(OBJECT)
         f"Here {{x}} it is [1]:\n```json\n{TEXT}\n```\nThat is {{all}}.",
         f'Like {{"this": 1}}:\n```json\n{TEXT}\n```',
         f"{TEXT}\n```\n",
-        TEXT[:-1] + ",\n}",
+        f"{TEXT}}}",
     ],
 )
 def test_what_stands_around_the_object_does_not_matter(body: str) -> None:
-    assert read_object(body) == OBJECT
+    assert read_object(body) == Found(OBJECT)
 
 
-def test_commas_in_strings_are_no_trailing_commas() -> None:
-    assert read_object('{"a": ",]", "b": [1, 2,],}') == {"a": ",]", "b": [1, 2]}
+def test_a_whole_object_counts_though_the_beginning_of_another_follows() -> None:
+    assert read_object(f"```json\n{TEXT}\n```\n```json\n{TEXT[:-9]}") == Found(OBJECT, trailed=True)
+
+
+def test_a_complaint_counts_lines_from_the_object_on() -> None:
+    with pytest.raises(DecisionError, match="line 2, column 8"):
+        read_object('Well.\n\n```json\n{"a": 1,\n  "b": oops}\n```')
 
 
 def test_keys_keep_their_order() -> None:
-    assert list(read_object('{"z": 1, "a": 2, "m": 3}')) == ["z", "a", "m"]
+    assert list(read_object('{"z": 1, "a": 2, "m": 3}').fields) == ["z", "a", "m"]
 
 
 @pytest.mark.parametrize(
@@ -45,9 +50,11 @@ def test_keys_keep_their_order() -> None:
         ("", "no_json_candidate"),
         ("call_tool", "no_json_candidate"),
         ("[1, 2]", "no_json_candidate"),
-        (TEXT + TEXT, "expected_single_json_candidate"),
-        (f"[{TEXT}, {TEXT}]", "expected_single_json_candidate"),
-        (f"```json\n{TEXT}\n```\n```json\n{TEXT[:-9]}", "expected_single_json_candidate"),
+        (TEXT + TEXT, "multi_decision_in_one_channel"),
+        (f"[{TEXT}, {TEXT}]", "multi_decision_in_one_channel"),
+        (f"{TEXT[:-9]}\n```\n```json\n{TEXT}", "json_decode_error"),
+        (TEXT[:-1] + ",\n}", "json_decode_error"),
+        ('{"a": "use "}" here", "b": 1}', "json_decode_error"),
         (TEXT[:-2], "json_decode_error"),
         ('{"a": "he said "yes""}', "json_decode_error"),
         ('{"a": {"b": 1}', "json_decode_error"),
@@ -80,13 +87,13 @@ def test_what_is_not_one_object_is_refused(body: str, code: str) -> None:
 )
 def test_every_object_comes_back(value: dict[str, Any], fence: bool, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
-    assert read_object(f"\n```json\n{text}\n```\n" if fence else text) == value
+    assert read_object(f"\n```json\n{text}\n```\n" if fence else text).fields == value
 
 
 @given(st.text(alphabet='{}[]",:\\ \n`ajson1\ud83d', max_size=40))
 def test_anything_else_is_refused_with_a_code(body: str) -> None:
     try:
-        reason = "read" if isinstance(read_object(body), dict) else "no object"
+        reason = "read" if isinstance(read_object(body).fields, dict) else "no object"
     except DecisionError as refused:
         reason = refused.reason
-    assert reason in {"read", "no_json_candidate", "expected_single_json_candidate", "json_decode_error"}
+    assert reason in {"read", "no_json_candidate", "multi_decision_in_one_channel", "json_decode_error"}

@@ -7,31 +7,80 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stepline.protocol.candidate import read_object
-from stepline.protocol.field import Delta, Ended, FieldStream, Known, mend_surrogates
+from stepline.protocol.field import KEYS_MAX, FieldStream, Path, mend_surrogates
 
 CUTS = st.lists(st.integers(min_value=1, max_value=400), max_size=60)
+TOP = (("notes",), ("final_answer",))
 
 
-def run(text: str, cuts: list[int] | None = None) -> tuple[FieldStream, list[Any]]:
-    """Return the stream and its events; without `cuts` in single characters."""
+class Reader:
+    """Takes the values at some paths, or all of them, and keeps what it is told, in order."""
+
+    def __init__(self, paths: tuple[Path, ...] | None = TOP) -> None:
+        self.told: list[tuple[Path, str | None]] = []
+        self._paths = paths
+        self.stream = FieldStream(self._choose)
+
+    def _choose(self, path: Path) -> Any:
+        if self._paths is not None and path not in self._paths:
+            return None
+        return Value(self.told, path)
+
+    def feed(self, text: str) -> list[tuple[Path, str | None]]:
+        """Return what a piece tells."""
+        before = len(self.told)
+        self.stream.feed(text)
+        return self.told[before:]
+
+    @property
+    def values(self) -> dict[Path, str]:
+        made: dict[Path, str] = {}
+        for path, text in self.told:
+            made[path] = made.get(path, "") + (text or "")
+        return made
+
+    @property
+    def ended(self) -> list[Path]:
+        return [path for path, text in self.told if text is None]
+
+
+class Value:
+    def __init__(self, told: list[tuple[Path, str | None]], path: Path) -> None:
+        self.told, self.path = told, path
+
+    def take(self, text: str) -> None:
+        self.told.append((self.path, text))
+
+    def end(self) -> None:
+        self.told.append((self.path, None))
+
+
+def run(text: str, cuts: list[int] | None = None, paths: tuple[Path, ...] | None = TOP) -> Reader:
+    """Return the reader of a whole text; without `cuts` it came in single characters."""
     places = (
         list(range(len(text) + 1))
         if cuts is None
         else [0, *sorted({c for c in cuts if c < len(text)}), len(text)]
     )
-    stream = FieldStream()
-    return stream, [event for start, end in pairwise(places) for event in stream.feed(text[start:end])]
+    reader = Reader(paths)
+    for start, end in pairwise(places):
+        reader.feed(text[start:end])
+    return reader
 
 
-def values(events: list[Any]) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for event in events:
-        if isinstance(event, Delta):
-            made[event.field] = made.get(event.field, "") + event.text
-    return made
+def strings(value: Any, path: Path = ()) -> dict[Path, str]:
+    """Return the strings of an object that a stream offers, by their paths."""
+    found: dict[Path, str] = {}
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        here = (*path, key)
+        if isinstance(inner, str):
+            found[here] = inner
+        elif len(here) < KEYS_MAX:
+            found |= strings(inner, here)
+    return found
 
 
-KEYS = st.sampled_from(["action", "notes", "final_answer", "tool_call", "tool_id", "params", "a"])
+KEYS = st.sampled_from(["action", "notes", "final_answer", "tool_call", "tool_id", "params", "content", "a"])
 STRINGS = st.text(alphabet=st.characters() | st.sampled_from('\\"{}[]:,\n\ud83d\ude00😀')) | st.sampled_from(
     ["\ud83d", "\ud83dx", "\ud83d\ud83d\ude00", "\\ud83d", '", "notes": "no', "\u0000\u001f"]
 )
@@ -52,7 +101,7 @@ DECISIONS = st.dictionaries(KEYS, VALUES, max_size=6)
     after=st.sampled_from(["", "\n```\n", ' } ] " done']),
 )
 @example(decision={"notes": "\ud83d"}, cuts=[], ascii_only=True, indent=None, before="", after="")
-def test_the_pieces_of_a_field_are_its_value(
+def test_the_pieces_of_a_value_are_that_value_however_the_text_is_cut(
     *,
     decision: dict[str, Any],
     cuts: list[int],
@@ -62,99 +111,125 @@ def test_the_pieces_of_a_field_are_its_value(
     after: str,
 ) -> None:
     body = json.dumps(decision, ensure_ascii=ascii_only, indent=indent)
-    decision, text = (
-        json.loads(body),
-        before + body + after,
-    )  # JSON joins the halves of a pair that is escaped
-    expected = {
-        key: mend_surrogates(value)
-        for key in ("notes", "final_answer")
-        if isinstance(value := decision.get(key), str)
-    }
-    stream, events = run(text, cuts)
-    by_char, events_by_char = run(text)
-    if ascii_only:  # raw halves of a pair come from no decoder of UTF-8
-        assert (
-            values(events) == values(events_by_char) == {key: text for key, text in expected.items() if text}
-        )
-    assert {e.field for e in events if isinstance(e, Ended)} == set(expected)
-    assert {e.field for e in events_by_char if isinstance(e, Ended)} == set(expected)
-    assert not stream.broken
-    assert not by_char.broken
+    decision = json.loads(body)  # JSON joins the halves of a pair that is escaped
+    expected = {path: mend_surrogates(text) for path, text in strings(decision).items()}
+    for cut in (cuts, None):
+        reader = run(before + body + after, cut, paths=None)
+        if ascii_only:  # raw halves of a pair come from no decoder of UTF-8
+            assert reader.values == expected
+        assert sorted(reader.ended) == sorted(expected)
+        assert reader.stream.over
+        assert not reader.stream.broken
 
 
 @given(decision=DECISIONS, cuts=CUTS)
-@example(decision={"action": "\ud800\udc00"}, cuts=[])
-def test_the_identity_is_told_as_soon_as_it_is_known(decision: dict[str, Any], cuts: list[int]) -> None:
-    decision = json.loads(json.dumps(decision))  # which joins the halves of a pair
-    call = decision.get("tool_call")
-    tool_id = call.get("tool_id") if isinstance(call, dict) else None
-    facts = {"action": decision.get("action"), "tool_id": tool_id}
-    _, events = run(json.dumps(decision), cuts)
-    assert {e.fact: e.value for e in events if isinstance(e, Known)} == {
-        fact: mend_surrogates(value) for fact, value in facts.items() if isinstance(value, str)
+def test_a_value_that_nobody_takes_disturbs_none_that_somebody_does(
+    decision: dict[str, Any], cuts: list[int]
+) -> None:
+    decision = json.loads(json.dumps(decision))
+    expected = {p: mend_surrogates(t) for p, t in strings(decision).items() if p in TOP}
+    assert run(json.dumps(decision), cuts).values == expected
+
+
+@given(text=st.text(alphabet='{}[]":,\\ud83d0 \nabnotes', max_size=60), cuts=CUTS)
+def test_what_is_no_json_tells_the_same_at_every_cut(text: str, cuts: list[int]) -> None:
+    one, other = run("{" + text, cuts, paths=None), run("{" + text, paths=None)
+    assert one.values == other.values
+    assert one.ended == other.ended
+    assert (one.stream.broken, one.stream.over) == (other.stream.broken, other.stream.over)
+
+
+def test_a_value_is_offered_by_the_keys_that_lead_to_it_and_told_before_what_follows() -> None:
+    reader = Reader(paths=None)
+    head = '{"action": "call_tool", "tool_call": {"tool_id": "react.write", "params": {"path": "a", "x": {"deep":'
+    reader.feed(head)
+    assert reader.values == {
+        ("action",): "call_tool",
+        ("tool_call", "tool_id"): "react.write",
+        ("tool_call", "params", "path"): "a",
     }
+    reader.feed(' "no"}, "list": ["no", {"path": "no"}], "content": "yes')
+    assert list(reader.values)[3:] == [("tool_call", "params", "content")]
 
 
-def test_the_tool_is_known_before_its_parameters_are_written() -> None:
-    stream = FieldStream()
-    assert stream.feed('{"action": "call_tool", "tool_call": {"tool_id": "react.write", "params": {"pa') == [
-        Known("action", "call_tool"),
-        Known("tool_id", "react.write"),
-    ]
-
-
-def test_a_pair_of_surrogate_escapes_is_one_character() -> None:
-    stream = FieldStream()
-    assert stream.feed(r'{"notes": "a\ud83d') == [Delta("notes", "a")]
-    assert stream.feed(r"\ude") == []
-    assert stream.feed("00b") == [Delta("notes", "😀b")]
+def test_a_pair_of_surrogate_escapes_is_one_character_also_when_it_is_cut() -> None:
+    reader = Reader()
+    assert reader.feed(r'{"notes": "a\ud83d') == [(("notes",), "a")]
+    assert reader.feed(r"\ude") == []
+    assert reader.feed("00b") == [(("notes",), "😀b")]
 
 
 def test_a_lone_half_of_a_pair_becomes_a_replacement_character() -> None:
-    _, events = run(r'{"notes": "a\ud83d b\ude00"}')
-    assert values(events) == {"notes": "a\ufffd b\ufffd"}
+    assert run(r'{"notes": "a\ud83d b\ude00"}').values == {("notes",): "a\ufffd b\ufffd"}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"notes": "a[{b', '{"notes": "say <i>', r'{"notes": "\u00e4', r'{"notes": "1\n']
+)
+def test_nothing_is_held_back_but_an_escape_that_is_cut(text: str) -> None:
+    whole = json.loads(text + '"}')["notes"]
+    reader = Reader()
+    reader.feed(text)
+    assert reader.values[("notes",)] == whole
+    held = Reader()
+    held.feed(text + "\\u00")
+    assert held.values[("notes",)] == whole
 
 
 def test_text_without_quotes_passes_in_one_piece() -> None:
-    stream = FieldStream()
-    stream.feed('{"final_answer": "')
-    assert stream.feed("one, two } three") == [Delta("final_answer", "one, two } three")]
+    reader = Reader()
+    reader.feed('{"final_answer": "')
+    assert reader.feed("one, two } three") == [(("final_answer",), "one, two } three")]
 
 
 def test_a_quote_ends_a_string_and_what_is_no_json_ends_the_stream() -> None:
-    stream, events = run('{"final_answer": "he said "yes", then", "notes": "n\\x"}')
-    assert values(events) == {"final_answer": "he said "}
-    assert [e for e in events if isinstance(e, Ended)] == [Ended("final_answer")]
-    assert stream.broken
-    stream, events = run('{"notes": "a\\xb", "final_answer": "c"}')
-    assert values(events) == {"notes": "a"}
-    assert stream.broken
+    reader = run('{"final_answer": "he said "yes", then", "notes": "n\\x"}')
+    assert reader.values == {("final_answer",): "he said "}
+    assert reader.ended == [("final_answer",)]
+    assert reader.stream.broken
+    reader = run('{"notes": "a\\xb", "final_answer": "c"}')
+    assert reader.values == {("notes",): "a"}
+    assert reader.stream.broken
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"notes": "a": "b"}',
+        '{"notes": "": "b"}',
+        '{"notes", "final_answer": "b"}',
+        '{"x": ["y": "z"], "notes": "b"}',
+    ],
+)
+def test_a_value_cannot_follow_a_value_nor_a_key_stand_alone(text: str) -> None:
+    reader = run(text)
+    assert reader.stream.broken
+    assert "b" not in reader.values.values()
+    assert len(reader.ended) <= 1
 
 
 def test_brackets_that_do_not_match_end_the_stream() -> None:
-    stream, events = run('{"a": [}, "notes": "n"}')
-    assert stream.broken
-    assert events == []
+    reader = run('{"a": [}, "notes": "n"}')
+    assert reader.stream.broken
+    assert reader.told == []
 
 
 def test_of_a_key_that_comes_twice_the_first_counts_here_and_in_the_record() -> None:
     text = '{"notes": "one", "notes": "two", "final_answer": null, "final_answer": "x"}'
-    _, events = run(text)
-    assert values(events) == {"notes": "one"}
-    assert read_object(text) == {"notes": "one", "final_answer": None}
+    assert run(text).values == {("notes",): "one"}
+    assert read_object(text).fields == {"notes": "one", "final_answer": None}
 
 
-def test_only_keys_of_the_decision_itself_count() -> None:
-    text = '{"tool_call": {"params": {"notes": "no", "tool_id": "no"}, "notes": "no"}, "a": [{"final_answer": "no"}]}'
-    assert run(text)[1] == []
+def test_nothing_below_a_key_that_came_before_is_offered() -> None:
+    text = '{"tool_call": null, "tool_call": {"tool_id": "late", "params": {"path": "late"}}}'
+    assert run(text, paths=(("tool_call", "tool_id"), ("tool_call", "params", "path"))).told == []
 
 
 @pytest.mark.parametrize("tail", ["", "\n```", '{"notes": "second"}'])
 def test_nothing_follows_the_first_object(tail: str) -> None:
-    assert values(run('{"notes": "first"}' + tail)[1]) == {"notes": "first"}
+    assert run('{"notes": "first"}' + tail).values == {("notes",): "first"}
 
 
 def test_raw_line_breaks_in_a_string_are_let_through() -> None:
     text = '{"notes": "a\nb\tc"}'
-    assert values(run(text)[1]) == read_object(text)
+    assert run(text).values[("notes",)] == read_object(text).fields["notes"]

@@ -4,10 +4,16 @@ import pytest
 from msgspec.structs import replace
 
 from exec_task import workspace
-from exec_task.workspace import Workspace
+from exec_task.workspace import LazyHost, Workspace
+from stepline.adapters.corpus import CorpusSearch
+from stepline.adapters.docker.message import Ended, Report, decode, encode
+from stepline.adapters.docker.verdict import judge
 from stepline.adapters.sandbox.quota import RESERVE_BYTES, free_bytes, plan_reserve
-from stepline.model.execution import Limits
+from stepline.execution.frame import HEADER_BYTES
+from stepline.model.execution import Isolation, Limits
+from stepline.tools.sources import SourcePool
 from tests.unit.adapters.test_docker_plan import REQUEST
+from tests.unit.execution.desk import make_host
 
 
 def laid_out(folder, **given):
@@ -44,3 +50,14 @@ def test_what_never_served_tools_has_a_report_all_the_same(tmp_path):
     made = laid_out(tmp_path)
     report = made.report()
     assert (report.isolation, report.error, report.files) == (None, "", ())
+
+
+def test_what_its_tools_brought_comes_through_its_report(tmp_path):
+    host = LazyHost(lambda: make_host(search=CorpusSearch(), sources=SourcePool()))
+    assert host.sources == []
+    host.call("web_tools.web_search", {"queries": "prompt caching", "n": 1})
+    report = replace(laid_out(tmp_path).report(), sources=tuple(host.sources), isolation=Isolation())
+    sent = decode(encode(report)[HEADER_BYTES:])
+    assert isinstance(sent, Report)
+    run = judge(Ended(error="", returncode=0, seconds=1.0), sent, Limits(), runtime="")
+    assert [(row.sid, row.title) for row in run.sources] == [(1, "Prompt caching of language models")]

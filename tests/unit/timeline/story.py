@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -126,15 +127,25 @@ class Story:
 
     def act(self, *calls: tuple[str, dict[str, Any]], rendered: int = 0, **fields: Any) -> Batch:
         """Decide on tool calls."""
-        actions = tuple(
+        return self._decide(self.decision(actions=self._actions(calls), **fields), rendered)
+
+    def answer(
+        self, text: str = "done", *calls: tuple[str, dict[str, Any]], rendered: int = 0, **fields: Any
+    ) -> Batch:
+        """Decide that the turn is complete, perhaps with tool calls beside the answer."""
+        entry = self.decision(answer=text, action="complete", actions=self._actions(calls), **fields)
+        return self._decide(entry, rendered)
+
+    def _actions(self, calls: Sequence[tuple[str, dict[str, Any]]]) -> tuple[Action, ...]:
+        return tuple(
             Action(call_id=self.call(i), tool_id=tool, params=params)
             for i, (tool, params) in enumerate(calls)
         )
-        return self._decide(self.decision(actions=actions, **fields), rendered)
 
-    def answer(self, text: str = "done", *, rendered: int = 0, **fields: Any) -> Batch:
-        """Decide that the turn is complete."""
-        return self._decide(self.decision(answer=text, **fields), rendered)
+    def dropped(self, index: int, code: str = "multi_action_bundle_duplicate") -> Notice:
+        """Return the notice of a decision of this round that does not run; `index` counts from 0."""
+        extra = {"index": index + 1, "parent_tool_call_id": self.call(index)}
+        return Notice(code=code, message=f"Action {index + 1} was not run.", extra=extra)
 
     def reject(self, code: str = "action_schema_error", *, rendered: int = 0, **fields: Any) -> Batch:
         """Record a decision that breaks the protocol."""
@@ -147,7 +158,13 @@ class Story:
         rendered = rendered or self.n - 1
         self.asks.append(rendered)
         if entry.accepted:
-            state = decided(self.state, self.n, rendered=rendered, actions=len(entry.actions))
+            state = decided(
+                self.state,
+                self.n,
+                rendered=rendered,
+                actions=len(entry.actions),
+                ends=entry.action != "call_tool",
+            )
         else:
             state = rejected(self.state, self.n, rendered=rendered)
         return self.put(state, entry)
@@ -291,8 +308,12 @@ def _decide(draw: st.DrawFn, story: Story) -> None:
     common = {"rendered": asked, "thinking": thinking, "usage": draw(usages), "notes": draw(texts)}
     match draw(st.sampled_from(["act", "act", "answer", "reject"])):
         case "act":
-            story.act(*draw(st.lists(calls, min_size=1, max_size=3)), **common)
+            asked_for = draw(st.lists(calls, min_size=1, max_size=3))
+            told = [Notice(code="text_outside_channels", message=draw(texts))] * draw(st.integers(0, 2))
+            told += [story.dropped(len(asked_for) + i) for i in range(draw(st.integers(0, 2)))]
+            story.act(*asked_for, **common, notices=tuple(told))
         case "answer":
-            story.answer(draw(texts.filter(bool)), **common, summary=draw(texts))
+            beside = draw(st.lists(calls, max_size=2))
+            story.answer(draw(texts.filter(bool)), *beside, **common, summary=draw(texts))
         case _:
             story.reject(**common, raw=draw(texts), interrupted=draw(st.booleans()))

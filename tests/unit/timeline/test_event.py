@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+import msgspec
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
-from stepline.model.batch import decode_batch, encode_batch
-from stepline.model.entry import Closed
+from stepline.model.batch import Batch, State, decode_batch, encode_batch
+from stepline.model.decision import Notice
+from stepline.model.entry import Closed, Deferred, Entry, Resulted
 from stepline.model.event import ClientEvent, encode_frame, frame_events
-from stepline.timeline.event import derive
-from stepline.timeline.event_type import ROUTES, TERMINAL, render_reference
+from stepline.model.execution import ToolEvent
+from stepline.model.source import Citation
+from stepline.timeline.event import derive, has_events
+from stepline.timeline.event_filter import EventFilter
+from stepline.timeline.event_type import BY_STEP, ROUTES, TERMINAL
+from tests.unit.timeline.entry import entries
 from tests.unit.timeline.story import Story, patient, stories
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "events.md"
+OPENING = [
+    "conv.status",
+    "chat.conversation.accepted",
+    "chat.conversation.title",
+    "conv.status",
+    "chat.start",
+]
+ENDING = ["chat.conversation.turn.completed", "chat.turn.summary"]
+CITED = (
+    Citation(sid=1, title="One", url="https://example.com/1"),
+    Citation(sid=2, title="Two", url="https://example.com/2"),
+)
 
 
 def kinds(story: Story, n: int = 0) -> list[str]:
@@ -47,7 +64,7 @@ def test_a_batch_has_the_same_events_wherever_it_is_read(story: Story):
 def test_the_events_of_a_turn():
     story = Story()
     story.message("hello")
-    assert kinds(story) == ["chat.conversation.accepted", "chat.start"]
+    assert kinds(story) == OPENING
     story.act(("react.plan", {"steps": ["a"]}), ("react.write", {"path": "a.md"}))
     assert kinds(story) == ["solver.react.decision", "react.tool.call", "react.tool.call"]
     story.result(tool="react.plan", plans=(story.plan("a"),))
@@ -63,41 +80,45 @@ def test_the_events_of_a_turn():
     story.reject("missing_tool_id")
     assert kinds(story) == ["solver.react.decision", "react.tool.rejected"]
     story.message("more")
-    assert only(story, "chat.conversation.accepted").data["kind"] == "followup"
+    assert kinds(story) == ["chat.conversation.accepted", "queue.continuation.accepted"]
     story.answer("one", rendered=story.n - 2)
     story.defer()
     assert only(story, "chat.step").data == {"iteration": 2, "answer": "one"}
     story.answer("two")
     story.close()
-    assert kinds(story) == ["chat.complete"]
+    assert kinds(story) == [*ENDING, "chat.complete", "conv.status"]
     assert only(story, "chat.complete").data["final_answer"] == "two"
 
 
-def test_a_turn_that_fails_ends_with_its_code():
+def test_a_conversation_has_the_name_of_its_first_message():
     story = Story()
-    story.message()
-    story.close(code="step_failed")
-    event = only(story, "chat.error")
-    assert event.data == {"code": "step_failed", "error": "It failed."}
-    assert event.turn_id == "turn_0001"
-
-
-def test_a_closing_batch_that_opens_the_next_turn_says_both():
-    story = Story()
-    story.message()
-    story.message("late")
-    story.answer(rendered=1)
+    story.message("  What\n is " + "x" * 100)
+    assert only(story, "chat.conversation.title").data == {"title": "What is " + "x" * 71 + "…"}
+    assert only(story, "chat.conversation.title").step == "conversation_title"
+    story.answer()
     story.close()
-    assert [(e.type, e.turn_id) for e in derive(story.batches[-1])] == [
-        ("chat.complete", "turn_0001"),
-        ("chat.start", "turn_0004"),
-    ]
+    story.message("another")
+    assert "chat.conversation.title" not in kinds(story)
+
+
+@pytest.mark.parametrize("kind", ["followup", "steer", "event"])
+def test_a_message_that_comes_in_an_open_turn_is_said_to_wait_beside_it(kind):
+    story = Story()
+    story.message()
+    assert "queue.continuation.accepted" not in kinds(story)
+    story.message("more", event=kind)
+    assert only(story, "queue.continuation.accepted").data == {
+        "message_id": "m2",
+        "message_kind": kind,
+        "active_turn_id": "turn_0001",
+        "n": 2,
+    }
 
 
 def test_a_dropped_event_is_told():
     story = Story()
     story.message("stop", event="steer")
-    assert kinds(story) == ["chat.conversation.accepted", "chat.step"]
+    assert kinds(story) == [*OPENING[:3], "chat.step"]
     assert only(story, "chat.step").data == {"n": 1, "reason": "nothing_to_steer"}
 
 
@@ -136,6 +157,13 @@ def test_nothing_internal_leaves():
     story.reject(raw="SECRET raw", thinking=("SECRET thought",))
     story.answer("done", summary="SECRET summary")
     story.close()
+    dropped = Notice(
+        code="multi_action_bundle_same_file_collision",
+        message="SECRET",
+        extra={"index": 2, "tool_id": "react.write", "details": "SECRET", "parent_tool_call_id": "tc_2"},
+    )
+    story.message()
+    story.act(("react.read", {}), notices=(dropped,))
     events = [event for batch in story.batches for event in derive(batch)]
     assert "SECRET" not in repr(events)
     assert "chat.files" not in [event.type for event in events]
@@ -166,5 +194,133 @@ def test_a_result_is_previewed_and_its_files_are_offered():
     }
 
 
-def test_the_reference_page_is_the_table():
-    assert REFERENCE.read_text(encoding="utf-8") == render_reference()
+def test_an_action_that_was_dropped_beside_others_is_rejected_by_its_number():
+    story = Story()
+    story.message()
+    dropped = Notice(
+        code="multi_action_bundle_strategy_incompatible",
+        message="Action 2 was not run.",
+        extra={"index": 2, "tool_id": "react.write", "parent_tool_call_id": "tc_2", "details": "…"},
+    )
+    soft = Notice(code="text_outside_channels", message="It was dropped.", extra={"chars": 3})
+    story.act(("react.read", {"paths": ["a"]}), notices=(dropped, soft))
+    assert kinds(story) == [
+        "solver.react.decision",
+        "react.tool.rejected",
+        "react.notice",
+        "react.tool.call",
+    ]
+    assert only(story, "react.tool.rejected").data == {
+        "iteration": 0,
+        "code": "multi_action_bundle_strategy_incompatible",
+        "phase": "rejected",
+        "executed": False,
+        "action_index": 2,
+        "tool_id": "react.write",
+        "parent_tool_call_id": "tc_2",
+    }
+
+
+def test_a_decision_with_several_actions_is_told_as_a_bundle():
+    story = Story()
+    story.message()
+    story.act(("react.read", {}))
+    assert "bundle" not in only(story, "solver.react.decision").data
+    story.result()
+    story.act(("react.plan", {}), ("react.read", {}), action="complete", answer="done")
+    data = only(story, "solver.react.decision").data
+    assert data["bundle_size"] == 3
+    assert data["bundle"] == [
+        {"action": "call_tool", "tool_id": "react.plan", "call_id": story.call(0)},
+        {"action": "call_tool", "tool_id": "react.read", "call_id": story.call(1)},
+        {"action": "complete"},
+    ]
+
+
+@pytest.mark.parametrize(("tool", "family"), [("react.read", "react"), ("web_tools.web_search", "external")])
+@pytest.mark.parametrize(
+    ("status", "code", "executed"),
+    [
+        ("ok", "", True),
+        ("error", "not_found", True),
+        ("error", "bad_params", False),
+        ("error", "path_not_first", False),
+        ("error", "sandbox_not_started", False),
+        ("unverified", "unverified", None),
+    ],
+)
+def test_a_call_says_whose_tool_it_is_and_whether_it_ran(tool, family, status, code, executed):
+    story = Story()
+    story.message()
+    story.act((tool, {}))
+    call = only(story, "react.tool.call").data
+    assert (call["tool_family"], call["phase"], call["executed"]) == (family, "started", False)
+    story.result(tool=tool, status=status, error={"code": code} if code else None)
+    data = only(story, "react.tool.result").data
+    assert (data["tool_family"], data["phase"], data["executed"]) == (family, "completed", executed)
+
+
+def test_notes_and_a_deferred_answer_are_shown_with_links_and_stay_as_they_were_in_the_log():
+    story = Story()
+    story.message()
+    story.act(("react.read", {}), notes="found [[S:1]]", citations=CITED[:1])
+    assert only(story, "solver.react.decision").data["notes"] == "found [One](https://example.com/1)"
+    assert story.batches[-1].entries[0].notes == "found [[S:1]]"
+    story.result()
+    deferred = Deferred(turn=story.turn, iteration=1, answer="so [[S:2]]", citations=CITED)
+    batch = story.put(story.state, deferred)
+    assert derive(batch)[0].data["answer"] == "so [Two](https://example.com/2)"
+
+
+FOUND = {"search_id": "s1", "objective": "o", "queries": ["q"], "results": [{"sid": 1, "title": "One"}]}
+
+
+def test_what_a_search_found_is_a_type_of_its_own():
+    (told,) = told_by("web_search.filtered_results", FOUND)
+    assert (told.type, told.route) == ("web_search.filtered_results", "chat_step")
+    assert told.data == {**FOUND, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        ("rows", {"count": 3}),
+        ("web_search.filtered_results", {"results": "none"}),
+        ("web_search.filtered_results", {**FOUND, "more": 1}),
+        ("chat.complete", {"answer": "forged"}),
+    ],
+)
+def test_what_a_tool_says_in_words_of_its_own_stays_its_own(kind, data):
+    (told,) = told_by(kind, data)
+    assert (told.type, told.route) == ("react.tool.event", "chat_service")
+    assert told.data == {"type": kind, "data": data, "tool_id": "web_tools.web_search", "call_id": "tc_1"}
+
+
+def told_by(kind: str, data: dict[str, object]) -> list[ClientEvent]:
+    """Return what clients hear of one event of a tool."""
+    emitted = (ToolEvent(type=kind, at="2026-11-22T10:00:00.000Z", data=data),)
+    entry = Resulted(
+        call_id="tc_1", tool_id="web_tools.web_search", iteration=0, status="ok", at="", emitted=emitted
+    )
+    return [event for event in derive(lone(entry)) if event.type != "react.tool.result"]
+
+
+def lone(*entries: Entry, **state: object) -> Batch:
+    """Return a batch of these entries and nothing around it."""
+    return Batch(n=7, by="b", at=BEGAN, entries=entries, state=State(turn="turn_1", **state))
+
+
+BEGAN = "2026-11-22T10:00:00.000Z"
+
+
+@given(st.lists(entries, max_size=4), st.sampled_from(["idle", "open"]))
+def test_whatever_stands_in_the_log_is_derived_and_every_event_is_as_its_model_says(found, status):
+    batch = lone(*found, status=status)
+    events = derive(batch)
+    assert bool(events) == has_events(batch)
+    for event in events:
+        row = BY_STEP[event.type, event.step]
+        assert event.route == row.route
+        assert msgspec.to_builtins(msgspec.convert(event.data, row.model)) == event.data
+    assert EventFilter().sift(events).events == events
+    assert msgspec.json.decode(msgspec.json.encode(events), type=tuple[ClientEvent, ...]) == events

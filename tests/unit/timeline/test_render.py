@@ -18,7 +18,7 @@ STRUCTURE = re.compile(
     r"|━{38}|TURN turn_\d+ \(started at \S+\)|┌──────── ROUND \d+ ────────┐|└────────────────────────┘"
     r"|\[ts: \S+\]|\[path: \S+\]|\[carried over from: \S+\]|\[decided before it could read: .+\]"
     r"|\[(USER MESSAGE|FOLLOWUP DURING TURN|STEER DURING TURN|EXTERNAL EVENT|thinking|ASSISTANT MESSAGE"
-    r"|ASSISTANT MESSAGE ATTEMPT OUTCOME|PROTOCOL VIOLATION|REACT DECISION RAW INTERRUPTED|SYSTEM MESSAGE)\]"
+    r"|ASSISTANT MESSAGE ATTEMPT OUTCOME|PROTOCOL VIOLATION|REACT NOTICE|REACT DECISION RAW INTERRUPTED|SYSTEM MESSAGE)\]"
     r"|\[AI Agent say\]: .*|\[TOOL CALL tc_\w+\]\.call \S+|Params: \{.*\}|\[TOOL RESULT tc_\w+\]\.result \S+"
     r"|status: .+|logical_path: \S+|code: \S+|message:|extra: \{.*\}|\[TURN ENDED\] .+|waiting: .+"
     r"|The user has this message\. .+|The turn was interrupted and .+"
@@ -167,6 +167,42 @@ def test_a_turn_reads_like_this():
         [path: ar:turn_0001.assistant.completion.attempt.1]
           Done.
         now""")
+
+
+def test_a_round_of_several_actions_reads_like_this():
+    story = Story()
+    story.message()
+    calls = [story.call(i) for i in range(2)]
+    story.answer(
+        "All done.", ("react.plan", {"steps": ["a"]}), notices=(story.dropped(1),), notes="✓ [1] done"
+    )
+    story.result("planned", tool="react.plan")
+    story.close()
+    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+    assert text[text.index("┌──") :] == dedent(f"""\
+        ┌──────── ROUND 1 ────────┐
+        [AI Agent say]: ✓ [1] done
+        [TOOL CALL {calls[0]}].call react.plan
+        [path: tc:turn_0001.{calls[0]}.call]
+        Params: {{"steps":["a"]}}
+        [PROTOCOL VIOLATION]
+        [path: tc:turn_0001.{calls[1]}.notice]
+        code: multi_action_bundle_duplicate
+        message:
+          Action 2 was not run.
+        extra: {{"index":2,"parent_tool_call_id":"{calls[1]}"}}
+
+        [ASSISTANT MESSAGE]
+        [path: ar:turn_0001.assistant.completion.attempt.1]
+          All done.
+        [TOOL RESULT {calls[0]}].result react.plan
+        status: ok
+        logical_path: tc:turn_0001.{calls[0]}.result
+          planned
+        └────────────────────────┘
+
+        [TURN ENDED] complete; answer: ar:turn_0001.assistant.completion
+    """)
 
 
 def test_an_answer_stands_once_whether_it_was_deferred_or_recorded():

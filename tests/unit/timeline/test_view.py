@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from stepline.errors import PathError
+from stepline.model.decision import Notice
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
 from tests.unit.timeline.story import Story, patient, stories
@@ -28,6 +29,32 @@ def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(story: Story):
         except PathError as error:
             pytest.fail(f"{block.path}: {error.reason}")
         assert any(found.path == block.path for found in timeline.resolve(block.path))
+
+
+@patient
+@given(stories())
+def test_no_two_notices_stand_at_one_path(story: Story):
+    notices = [block.path for block in story.timeline().blocks() if block.type == "react.notice"]
+    assert len(set(notices)) == len(notices)
+
+
+def test_the_notices_of_a_round_stand_under_the_calls_they_are_about():
+    story = Story()
+    story.message()
+    told = [Notice(code="unknown_channel", message="a"), Notice(code="channel_not_closed", message="b")]
+    calls = [story.call(i) for i in range(3)]
+    story.act(
+        ("react.read", {}),
+        notices=(*told, story.dropped(1), story.dropped(2), story.dropped(2, "bad_params")),
+    )
+    blocks = [block for block in story.timeline().blocks() if block.type == "react.notice"]
+    assert [(block.call_id, block.path.partition(".notice")[2]) for block in blocks] == [
+        (calls[0], ".1"),
+        (calls[0], ".2"),
+        (calls[1], ""),
+        (calls[2], ""),
+        (calls[2], ".1"),
+    ]
 
 
 @patient

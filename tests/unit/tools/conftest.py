@@ -14,9 +14,12 @@ from stepline.model.block import Block, Body
 from stepline.model.decision import Action
 from stepline.model.ids import Lane, call_id
 from stepline.model.plan import Plan
+from stepline.model.source import Source
+from stepline.ports.search import WebSearch
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, run_tool
+from stepline.tools.sources import SourcePool
 
 TURN = "turn_20261121T101500_ab12cd"
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
@@ -25,7 +28,7 @@ TS = "2026-11-21T10:15:03.000Z"
 
 @dataclass
 class World:
-    """A conversation of one turn: every call's blocks and plans are taken in, as the fold would."""
+    """A conversation of one turn: every call's blocks, plans and sources are taken in, as the fold would."""
 
     artifacts: MemoryArtifacts = field(default_factory=MemoryArtifacts)
     registry: Registry = field(default_factory=default_registry)
@@ -33,6 +36,8 @@ class World:
     groups: list[tuple[Block, ...]] = field(default_factory=list)
     plans: dict[str, Plan] = field(default_factory=dict)
     turns: tuple[str, ...] = (TURN,)
+    sources: dict[int, Source] = field(default_factory=dict)
+    search: WebSearch | None = None
     rounds: int = 0
 
     def resolve(self, path: str) -> tuple[Block, ...]:
@@ -74,6 +79,7 @@ class World:
         self.rounds += 1
         self.groups.append(output.blocks)
         self.plans |= {plan.plan_id: plan for plan in output.plans}
+        self.sources |= {row.sid: row for row in output.sources}
         return output
 
     def context(self, call: str) -> ToolContext:
@@ -86,6 +92,8 @@ class World:
             artifacts=self.artifacts,
             timeline=self,
             caps=self.caps,
+            search=self.search,
+            sources=SourcePool(self.sources),
         )
 
 

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.tools.context import ReadCaps
 from stepline.tools.fetch import FETCH, PATHS_MAX, run_fetch
+from stepline.tools.sources import SourcePool
 
 from .conftest import TURN, World
 
 PROMPT = f"ar:{TURN}.user.prompt"
 RESULT = f"tc:{TURN}.tc_000000000001.result"
-POOL = tuple({"sid": sid, "title": f"page {sid}"} for sid in (1, 2, 5))
+POOL = {sid: Source(sid=sid, title=f"page {sid}") for sid in (1, 2, 5)}
 
 
 def fetch(world: World, path: Any, **context: Any) -> Any:
@@ -71,7 +73,8 @@ def test_a_list_is_answered_path_by_path_in_its_order(world):
     ],
 )
 def test_rows_of_the_source_pool_come_as_rows(world, path, sids):
-    assert fetch(world, path, sources=POOL)["ret"]["payload"] == [row for row in POOL if row["sid"] in sids]
+    rows = fetch(world, path, sources=SourcePool(POOL))["ret"]["payload"]
+    assert rows == [{"sid": sid, "title": f"page {sid}"} for sid in sids]
 
 
 def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(world):

@@ -230,7 +230,7 @@ def test_the_same_request_twice_is_one(world):
         ("tc:turn_20200101T000000_000000.tc_000000000009.result", "missing", "turn_not_found"),
         (f"tc:{TURN}.tc_000000000009.view.0", "missing", "view_not_readable"),
         ("ar:plan.latest:plan_x", "missing", "not_found"),
-        ("so:sources_pool[1]", "missing", "family_not_available"),
+        ("so:sources_pool[1]", "missing", "not_found"),
         ("sk:pdf-press", "missing", "family_not_available"),
         ("ks:docs/a.md", "missing", "family_not_available"),
         (f"fi:{TURN}.files/../../x", "invalid", "path_dot_segment"),

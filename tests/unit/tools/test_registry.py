@@ -73,7 +73,9 @@ def test_a_tool_that_nobody_knows_has_no_effect():
 def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
-    assert catalogue.startswith("[TOOLS] 3 available: react.read, react.write, react.plan\n")
+    assert catalogue.startswith(
+        "[TOOLS] 4 available: react.read, react.write, react.plan, web_tools.web_search\n"
+    )
     for spec in specs:
         for name in spec.schema["properties"]:
             assert f"  {name} (" in catalogue

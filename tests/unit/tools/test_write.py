@@ -4,10 +4,6 @@ import hashlib
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from stepline.tools.write import cited_sids
 
 from .conftest import LANE, TURN, World, read_status
 
@@ -120,17 +116,6 @@ def test_a_refused_write_is_a_result_and_writes_nothing(world, params, code):
 def test_a_write_to_an_older_turn_is_told_where_to_write(world):
     output = write(world, path="fi:turn_20200101T000000_000000.files/a.md", content="x")
     assert json.loads(output.blocks[0].text)["suggested_path"] == f"fi:{TURN}.files/a.md"
-
-
-@given(st.text(alphabet=st.sampled_from("[]S: ,-19a\n"), max_size=60))
-def test_any_text_cites_a_bounded_list_of_positive_numbers(text):
-    sids = cited_sids(text)
-    assert len(set(sids)) == len(sids) <= 500
-    assert all(sid > 0 for sid in sids)
-
-
-def test_a_huge_range_is_not_walked():
-    assert len(cited_sids("[[S:1-999999]]")) == 500
 
 
 @pytest.mark.parametrize("other", ["Report.md", "report.md/part.md"])

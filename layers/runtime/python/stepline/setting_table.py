@@ -60,16 +60,38 @@ TABLE: Final = (
         "Rounds a turn may take, where neither the bundle's properties nor the assembly say; not positive: 15.",
     ),
     Setting(
+        "multi_action",
+        "AI_REACT_AGENT_MULTI_ACTION",
+        "off",
+        "Whether a round may take several actions, where neither the bundle's properties nor the assembly say: `off`; "
+        "`safe_fanout` (or `fanout`, `on`, `true`, `1`, `yes`), those that cannot depend on each other; `classic`, by name.",
+    ),
+    Setting(
+        "max_actions_per_round",
+        "STEPLINE_MAX_ACTIONS_PER_ROUND",
+        "8",
+        "Actions of one round at most, where it may take several; not positive: 8.",
+    ),
+    Setting(
+        "protocol",
+        "STEPLINE_PROTOCOL",
+        "strict",
+        "`strict`: a generation that does not begin with its thinking is ended and tried again, and no call runs whose "
+        "JSON had to be mended. `tolerant`: both count, with a notice.",
+    ),
+    Setting(
         "bundle_props",
         "STEPLINE_BUNDLE_PROPS",
         "{}",
-        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn.",
+        "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; "
+        "`multi_action` at the same places bounds a round, and `events.withhold` lists client events that do not leave.",
     ),
     Setting(
         "assembly",
         "STEPLINE_ASSEMBLY",
         "{}",
-        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, after the properties.",
+        "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, "
+        "`ai.react.react_agent_multiaction` bounds a round, after the properties; `events.withhold` adds to theirs.",
     ),
     Setting(
         "turn_deadline_s",
@@ -109,6 +131,13 @@ TABLE: Final = (
         "AI_REACT_READ_VISIBLE_CONTEXT_FRACTION",
         "0.15",
         "Share of the model's window one `react.read` may fill.",
+    ),
+    Setting(
+        "search_corpus",
+        "STEPLINE_SEARCH_CORPUS",
+        "",
+        "File of JSON lines, or folder with `*.jsonl`, in which `web_tools.web_search` searches; empty: the collection "
+        "that comes with the library.",
     ),
     Setting(
         "exec_mode",

@@ -13,14 +13,18 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.execution import MODES, Mode, Scope, Strategy, Switch
+from stepline.model.fanout import FANOUT_MODES, FanoutMode
 from stepline.setting_table import TABLE, Setting
 
 ModelProvider = Literal["anthropic", "bedrock"]
+Protocol = Literal["strict", "tolerant"]
 N = TypeVar("N", int, float)
 
-_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_per_minute")
+_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_per_minute", "_per_round")
 _CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
     "model_provider": {name: name for name in get_args(ModelProvider)},
+    "multi_action": FANOUT_MODES,
+    "protocol": {name: name for name in get_args(Protocol)},
     "exec_mode": MODES,
     "exec_strategy": {name: name for name in get_args(Strategy)},
     "descriptor_payload_scope": {name: name for name in get_args(Scope)},
@@ -46,6 +50,9 @@ class Settings(Value):
     user_messages_per_minute: int
     allowed_origins: tuple[str, ...]
     max_iterations: int
+    multi_action: FanoutMode
+    max_actions_per_round: int
+    protocol: Protocol
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]
     turn_deadline_s: int
@@ -58,6 +65,7 @@ class Settings(Value):
     read_visible_max_tokens: int
     read_visible_max_bytes: int
     read_visible_context_fraction: float
+    search_corpus: str
     exec_mode: Mode
     exec_image: str
     exec_timeout_s: int

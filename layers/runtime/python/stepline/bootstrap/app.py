@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from stepline.bootstrap.choice import (
     execution_runtime,
+    fanout,
     model_of,
     places_of,
     read_caps,
@@ -27,6 +28,7 @@ from stepline.loop.ticket import Grant, issue_ticket
 from stepline.model.ids import utc
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
+from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
@@ -113,6 +115,8 @@ class App:
             ),
             packages=self.settings.exec_packages,
             preview_chars=self.settings.exec_text_preview_max_chars,
+            fanout=fanout(self.settings),
+            strict=self.settings.protocol == "strict",
         )
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
@@ -165,6 +169,7 @@ class App:
         request = job.request
         # Most programs call no tool; the log is folded for the first that does.
         timeline = cache(lambda: Timeline.empty(request.lane).extended(job.batches))
+        pool = cache(lambda: SourcePool(timeline().sources))
 
         def context(call_id: str) -> ToolContext:
             return ToolContext(
@@ -179,6 +184,8 @@ class App:
                 model=self.given or model_of(self.settings),
                 settings=self.descriptors,
                 secrets=self.descriptors,
+                search=self.ports.search,
+                sources=pool(),
             )
 
         return ToolHost(

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
+from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.model_call import plan_roles
+from stepline.bundle.multi_action import resolve_fanout
+from stepline.bundle.outward import resolve_outward
 from stepline.bundle.round_cap import resolve_round_cap
 from stepline.loop.agent import HOST_MODES
 from stepline.loop.port import Policy
 from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
+from stepline.protocol.fanout import FanoutRule
 from stepline.settings import Settings, env
+from stepline.timeline.event_filter import EventFilter
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
+    from stepline.ports.search import WebSearch
 
 TASK_FIELDS: Final = (
     "stage",
     "exec_mode",
     "exec_text_preview_max_chars",
+    "search_corpus",
     "read_visible_max_chars",
     "read_visible_max_tokens",
     "read_visible_max_bytes",
@@ -41,6 +49,21 @@ def policy(settings: Settings) -> Policy:
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
         user_messages_per_minute=settings.user_messages_per_minute,
+    )
+
+
+def outward(settings: Settings) -> EventFilter:
+    """Return which client events may leave."""
+    return resolve_outward(props=settings.bundle_props, assembly=settings.assembly)
+
+
+def fanout(settings: Settings) -> FanoutRule:
+    """Return how many actions a round may take, and which together."""
+    return resolve_fanout(
+        props=settings.bundle_props,
+        assembly=settings.assembly,
+        variable=settings.multi_action,
+        max_actions=settings.max_actions_per_round,
     )
 
 
@@ -110,6 +133,11 @@ def read_caps(settings: Settings) -> ReadCaps:
         context_fraction=settings.read_visible_context_fraction,
         window_tokens=WINDOW_TOKENS,
     )
+
+
+def search_of(settings: Settings) -> WebSearch:
+    """Return the search engine; nothing is read yet."""
+    return CorpusSearch(Path(settings.search_corpus) if settings.search_corpus else None)
 
 
 def model_of(settings: Settings) -> AnthropicModelClient:

@@ -30,7 +30,7 @@ from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.app import App
-from stepline.bootstrap.choice import policy
+from stepline.bootstrap.choice import outward, policy, search_of
 from stepline.loop.history import History
 from stepline.loop.port import Ports
 
@@ -63,7 +63,9 @@ def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None
         grants=S3Grants(settings.bucket),
         clock=clock,
         meter=meter,
+        search=search_of(settings),
         policy=policy(settings),
+        outward=outward(settings),
     )
     return App(settings=settings, ports=ports, history=History(), handed=handed or {})
 
@@ -93,6 +95,8 @@ def in_memory(
         grants=MemoryGrants(artifacts, clock),
         clock=clock,
         meter=meter or MemoryMeter(),
+        search=search_of(settings),
         policy=policy(settings),
+        outward=outward(settings),
     )
     return App(settings=settings, ports=ports, history=History(), given=model)

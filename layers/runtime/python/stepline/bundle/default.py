@@ -5,9 +5,11 @@ from __future__ import annotations
 from stepline.bundle.prompt import system_prompt
 from stepline.loop.agent import Agent, Execution
 from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
+from stepline.protocol.fanout import FanoutRule
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps
-from stepline.tools.spec import render_catalogue
+
+ONE_ACTION = FanoutRule()
 
 
 def build_agent(
@@ -16,12 +18,15 @@ def build_agent(
     runtime: tuple[RuntimeProfile, Limits] | None = None,
     packages: tuple[str, ...] = (),
     preview_chars: int = PREVIEW_CHARS,
+    fanout: FanoutRule = ONE_ACTION,
+    strict: bool = True,
 ) -> Agent:
     """Return the default agent.
 
     `caps` bound what one read shows. `runtime` is where its programs run and within which limits, `packages` what
     they may import, and `preview_chars` is how much of a text they write is shown; without a runtime it has no tool
-    that runs programs.
+    that runs programs. `fanout` bounds how many actions a round may have; `strict` ends a generation that does not
+    begin as it must.
     """
     registry = default_registry(executes=runtime is not None)
     execution = None
@@ -30,11 +35,14 @@ def build_agent(
         execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
     return Agent(
         system=system_prompt(
-            catalogue=render_catalogue(registry.specs),
+            tools=registry.specs,
             caps=caps,
             packages=packages if execution else None,
+            fanout=fanout,
         ),
         registry=registry,
         caps=caps,
         execution=execution,
+        fanout=fanout,
+        strict=strict,
     )

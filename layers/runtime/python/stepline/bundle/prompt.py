@@ -7,28 +7,62 @@ Source: docs/concepts/context.md#the-system-part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from stepline.model.fanout import FanoutMode
+from stepline.protocol.fanout import FanoutRule, Strategy, is_classic
 from stepline.timeline.announce import Caps
+from stepline.tools.spec import ToolSpec, render_catalogue
 
 EXECUTION: Final = "execution"
-TEMPLATES: Final = ("protocol", "decision", "notes", "timeline", "paths", EXECUTION, "finishing")
-"""The files of `templates/`, in order."""
+CITATIONS: Final = "citations"
+TEMPLATES: Final = (
+    *("protocol", "decision", "single", "several", "notes", "timeline", "paths"),
+    *(EXECUTION, CITATIONS, "finishing"),
+)
+"""The files of `templates/`, in order; an agent gets those that it has use for."""
 
 PROMPT_MAX_CHARS: Final = 12_000
 """Bound of the instructions without the catalogue, kept by a test: every turn pays for them."""
 
+SEARCH: Final = "web_tools."
+"""What brings sources."""
 
-def system_prompt(*, catalogue: str, caps: Caps, packages: Sequence[str] | None = None) -> str:
-    """Return the instructions with the caps filled in, and the catalogue behind them.
+_FITS: Final[Mapping[FanoutMode, str]] = {"safe_fanout": "fit_by_kind", "classic": "fit_classic"}
+_KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
+    ("exploration", "looks about"),
+    ("exploitation", "makes"),
+    ("neutral", "is neutral"),
+)
 
-    `packages` are what programs may import, in a fixed order; None for an agent that runs no programs.
+
+def system_prompt(
+    *,
+    tools: Sequence[ToolSpec],
+    caps: Caps,
+    packages: Sequence[str] | None = None,
+    fanout: FanoutRule | None = None,
+) -> str:
+    """Return the instructions with everything filled in, and the catalogue of the tools behind them.
+
+    `packages` are what programs may import, in a fixed order; None for an agent that runs no programs. `fanout`
+    bounds a round; without it a round takes one action.
     """
-    names = [name for name in TEMPLATES if name != EXECUTION or packages is not None]
-    body = "\n".join(load_template(name) for name in names)
+    several = fanout is not None and fanout.limit > 1
+    unused = {
+        "single" if several else "several",
+        *([] if packages is not None else [EXECUTION]),
+        *([] if any(spec.tool_id.startswith(SEARCH) for spec in tools) else [CITATIONS]),
+    }
+    body = "\n".join(load_template(name) for name in TEMPLATES if name not in unused)
+    if several:
+        assert fanout is not None
+        fit = load_template(_FITS[fanout.mode]).strip("\n")
+        body = body.replace("{fit}", fit).replace("{actions}", str(fanout.limit))
+        body = body.replace("{kinds}", render_kinds(tools)).replace("{tools}", render_classic(tools))
     for field, value in (
         ("{max_chars}", caps.max_chars),
         ("{max_tokens}", caps.max_tokens),
@@ -36,7 +70,23 @@ def system_prompt(*, catalogue: str, caps: Caps, packages: Sequence[str] | None 
         ("{packages}", ", ".join(packages or ()) or "none"),
     ):
         body = body.replace(field, str(value))
-    return f"{body}\n{catalogue.strip()}\n"
+    return f"{body}\n{render_catalogue(tools).strip()}\n"
+
+
+def render_kinds(tools: Sequence[ToolSpec]) -> str:
+    """Return which of an agent's own tools are of which kind, in the catalogue's order."""
+    told = []
+    for kind, words in _KINDS:
+        names = [spec.tool_id for spec in tools if spec.in_react and kind in spec.strategies]
+        if names:
+            told.append(f"what {words} ({', '.join(names)})")
+    return ", ".join(told)
+
+
+def render_classic(tools: Sequence[ToolSpec]) -> str:
+    """Return which of an agent's own tools may share a round in mode `classic`, in the catalogue's order."""
+    own = (spec for spec in tools if spec.in_react)
+    return ", ".join(spec.tool_id for spec in own if is_classic(spec.tool_id, runs_code=spec.runs_code))
 
 
 @cache

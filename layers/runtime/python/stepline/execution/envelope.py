@@ -91,6 +91,7 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
         deleted=run.deleted,
         calls=run.calls,
         events=run.events,
+        sources=run.sources,
     )
     return replace(envelope, report_text=render_report(envelope, request.turn))
 

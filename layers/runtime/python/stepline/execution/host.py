@@ -23,6 +23,7 @@ from stepline.model.block import Block
 from stepline.model.execution import ToolCallRecord, ToolEvent
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
+from stepline.model.source import Source
 from stepline.ports.clock import Clock
 from stepline.timeline.preview import cap_params
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
@@ -88,7 +89,10 @@ class ToolHost:
         clock: Clock,
         exec_id: str,
     ) -> None:
-        """Grant the tools `allowed` of `registry`; `context` makes the context of the call it is given the id of."""
+        """Grant the tools `allowed` of `registry`; `context` makes the context of the call it is given the id of.
+
+        All contexts share one pool of sources: no two calls give one number to two sources.
+        """
         self._registry = registry
         self._allowed = frozenset(allowed)
         self._context = context
@@ -99,6 +103,7 @@ class ToolHost:
         self._checking = threading.Lock()
         self._records: list[ToolCallRecord] = []
         self._events: list[tuple[ToolEvent, ...]] = []
+        self._sources: dict[int, Source] = {}
 
     @property
     def calls(self) -> list[ToolCallRecord]:
@@ -111,6 +116,12 @@ class ToolHost:
         """What the finished calls told the user, by the order of the calls."""
         with self._lock:
             return [event for told in self._events for event in told]
+
+    @property
+    def sources(self) -> list[Source]:
+        """The rows of the pool that the finished calls brought, ascending."""
+        with self._lock:
+            return [self._sources[sid] for sid in sorted(self._sources)]
 
     def call(self, tool_id: Any, params: Any) -> Any:
         """Run one call and return its JSON value.
@@ -170,12 +181,15 @@ class ToolHost:
         context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
         try:
-            value = pack_bytes(_value(tool.run(given, context)))
+            output = tool.run(given, context)
+            value = pack_bytes(_value(output))
             ret = msgspec.json.encode(value)
         finally:
             events += (replace(event, tool_id=tool.spec.tool_id) for event in context.events)
         if len(ret) > RESULT_BYTES_MAX:
             raise ToolError(f"the result has more than {RESULT_BYTES_MAX} bytes", code="reply_too_large")
+        with self._lock:
+            self._sources |= {row.sid: row for row in context.sources.changed(output.sources)}
         return value, ret
 
     def _open(self, tool_id: Any, params: Any) -> tuple[int, ToolCallRecord]:

@@ -13,6 +13,7 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.block import Body
 from stepline.model.execution import Isolation, RefusedFile, ToolCallRecord, ToolEvent, Visibility
+from stepline.model.source import Source
 
 
 class Output(Value, omit_defaults=False):
@@ -122,6 +123,7 @@ class Envelope(Value, omit_defaults=False):
     deleted: tuple[str, ...] = ()
     calls: tuple[ToolCallRecord, ...] = ()
     events: tuple[ToolEvent, ...] = ()
+    sources: tuple[Source, ...] = ()
     v: int = 1
 
     @property

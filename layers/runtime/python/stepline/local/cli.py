@@ -183,6 +183,8 @@ def watch(
 ) -> None:
     """Show what happened in a conversation since an event, and go on until no turn is running.
 
+    Under each answer stands what its turn consumed.
+
     With --have, running text begins where an earlier `send --json` was cut off.
     """
     from stepline.local.caller import sessions
@@ -194,7 +196,7 @@ def watch(
     lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
     state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
     with sessions(the_caller(stage, user, token_command))(state) as session:
-        completed = follow(session, session.effects(), shower(as_json))
+        completed = follow(session, session.effects(), shower(as_json, usage=True))
     sys.exit(0 if completed else 1)
 
 
@@ -229,21 +231,21 @@ def the_caller(stage: str, user: str, token_command: str) -> Caller:
     return find_caller(stage, user, token=cloud.environment_token(), token_command=token_command)
 
 
-def make_view(interactive: bool) -> View:
-    """Return the view for a terminal, or for a pipe."""
+def make_view(interactive: bool, *, usage: bool = False) -> View:
+    """Return the view for a terminal, or for a pipe, where it can show what turns consumed."""
     from stepline.local.view import PlainView, RichView
 
     if not interactive:
-        return PlainView(click.echo, progress)
+        return PlainView(click.echo, progress, usage=usage)
     from rich.console import Console
 
     return RichView(Console(markup=False, highlight=False))
 
 
-def shower(as_json: bool) -> Callable[[Effect], None]:
-    """Return what prints an effect."""
+def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
+    """Return what prints an effect, and for people with `usage` what a turn consumed."""
     if not as_json:
-        return make_view(interactive=False).show
+        return make_view(interactive=False, usage=usage).show
     from stepline.local.record import render_effect, render_json
 
     def show(effect: Effect) -> None:

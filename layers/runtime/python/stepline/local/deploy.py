@@ -50,20 +50,20 @@ def deploy(
     endpoint: str,
     issuer_url: str,
     model_url: str,
-    programs: Mapping[str, str],
+    chosen: Mapping[str, str],
     known: LocalStage | None,
     progress: Progress,
 ) -> LocalStage:
     """Bring the emulator to what the checkout says and return the stage; at once if it is there already.
 
-    `programs` says where programs of the agent run, in words of the app's context.
+    `chosen` says where programs of the agent run, and what else was asked for, in words of the app's context.
     """
     context = {
         "stage": NAME,
         "endpoint": endpoint,
         "oidc_issuer": issuer_url,
         "oidc_audience": AUDIENCE,
-        **programs,
+        **chosen,
     }
     fingerprint = digest(context)
     if (

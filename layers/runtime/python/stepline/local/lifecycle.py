@@ -19,7 +19,17 @@ from stepline.local.deploy import deploy
 from stepline.local.emulator import Emulator, Progress
 from stepline.local.execution import docker_variables, prepare
 from stepline.local.service import LOOPBACK, Service, claim_port, exclusive
-from stepline.local.stage import HOME, LocalStage, client, load, make_home, read_json, save, tool_environment
+from stepline.local.stage import (
+    HOME,
+    LocalStage,
+    client,
+    install_environment,
+    load,
+    make_home,
+    read_json,
+    save,
+    tool_environment,
+)
 from stepline.model.base import Value
 
 SCRIPTED_PORT: Final = 4568
@@ -28,6 +38,13 @@ SWEEPER: Final = "stepline-local-sweeper"
 ENDED: Final = "Step Functions Execution Status Change"
 _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
+_STAGE_VARIABLES: Final = {
+    "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
+    "STEPLINE_MAX_ACTIONS_PER_ROUND": "max_actions_per_round",
+    "STEPLINE_PROTOCOL": "protocol",
+    "STEPLINE_SEARCH_CORPUS": "search_corpus",
+}
+"""Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
 
 class Status(Value):
@@ -60,7 +77,7 @@ def up(
             endpoint=endpoint,
             issuer_url=issuer_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
-            programs=programs,
+            chosen={**programs, **_chosen()},
             known=known,
             progress=progress,
         )
@@ -167,6 +184,12 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
             timeout_s=20,
         )
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
+
+
+def _chosen() -> dict[str, str]:
+    """Return what the environment asks of the stage, in words of the app's context."""
+    here = install_environment()
+    return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
 
 
 def _port(name: str, preferred: int, home: Path) -> int:

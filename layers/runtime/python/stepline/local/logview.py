@@ -12,10 +12,11 @@ from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.local.stage import CREDENTIALS, LocalStage
-from stepline.local.terminal import one_line
+from stepline.local.terminal import one_line, render_citation, render_rejection, render_usage
 from stepline.loop.spill import hydrate
 from stepline.model.base import Row
 from stepline.model.batch import Batch
+from stepline.model.decision import Notice
 from stepline.model.entry import (
     Closed,
     Decided,
@@ -33,6 +34,7 @@ from stepline.model.entry import (
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log
+from stepline.timeline.event_closing import turn_usage
 
 
 def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
@@ -100,8 +102,12 @@ def _boundary(entry: Opened | Closed) -> list[str]:
     if isinstance(entry, Opened):
         return [f"── {entry.turn} opened"]
     why = f" ({entry.code} {entry.message})" if entry.code else ""
-    answer = [f"answer: {one_line(entry.answer)}"] if entry.answer else []
-    return [*answer, f"── {entry.turn} {entry.outcome}: {entry.reason}{one_line(why)}"]
+    lines = [f"answer: {one_line(entry.answer)}"] if entry.answer else []
+    lines += [f"  {render_citation(msgspec.to_builtins(source))}" for source in entry.citations]
+    lines += [f"  » {one_line(text)}" for text in entry.followups]
+    if entry.usage is not None:
+        lines.append(render_usage(msgspec.to_builtins(turn_usage(entry, entry.usage))))
+    return [*lines, f"── {entry.turn} {entry.outcome}: {entry.reason}{one_line(why)}"]
 
 
 def _decided(entry: Decided) -> list[str]:
@@ -112,8 +118,15 @@ def _decided(entry: Decided) -> list[str]:
     return [
         f"round {entry.iteration}: {entry.action}{accepted}{tokens}",
         *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),
-        *(f"  notice {notice.code}: {one_line(notice.message)}" for notice in entry.notices),
+        *(line for notice in entry.notices for line in _notice(notice, accepted=entry.accepted)),
     ]
+
+
+def _notice(notice: Notice, *, accepted: bool) -> list[str]:
+    """Return what the model was told; one action of several that was not run is named as such first."""
+    index = notice.extra.get("index")
+    said = f"  notice {notice.code}: {one_line(notice.message)}"
+    return [f"  {render_rejection(index, notice.code)}", said] if accepted and index else [said]
 
 
 def _protocol(entry: Reopened | Started | Deferred | Dropped | TakenOver) -> list[str]:

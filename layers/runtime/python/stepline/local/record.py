@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,8 @@ from stepline.local.client.effect import (
     Acknowledged,
     Effect,
     EventsApplied,
+    LaneEnded,
+    LaneKnown,
     Refused,
     StreamReset,
     StreamSettled,
@@ -22,6 +24,14 @@ from stepline.local.client.effect import (
     TextAppended,
 )
 from stepline.timeline.event_type import TERMINAL
+
+_FRAMES: Final[Mapping[type[Effect], str]] = {
+    TextAppended: "delta",
+    LaneKnown: "lane",
+    LaneEnded: "lane_end",
+    StreamReset: "reset",
+    StreamSettled: "settled",
+}
 
 
 def render_effect(effect: Effect) -> list[dict[str, Any]]:
@@ -39,14 +49,10 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
                 }
                 for i, event in enumerate(effect.events)
             ]
-        case TextAppended():
-            return [{"frame": "delta", **msgspec.to_builtins(effect)}]
+        case TextAppended() | LaneKnown() | LaneEnded() | StreamReset() | StreamSettled():
+            return [{"frame": _FRAMES[type(effect)], **msgspec.to_builtins(effect)}]
         case Acknowledged(frame=frame) | Refused(frame=frame) | Synced(frame=frame):
             return [{"frame": frame.__struct_config__.tag, **msgspec.to_builtins(frame)}]
-        case StreamReset(claim=claim):
-            return [{"frame": "reset", "claim": claim}]
-        case StreamSettled(claim=claim):
-            return [{"frame": "settled", "claim": claim}]
         case _:
             return []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.model.event import ClientEvent
@@ -29,6 +29,45 @@ def render_event(event: ClientEvent) -> list[str]:
     return _LINES.get(event.type, _nothing)(event)
 
 
+def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
+    """Return what belongs under the answer: what it cites, how to go on and, if asked for, what the turn consumed.
+
+    These events come before the terminal one; whoever shows the answer at its end keeps their lines until then.
+    """
+    match event.type:
+        case "chat.citations":
+            return [render_citation(item) for item in _items(event)]
+        case "chat.followups":
+            return [f"» {one_line(str(item))}" for item in _list(event, "items")]
+        case "accounting.usage" if usage:
+            return [render_usage(event.data)]
+        case _:
+            return []
+
+
+def render_citation(source: Mapping[str, Any]) -> str:
+    """Return a cited source on one line: `[1] title — url`."""
+    words = (one_line(str(source.get(part) or "")) for part in ("title", "url"))
+    return f"[{one_line(str(source.get('sid')))}] {' — '.join(filter(None, words))}".rstrip()
+
+
+def render_usage(usage: Mapping[str, Any]) -> str:
+    """Return what a turn consumed on one line."""
+    names = ("rounds", "total_input_tokens", "cache_read_tokens", "output_tokens")
+    rounds, read, cached, written = (one_line(str(usage.get(name, 0))) for name in names)
+    about = "about " if usage.get("estimated") else ""
+    return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
+
+
+def _list(event: ClientEvent, name: str) -> Sequence[Any]:
+    found = event.data.get(name)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _items(event: ClientEvent) -> list[Mapping[str, Any]]:
+    return [item for item in _list(event, "items") if isinstance(item, Mapping)]
+
+
 def _call(event: ClientEvent) -> list[str]:
     return [f"→ {_tool(event)} {_params(event.data.get('params'))}".rstrip()]
 
@@ -41,7 +80,13 @@ def _result(event: ClientEvent) -> list[str]:
 
 
 def _rejected(event: ClientEvent) -> list[str]:
-    return [f"✗ the decision was not taken: {one_line(str(event.data.get('code')))}"]
+    return [render_rejection(event.data.get("action_index"), event.data.get("code"))]
+
+
+def render_rejection(index: object, code: object) -> str:
+    """Return what was refused: one action of several, or the whole decision."""
+    what = f"action {index} was not run" if isinstance(index, int) and index else "the decision was not taken"
+    return f"✗ {what}: {one_line(str(code))}"
 
 
 def _decision(event: ClientEvent) -> list[str]:
@@ -67,7 +112,7 @@ def _step(event: ClientEvent) -> list[str]:
 
 
 def _files(event: ClientEvent) -> list[str]:
-    return [f"⎙ {one_line(str(item.get('logical_path')))}" for item in event.data.get("items", ())]
+    return [f"⎙ {one_line(str(item.get('logical_path')))}" for item in _items(event)]
 
 
 def _program(event: ClientEvent) -> list[str]:
@@ -85,6 +130,11 @@ def _told(event: ClientEvent) -> list[str]:
     return [f"  {one_line(str(event.data.get('type')))}: {one_line(said, 100)}"]
 
 
+def _found(event: ClientEvent) -> list[str]:
+    queries = ", ".join(map(str, _list(event, "queries")))
+    return [f"  {len(_list(event, 'results'))} results for {one_line(queries, 100)}".rstrip()]
+
+
 def _nothing(_: ClientEvent) -> list[str]:
     return []
 
@@ -97,6 +147,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "round.restarted": _restarted,
     "chat.files": _files,
     "react.tool.event": _told,
+    "web_search.filtered_results": _found,
     "code_exec.code": _program,
     "code_exec.status": _status,
     "react.plan": _plan,

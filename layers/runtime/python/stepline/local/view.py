@@ -15,16 +15,23 @@ from rich.text import Text
 from stepline.local.client.effect import (
     Effect,
     EventsApplied,
+    LaneEnded,
+    LaneKnown,
     Refused,
     StreamReset,
     StreamSettled,
     TextAppended,
     TurnEnded,
 )
-from stepline.local.terminal import clean, one_line, render_event
+from stepline.local.terminal import clean, one_line, render_event, render_footer
 from stepline.model.event import ErrorFrame
+from stepline.protocol.lane import LaneFacts
 
 THINKING_LINES = 6
+WRITTEN_LINES = 8
+WRITTEN_CHARS = 4_000
+WRITTEN = ("canvas", "timeline", "code")
+"""Lanes of which the end is shown: what they hold may be large."""
 
 
 class View(Protocol):
@@ -46,12 +53,16 @@ class View(Protocol):
 
 
 class PlainView:
-    """Lines of text: tools as they come, the recorded answer at the end."""
+    """Lines of text: tools as they come, the recorded answer at the end, and under it what it cites."""
 
-    def __init__(self, write: Callable[[str], None], complain: Callable[[str], None]) -> None:
-        """Write what was asked for by `write`, everything else by `complain`."""
+    def __init__(
+        self, write: Callable[[str], None], complain: Callable[[str], None], *, usage: bool = False
+    ) -> None:
+        """Write what was asked for by `write`, everything else by `complain`; with `usage` what turns consumed, too."""
         self._write = write
         self._complain = complain
+        self._usage = usage
+        self._footer: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -62,12 +73,12 @@ class PlainView:
     def show(self, effect: Effect) -> None:
         match effect:
             case EventsApplied(events=events):
-                for line in (line for event in events for line in render_event(event)):
-                    self._write(line)
-            case TurnEnded(outcome="completed", answer=answer):
-                self._write(f"\n{clean(answer)}")
+                for event in events:
+                    self._footer += render_footer(event, usage=self._usage)
+                    for line in render_event(event):
+                        self._write(line)
             case TurnEnded():
-                self._complain(f"error: {one_line(f'{effect.code} {effect.message}')}")
+                self._end(effect)
             case Refused(frame=frame):
                 self._complain(render_refusal(frame))
             case _:
@@ -76,15 +87,27 @@ class PlainView:
     def say(self, text: str) -> None:
         self._complain(text)
 
+    def _end(self, ended: TurnEnded) -> None:
+        if ended.outcome == "completed":
+            self._write(f"\n{clean(ended.answer)}")
+        else:
+            self._complain(f"error: {one_line(f'{ended.code} {ended.message}')}")
+        for line in self._footer:
+            self._write(line)
+        self._footer = []
+
 
 class RichView:
-    """A live panel under the lines that stay: dimmed thinking, and the answer as it grows."""
+    """A live panel under the lines that stay: dimmed thinking, what is being written, and the answer as it grows."""
 
     def __init__(self, console: Console) -> None:
         """Draw on `console`."""
         self._console = console
         self._claim = 0
         self._lanes: dict[str, str] = {}
+        self._facts: dict[str, LaneFacts] = {}
+        self._ended: set[str] = set()
+        self._footer: list[str] = []
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
@@ -97,21 +120,21 @@ class RichView:
         if self._live is not None:
             self._live.stop()
         self._live = None
-        self._lanes = {}
+        self._forget()
 
     def show(self, effect: Effect) -> None:
         match effect:
-            case TextAppended(claim=claim, lane=lane, text=text):
-                if claim != self._claim:
-                    self._claim, self._lanes = claim, {}
-                self._lanes[lane] = self._lanes.get(lane, "") + text
+            case TextAppended() | LaneKnown() | LaneEnded():
+                self._follow(effect)
             case StreamReset():
-                self._lanes = {}
+                self._forget()
             case StreamSettled():
-                self._keep_thinking()
+                self._settle()
             case EventsApplied(events=events):
-                for line in (line for event in events for line in render_event(event)):
-                    self._print(Text(line, style=_style(line)))
+                for event in events:
+                    self._footer += render_footer(event)
+                    for line in render_event(event):
+                        self._print(Text(line, style=_style(line)))
             case TurnEnded():
                 self._end(effect)
             case Refused(frame=frame):
@@ -124,18 +147,41 @@ class RichView:
     def say(self, text: str) -> None:
         self._print(Text(text, style="dim"))
 
+    def _follow(self, effect: TextAppended | LaneKnown | LaneEnded) -> None:
+        """Take what the running stream tells; a newer stream begins anew."""
+        if effect.claim != self._claim:
+            self._forget()
+            self._claim = effect.claim
+        lane = effect.lane
+        match effect:
+            case TextAppended(text=text):
+                whole = self._lanes.get(lane, "") + text
+                self._lanes[lane] = whole[-WRITTEN_CHARS:] if _kind(lane) in WRITTEN else whole
+            case LaneKnown(facts=facts):
+                self._facts[lane] = facts
+            case LaneEnded():
+                self._ended.add(lane)
+
+    def _forget(self) -> None:
+        self._lanes, self._facts = {}, {}
+        self._ended.clear()
+
     def _end(self, ended: TurnEnded) -> None:
         if self._claim < ended.n:
-            self._lanes = {}
+            self._forget()
         if ended.outcome == "error":
             self._print(Text(f"error: {one_line(f'{ended.code} {ended.message}')}", style="bold red"))
         else:
             self._print(_markdown(ended.answer))
+            for line in self._footer:
+                self._print(Text(line, style="dim"))
+        self._footer = []
 
-    def _keep_thinking(self) -> None:
+    def _settle(self) -> None:
+        """Leave the thinking on the screen; what was decided and written comes as events."""
         if thinking := self._text("thinking"):
             self._print(Text(clean(thinking).strip(), style="dim italic"))
-        self._lanes = {lane: text for lane, text in self._lanes.items() if not lane.startswith("thinking.")}
+        self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
 
     def _print(self, what: RenderableType) -> None:
         self._console.print(what)
@@ -148,13 +194,47 @@ class RichView:
         if answer := self._text("answer"):
             shown.append(_markdown("\n".join(answer.splitlines()[-room:])))
         else:
+            written = self._written()
+            shown += written[-max(1, room // (WRITTEN_LINES + 1)) :]
             notes = one_line(self._text("notes"))
             shown.append(Spinner("dots", text=Text(f" {notes or 'working'}", style="dim")))
         return Group(*shown)
 
+    def _written(self) -> list[RenderableType]:
+        """Return what is being written, by its name and its end; what is complete by its name alone."""
+        shown: list[RenderableType] = []
+        for lane, text in self._current():
+            if _kind(lane) not in WRITTEN:
+                continue
+            title = Text(f"✎ {one_line(self._title(lane))}", style="cyan", no_wrap=True, overflow="ellipsis")
+            if lane in self._ended:
+                shown.append(title)
+                continue
+            end = clean(text).splitlines()[-WRITTEN_LINES:]
+            tail = Text("\n".join(end), style="dim", no_wrap=True, overflow="ellipsis")
+            shown.append(Group(title, tail))
+        return shown
+
+    def _title(self, lane: str) -> str:
+        if _kind(lane) == "code":
+            number = lane.split(".")[1]
+            return self._lanes.get(f"exec.{number}.name") or "program"
+        facts = self._facts.get(lane)
+        return (facts.artifact_name if facts else "") or lane
+
+    def _current(self) -> list[tuple[str, str]]:
+        """Return the lanes that no other one replaces, in the order in which they began."""
+        void = {facts.replaces for facts in self._facts.values()}
+        return [(lane, text) for lane, text in self._lanes.items() if lane not in void]
+
     def _text(self, what: str) -> str:
-        """Return the text of the lanes of one kind; a lane is `<what>.<instance>`, and instances come in order."""
-        return "\n\n".join(text for lane, text in self._lanes.items() if lane.partition(".")[0] == what)
+        """Return the text of the lanes of one kind; instances come in order."""
+        return "\n\n".join(text for lane, text in self._current() if _kind(lane) == what)
+
+
+def _kind(lane: str) -> str:
+    """Return what a lane holds: its name is `<what>.<instance>[.<part>]`."""
+    return lane.partition(".")[0]
 
 
 def render_refusal(frame: ErrorFrame) -> str:

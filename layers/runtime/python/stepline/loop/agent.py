@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from stepline.model.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
+from stepline.protocol.fanout import FanoutRule
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
@@ -38,6 +39,8 @@ class Agent:
     """One agent: immutable, the same for every conversation it serves.
 
     Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
+    `fanout` bounds how many actions a round may have, and which together; its instructions (`system`) say the same.
+    `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
     """
 
     system: str
@@ -47,6 +50,8 @@ class Agent:
     role: str = "solver.react.v2.decision.v2.regular"
     max_tokens: int = 20_000
     temperature: float | None = None
+    fanout: FanoutRule = field(default_factory=FanoutRule)
+    strict: bool = True
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

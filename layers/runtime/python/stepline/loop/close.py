@@ -10,16 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from stepline.loop.effect import publish, redo
 from stepline.loop.guard import ended, onward, owns, standing
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
 from stepline.loop.port import Ports
+from stepline.loop.tally import epoch_ms
 from stepline.loop.transition import closed, next_round, opened
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
-from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
 from stepline.model.ids import Lane, turn_id, utc
+from stepline.model.source import Citation
 from stepline.model.step import Step
 
 logger = logging.getLogger(__name__)
@@ -64,8 +68,8 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         waiting, steers = pending(suffix, state)
         if waiting and not code and _round_left(ports, state):
-            return _defer(journal, tail, state)
-        closing = _closed(journal, ports, state, code)
+            return _defer(suffix, tail, state)
+        closing = _closed(suffix, ports, state, code)
         return _end(ports, lane, tail, closing, waiting=waiting, steers=steers)
 
     batch = journal.commit(plan)
@@ -97,35 +101,58 @@ def _round_left(ports: Ports, state: State) -> bool:
     return state.cursor.iteration + 1 < ports.policy.max_iterations + state.credits
 
 
-def _defer(journal: Journal, tail: Batch, state: State) -> Draft:
-    decision = _decision(journal, state)
+def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
+    decision = _decision(suffix, state)
     entry = Deferred(
-        turn=state.turn, iteration=state.cursor.iteration, answer=decision.answer if decision else ""
+        turn=state.turn,
+        iteration=state.cursor.iteration,
+        answer=decision.answer if decision else "",
+        citations=cited(decision) if decision else (),
     )
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
-def _closed(journal: Journal, ports: Ports, state: State, code: str) -> Closed:
-    now = utc(ports.clock.now())
-    if code:
-        return Closed(
-            turn=state.turn, outcome="error", reason="error", at=now, code=code, message=MESSAGES[code]
-        )
-    decision = _decision(journal, state)
-    if decision is None:
-        message = MESSAGES["step_failed"]
-        return Closed(
-            turn=state.turn, outcome="error", reason="error", at=now, code="step_failed", message=message
-        )
-    return Closed(
+def _closed(suffix: Sequence[Batch], ports: Ports, state: State, code: str) -> Closed:
+    """Return the turn's end: by the decision that it stands at, or by the error that ended it."""
+    now, tally = utc(ports.clock.now()), state.tally
+    decision = None if code else _decision(suffix, state)
+    closing = Closed(
         turn=state.turn,
+        outcome="error",
+        reason="error",
+        at=now,
+        usage=tally.usage if tally.rounds else None,
+        rounds=tally.rounds,
+        files=tally.files,
+        elapsed_ms=max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0,
+        model_ms=tally.model_ms,
+        tools_ms=tally.tools_ms,
+    )
+    if decision is None:
+        code = code or "step_failed"
+        return replace(closing, code=code, message=MESSAGES[code])
+    return replace(
+        closing,
         outcome="completed",
         reason=decision.action,
-        at=now,
         started_at=decision.started_at,
         answer=decision.answer,
         followups=decision.followups,
+        citations=cited(decision),
+        model=decision.model,
     )
+
+
+def cited(decision: Decided) -> tuple[Citation, ...]:
+    """Return the sources that a decision's answer cites, of those that it cites anywhere."""
+    if not decision.citations:
+        return ()
+    from stepline.protocol.citation import CitationStream  # noqa: PLC0415 - 10 ms that most turns need not spend
+
+    stream = CitationStream({source.sid: source for source in decision.citations}, "markdown")
+    stream.feed(decision.answer)
+    stream.close()
+    return tuple(source for source in decision.citations if source.sid in stream.used)
 
 
 def _end(
@@ -148,9 +175,10 @@ def _end(
     return Draft(entries=tuple(entries), state=state)
 
 
-def _decision(journal: Journal, state: State) -> Decided | None:
-    batch = journal.get(state.decided) if state.decided else None
-    return next((e for e in (batch or EMPTY).entries if isinstance(e, Decided)), None)
+def _decision(suffix: Sequence[Batch], state: State) -> Decided | None:
+    """Return the decision that the turn stands at: it came after what the model saw, so it was read with that."""
+    decided = (batch for batch in suffix if batch.n == state.decided)
+    return next((e for batch in decided for e in batch.entries if isinstance(e, Decided)), None)
 
 
 def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:

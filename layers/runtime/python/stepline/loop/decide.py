@@ -145,6 +145,12 @@ def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
     )
     if decision.accepted:
         programs = [i for i, action in enumerate(decision.actions, 1) if action.code is not None]
-        executes = programs[0] if programs else 0
-        return decided(counted, n, rendered=rendered, actions=len(decision.actions), executes=executes)
+        return decided(
+            counted,
+            n,
+            rendered=rendered,
+            actions=len(decision.actions),
+            executes=programs[0] if programs else 0,
+            ends=decision.action != "call_tool",
+        )
     return rejected(counted, n, rendered=rendered)

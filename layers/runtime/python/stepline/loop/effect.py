@@ -10,7 +10,7 @@ import logging
 
 from stepline.errors import DependencyError, Gone
 from stepline.loop.port import Ports
-from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
+from stepline.metrics import EVENT_RULE_FAILURES, FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver
 from stepline.model.event import encode_frame, frame_events
@@ -44,20 +44,27 @@ def standing_step(lane: Lane, batch: Batch) -> Step:
 
 def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Post the batch's events to whoever listens now: the listeners are read after the put."""
-    frames = event_frames(lane, batch)
+    frames = event_frames(ports, lane, batch)
     if not frames:
         return
     for connection in ports.subscriptions.listeners(lane):
         deliver(ports, lane, connection, frames)
 
 
-def event_frames(lane: Lane, batch: Batch) -> list[bytes]:
-    """Return the frames of the batch's events; none if it has no events."""
+def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
+    """Return the frames of the batch's events that may leave; none if it has no events.
+
+    There is no other way out, live or replayed. A batch whose events are all withheld is framed all the same: it
+    is a link of the chain that a client finds holes by.
+    """
     events = derive(batch)
     if not events:
         return []
+    sifted = ports.outward.sift(events)
+    if sifted.failures:
+        ports.meter.count(EVENT_RULE_FAILURES, sifted.failures)
     framed = frame_events(
-        lane.conversation, n=batch.n, prev=batch.state.prev, claim=batch.state.claim, events=events
+        lane.conversation, n=batch.n, prev=batch.state.prev, claim=batch.state.claim, events=sifted.events
     )
     return [encode_frame(frame) for frame in framed]
 

@@ -18,12 +18,13 @@ from msgspec.structs import replace
 from stepline.errors import BusyError, SteplineError, UnknownOutcome
 from stepline.loop.port import Ports
 from stepline.loop.spill import hydrate, spill
+from stepline.loop.tally import count_entries
 from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
 from stepline.ports.log import Duplicate, Occupied, Put, Written
-from stepline.timeline.event import derive
+from stepline.timeline.event import newest_event
 
 T = TypeVar("T")
 
@@ -101,14 +102,13 @@ class Journal:
         raise BusyError("the conversation is contended", tries=self._ports.policy.append_tries)
 
     def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
-        batch = Batch(
-            n=tail.n + 1,
-            by=self.by,
-            at=utc(self._ports.clock.now()),
-            step=self._step,
-            entries=draft.entries,
-            state=replace(draft.state, prev=tail.n if derive(tail) else tail.state.prev),
+        at = utc(self._ports.clock.now())
+        state = replace(
+            draft.state,
+            prev=newest_event(tail),
+            tally=count_entries(draft.state.tally, draft.entries, at),
         )
+        batch = Batch(n=tail.n + 1, by=self.by, at=at, step=self._step, entries=draft.entries, state=state)
         small = spill(self._ports.artifacts, self.lane, batch)
         try:
             put = self._ports.log.put(

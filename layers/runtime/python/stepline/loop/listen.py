@@ -1,42 +1,80 @@
-"""Listen to one generation: take the stream apart and show it, while it comes, to whoever watches."""
+"""Listen to one generation: take the stream apart and show it, while it comes, to whoever watches.
+
+The call is ended early when nothing that may follow can count: when the generation begins with anything but its
+thinking, and when a decision comes that no round has room for.
+"""
 
 from __future__ import annotations
 
+import logging
+from contextlib import closing
 from dataclasses import dataclass
 
 from stepline.loop.port import Ports
 from stepline.loop.screen import Screen
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.step import Step
-from stepline.ports.model import Completion, ModelClient, ModelRequest
+from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
 from stepline.protocol.channel import ChannelParser
+from stepline.protocol.guard import PrefixGuard
+from stepline.protocol.lane import AbortReason
+from stepline.protocol.round import RoundRules
 from stepline.protocol.transcript import Transcript
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """A generation as it came, and the answer as far as it was shown."""
+    """A generation as it came, and the answer as far as it was shown.
+
+    `stopped` is the code for which we ended the call; the transcript then ends where that was known.
+    """
 
     transcript: Transcript
     completion: Completion
     answer: str = ""
+    stopped: str = ""
 
 
-def listen(ports: Ports, model: ModelClient, request: ModelRequest, step: Step, claim: int) -> Heard:
+def listen(
+    ports: Ports, model: ModelClient, request: ModelRequest, rules: RoundRules, *, step: Step, claim: int
+) -> Heard:
     """Stream one answer through the parser to the listeners. Raises what `ModelStream` raises."""
     parser = ChannelParser()
-    stream = ports.relay.open(step.lane(), claim)
-    screen = Screen(stream)
+    aborted: AbortReason = "provider_error"
+    stopped = ""
+    with closing(ports.relay.open(step.lane(), claim)) as stream:
+        screen = Screen(stream, rules)
+        try:
+            with model.stream(request) as running:
+                stopped = _hear(ports, running, parser, screen, PrefixGuard() if rules.strict else None)
+                completion = running.completion()
+            aborted = "policy" if stopped else ""
+        finally:
+            screen.show(parser.close(aborted or "eof"))
+            screen.close(aborted)
+    return Heard(transcript=parser.transcript(), completion=completion, answer=screen.answer, stopped=stopped)
+
+
+def _hear(
+    ports: Ports, running: ModelStream, parser: ChannelParser, screen: Screen, guard: PrefixGuard | None
+) -> str:
+    """Follow the stream to its end, which may be ours; return the code for which we ended it."""
     asked_s, first = ports.clock.monotonic_s(), True
-    try:
-        with model.stream(request) as running:
-            for piece in running:
-                if first:
-                    first = False
-                    ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
-                screen.show(parser.feed(piece))
-            completion = running.completion()
-        screen.show(parser.close())
-    finally:
-        stream.close()
-    return Heard(transcript=parser.transcript(), completion=completion, answer=screen.answer)
+    stopped = ""
+    for piece in running:
+        if first:
+            first = False
+            ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
+        if stopped:
+            continue  # what was under way when the call was ended
+        events = parser.feed(piece)
+        stopped = guard.feed(piece) if guard else ""
+        if not stopped:
+            screen.show(events)
+            stopped = screen.cut
+        if stopped:
+            logger.info("call ended early", extra={"code": stopped})
+            running.abort()
+    return stopped

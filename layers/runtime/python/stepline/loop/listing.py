@@ -8,8 +8,7 @@ from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Closed, Inbound
 from stepline.model.ids import Lane
 from stepline.ports.log import Listing
-
-TITLE_CHARS = 80
+from stepline.timeline.event import render_title
 
 
 def project(ports: Ports, lane: Lane, batch: Batch) -> None:
@@ -33,6 +32,4 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
     """Return the beginning of the conversation's first message, on one line."""
     first = batch if batch.n == 1 else hydrate(ports.artifacts, ports.log.get(lane, 1) or EMPTY)
-    said = next((entry.text for entry in first.entries if isinstance(entry, Inbound)), "")
-    line = " ".join(said.split())
-    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+    return render_title(next((entry.text for entry in first.entries if isinstance(entry, Inbound)), ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.channel import Publisher, Subscriptions
@@ -14,7 +14,9 @@ from stepline.ports.machine import Machine
 from stepline.ports.meter import Meter
 from stepline.ports.rate import Rate
 from stepline.ports.relay import Relay
+from stepline.ports.search import WebSearch
 from stepline.ports.task import Grants, Tasks
+from stepline.timeline.event_filter import EventFilter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The world, as the loop sees it."""
+    """The world, as the loop sees it. Without `search` nothing can be looked up; `outward` says which events may leave."""
 
     log: Log
     artifacts: Artifacts
@@ -49,4 +51,6 @@ class Ports:
     grants: Grants
     clock: Clock
     meter: Meter
+    search: WebSearch | None = None
     policy: Policy = Policy()
+    outward: EventFilter = field(default_factory=EventFilter)

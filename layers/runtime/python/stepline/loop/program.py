@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
 from stepline.execution.blocks import run_blocks
+from stepline.execution.brought import run_sources
 from stepline.execution.code import check_program, notice_code
 from stepline.execution.contract import normalise_contract
 from stepline.execution.envelope import Envelope, is_lost, lost_envelope
@@ -185,6 +186,7 @@ def _result(
         error={"code": error.code, "message": error.message} if error else None,
         program=True,
         emitted=envelope.events,
+        sources=run_sources(envelope, context),
     )
 
 

@@ -26,6 +26,7 @@ from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.timeline.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.sources import SourcePool
 
 MAYBE = (
     "The call was interrupted: it may have happened, or not. Check its effect before you ask for it again."
@@ -53,6 +54,8 @@ class Work:
             artifacts=self.ports.artifacts,
             timeline=timeline,
             caps=self.agent.caps,
+            search=self.ports.search,
+            sources=SourcePool(timeline.sources),
         )
 
 
@@ -111,6 +114,7 @@ def result_of(
         error=output.error,
         program=program,
         emitted=tuple(context.events),
+        sources=context.sources.changed(output.sources),
     )
 
 

@@ -17,7 +17,7 @@ from stepline.loop.port import Ports
 from stepline.model.batch import Batch
 from stepline.model.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
 from stepline.model.ids import Lane
-from stepline.timeline.event import derive
+from stepline.timeline.event import newest_event
 
 DELTA_CHARS = 4 * 1024
 
@@ -42,7 +42,7 @@ def resume(
     ports.subscriptions.subscribe(lane, connection, until_s)
     missed = journal.since(after, consistent=True)
     tail = missed[-1] if missed else journal.tail(consistent=True)
-    frames = [frame for batch in missed for frame in event_frames(lane, batch)]
+    frames = [frame for batch in missed for frame in event_frames(ports, lane, batch)]
     frames += running_text(ports, lane, tail, have if claim == tail.state.claim else {})
     state = tail.state
     sync = SyncFrame(
@@ -68,11 +68,6 @@ def check_readable(tail: Batch, user: str) -> None:
     if not tail.n:
         raise NotFoundError("no such conversation")
     check_owner(tail, user)
-
-
-def newest_event(tail: Batch) -> int:
-    """Return the newest batch that has client events."""
-    return tail.n if derive(tail) else tail.state.prev
 
 
 def running_text(ports: Ports, lane: Lane, tail: Batch, have: Mapping[str, int]) -> list[bytes]:

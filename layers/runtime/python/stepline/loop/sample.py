@@ -15,10 +15,13 @@ from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
+from stepline.protocol.citation import citable, citations
 from stepline.protocol.decision import Verdict, read_decision
+from stepline.protocol.round import RoundRules
 from stepline.timeline.announce import announce
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render import render
+from stepline.timeline.sources import render_pool
 from stepline.tools.plan import apply_acks, parse_acks
 
 logger = logging.getLogger(__name__)
@@ -44,13 +47,11 @@ def sample(
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
-    heard = listen(ports, model, request, step, claim)
+    rules = round_rules(agent, timeline, step, last_round=last_round)
+    heard = listen(ports, model, request, rules, step=step, claim=claim)
     verdict = read_decision(
         heard.transcript,
-        tools=agent.tools,
-        allowed_tools=agent.callable_ids,
-        call_id=lambda index: call_id(step.turn, step.iteration, index),
-        last_round=last_round,
+        rules,
         stop_reason=heard.completion.stop_reason,
         streamed_answer=heard.answer,
     )
@@ -62,11 +63,27 @@ def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
     return step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
 
 
+def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> RoundRules:
+    """Return what may run in this round, for whoever shows the generation and whoever judges it."""
+    return RoundRules(
+        tools=agent.tools,
+        allowed=agent.callable_ids,
+        call_id=lambda index: call_id(step.turn, step.iteration, index),
+        turn=step.turn,
+        iteration=step.iteration,
+        fanout=agent.fanout,
+        sources=citable(timeline.sources),
+        last_round=last_round,
+        strict=agent.strict,
+    )
+
+
 def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
     """Return the request of this round: a pure function of the timeline, but for the time in its last part."""
     rendered = render(
         timeline,
         system=agent.system,
+        sources=render_pool(timeline.sources, timeline.cited),
         announce=announce(
             timeline,
             now=ports.clock.now(),
@@ -89,7 +106,8 @@ def _record(
     ports: Ports, timeline: Timeline, step: Step, verdict: Verdict, completion: Completion, *, began: datetime
 ) -> Decided:
     now = utc(ports.clock.now())
-    decision = verdict.decision
+    decision, notes = verdict.decision, verdict.notes
+    answer = (decision.final_answer if decision else None) or ""
     return Decided(
         iteration=step.iteration,
         claim=0,
@@ -97,9 +115,9 @@ def _record(
         started_at=utc(began),
         accepted=verdict.accepted,
         thinking=verdict.thinking,
-        notes=decision.notes if decision else "",
+        notes=notes,
         actions=verdict.actions,
-        answer=(decision.final_answer if decision else None) or "",
+        answer=answer,
         followups=decision.suggested_followups if decision else (),
         summary=verdict.summary,
         raw="" if verdict.accepted else completion.text,
@@ -108,13 +126,13 @@ def _record(
         stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
         model=completion.model,
         usage=completion.usage,
+        citations=citations(timeline.sources, (notes, answer)),
     )
 
 
 def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) -> Plan | None:
-    """Return the current plan as the decision's notes acknowledge it; a round that changes plans does not count."""
-    decision = verdict.decision
-    if decision is None or (decision.tool_call and decision.tool_call.tool_id == "react.plan"):
+    """Return the current plan as the notes acknowledge it; a round that changes plans does not count."""
+    if any(action.tool_id == "react.plan" for action in verdict.actions):
         return None
     current = next((plan for plan in timeline.plans.values() if plan.current and plan.is_open()), None)
-    return apply_acks(current, parse_acks(decision.notes), step.turn, now) if current else None
+    return apply_acks(current, parse_acks(verdict.notes), step.turn, now) if current else None

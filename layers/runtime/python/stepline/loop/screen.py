@@ -1,57 +1,50 @@
-"""What the listeners see of a running generation: its thinking, its notes and, once it is one, its answer.
+"""Writes what a generation shows to the stream of its claim: text to its lane, what lanes there are to a lane of theirs.
 
-A lane is `<what>.<instance>`. The final answer is held until the decision says that it answers, so a client
-never shows the text of a decision that turns out to call a tool.
+That one holds a JSON object a line, so it is stored, sent and resumed by character offset like every other.
+A lane's line goes out before its text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from stepline.ports.relay import RelayStream
-from stepline.protocol.field import Delta, FieldStream, Known
-from stepline.protocol.grammar import DECISION, THINKING
-from stepline.protocol.transcript import ChannelEvent, Opened, Text
-
-_ANSWERS = ("complete", "exit")
+from stepline.protocol.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
+from stepline.protocol.round import RoundRules
+from stepline.protocol.show import Show
+from stepline.protocol.transcript import ChannelEvent
 
 
 class Screen:
-    """Routes channel events to the lanes of one stream; `answer` is the answer's text shown so far."""
+    """Shows one generation. `close` is its end, also after an error: no lane stays open."""
 
-    def __init__(self, stream: RelayStream) -> None:
-        self._stream = stream
-        self._fields = FieldStream()
-        self._instance = 0
-        self._action = ""
-        self._held: list[str] = []
-        self.answer = ""
+    def __init__(self, stream: RelayStream, rules: RoundRules) -> None:
+        self._push = stream.push
+        self._show = Show(rules)
+
+    @property
+    def cut(self) -> str:
+        """The code behind which nothing of the generation can count; "" while something can."""
+        return self._show.cut
+
+    @property
+    def answer(self) -> str:
+        """The answer as far as it was shown, citations as the model wrote them."""
+        return self._show.answer
 
     def show(self, events: Sequence[ChannelEvent]) -> None:
         """Take the next events of the parser."""
+        self._write(self._show.show(events))
+
+    def close(self, reason: AbortReason) -> None:
+        """Close every lane, saying why if the generation did not come to its end."""
+        self._write(self._show.close(reason))
+
+    def _write(self, events: Iterable[LaneEvent]) -> None:
         for event in events:
-            match event:
-                case Opened(channel=DECISION.name, instance=instance):
-                    self._fields, self._instance, self._action, self._held = FieldStream(), instance, "", []
-                case Text(channel=THINKING.name, instance=instance, text=text):
-                    self._stream.push(f"thinking.{instance}", text)
-                case Text(channel=DECISION.name, text=text):
-                    self._decision(text)
-
-    def _decision(self, text: str) -> None:
-        for fact in self._fields.feed(text):
-            match fact:
-                case Known(fact="action", value=action):
-                    self._action = action
-                    self._answer("".join(self._held))
-                case Delta(field="notes", text=piece):
-                    self._stream.push(f"notes.{self._instance}", piece)
-                case Delta(field="final_answer", text=piece):
-                    self._answer(piece)
-
-    def _answer(self, text: str) -> None:
-        if not self._action:
-            self._held.append(text)
-        elif self._action in _ANSWERS and text:
-            self.answer += text
-            self._stream.push(f"answer.{self._instance}", text)
+            if isinstance(event, LaneText):
+                self._push(event.lane, event.text)
+            else:
+                self._push(CONTROL_LANE, msgspec.json.encode(event).decode() + "\n")

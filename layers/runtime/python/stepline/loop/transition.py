@@ -1,8 +1,8 @@
 """Every legal change of a lane's state, as pure functions of the state before and the number of the new batch.
 
     idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
-                       │  ▲                                  │
-                       │  └── rejected, deferred ────────────┘
+                       │  ▲               └──resulted──▶ close, if the round answers
+                       │  └── rejected, deferred
                        └──decided──▶ close ──closed──▶ idle, or opened again
 
 `epoch` changes with `opened` and `taken_over` only; `claim` changes with whatever begins a new stream.
@@ -26,8 +26,10 @@ def reopened(state: State, n: int, attempt: int) -> State:
     return replace(state, claim=n, attempt=attempt)
 
 
-def decided(state: State, n: int, *, rendered: int, actions: int, executes: int = 0) -> State:
-    """Record an accepted decision: its actions are next, or the close if it has none."""
+def decided(
+    state: State, n: int, *, rendered: int, actions: int, executes: int = 0, ends: bool = False
+) -> State:
+    """Record an accepted decision: its actions are next, or the close if it has none. `ends`: it answers."""
     cursor = Cursor(iteration=state.cursor.iteration, phase="act" if actions else "close")
     return replace(
         state,
@@ -38,6 +40,7 @@ def decided(state: State, n: int, *, rendered: int, actions: int, executes: int 
         executes=executes,
         running="",
         round_retries=0,
+        ends=ends,
     )
 
 
@@ -49,6 +52,7 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
         decided=n,
         actions=0,
         executes=0,
+        ends=False,
         round_retries=state.round_retries + 1,
         turn_retries=state.turn_retries + 1,
     )
@@ -60,18 +64,20 @@ def started(state: State, n: int, call: str) -> State:
 
 
 def resulted(state: State, n: int) -> State:
-    """Record an action's result: the next action, or the next round after the last one."""
-    following = state.cursor.action + 1
+    """Record an action's result: the next action, or after the last one the next round, or the close if the round answers."""
+    iteration, following = state.cursor.iteration, state.cursor.action + 1
     if following < state.actions:
-        cursor = Cursor(iteration=state.cursor.iteration, phase="act", action=following)
+        cursor = Cursor(iteration=iteration, phase="act", action=following)
         return replace(state, cursor=cursor, running="")
+    if state.ends:
+        return replace(state, cursor=Cursor(iteration=iteration, phase="close"), running="")
     return next_round(state, n)
 
 
 def next_round(state: State, n: int) -> State:
     """Go to the next decision; batch n is the claim of its first attempt."""
     cursor = Cursor(iteration=state.cursor.iteration + 1)
-    return replace(state, cursor=cursor, claim=n, attempt=0, running="")
+    return replace(state, cursor=cursor, claim=n, attempt=0, running="", ends=False)
 
 
 def taken_over(state: State, n: int) -> State:

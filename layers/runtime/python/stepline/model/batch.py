@@ -9,6 +9,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
 from stepline.model.entry import Entry
+from stepline.model.tally import Tally
 
 FORMAT = 1
 """The version of what batches and their states mean; a batch that does not say has the first one."""
@@ -30,7 +31,8 @@ class State(Row):
 
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
     the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events. `executes` is the number, from 1, of the
-    decided action that runs a program; 0 if none does.
+    decided action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions stand
+    beside an answer, so that the turn closes after the last of them.
     Source: docs/concepts/log.md.
     """
 
@@ -54,6 +56,8 @@ class State(Row):
     output_tokens: int = 0
     prev: int = 0
     executes: int = 0
+    tally: Tally = Tally()
+    ends: bool = False
 
     def route(self) -> str:
         """Return where the state machine goes from here."""

@@ -122,7 +122,7 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
 class Closed(Value, tag="closed", tag_field="kind"):
     """The turn's one end, with the answer that was recorded and the sources it cites.
 
-    `usage`, `rounds` and `files` count the whole turn.
+    `usage`, `rounds`, `files` and the times count the whole turn; `model` gave the answer.
     """
 
     turn: str
@@ -138,6 +138,10 @@ class Closed(Value, tag="closed", tag_field="kind"):
     usage: Usage | None = None
     rounds: int = 0
     files: int = 0
+    elapsed_ms: int = 0
+    model_ms: int = 0
+    tools_ms: int = 0
+    model: str = ""
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):

@@ -13,6 +13,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+from stepline.model.source import Source
 
 PREVIEW_CHARS: Final = 8_000
 MIB: Final = 1024 * 1024
@@ -175,7 +176,8 @@ class Run(Value):
 
     `error` is empty for a program that ended with 0, otherwise the code of docs/reference/execution.md#errors.
     `program_log` and `runtime_log` are the ends of what the program and its surroundings printed; `log_bytes`
-    counts everything the program printed. `unchanged` are the inputs that lie there as they were restored.
+    counts everything the program printed. `unchanged` are the inputs that lie there as they were restored. `sources` are the rows of the pool that
+    its tools brought.
     """
 
     error: str = ""
@@ -192,3 +194,4 @@ class Run(Value):
     deleted: tuple[str, ...] = ()
     calls: tuple[ToolCallRecord, ...] = ()
     events: tuple[ToolEvent, ...] = ()
+    sources: tuple[Source, ...] = ()

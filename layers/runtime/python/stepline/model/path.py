@@ -7,7 +7,7 @@
     fi:<turn>.code.<call>                                   source of generated code
     ar:<turn>.<name>                                        an event of a turn, by name
     ar:plan.latest:<plan>                                   the newest snapshot of a plan
-    tc:<turn>.<call>.{call,result,notice,view.<i>}
+    tc:<turn>.<call>.{call,result,notice[.<n>],view.<i>}
     so:sources_pool[<sids>]     su:<turn>.conv.range.summary     ws:<turn>.conv.working.summary[.attempt.<n>]
     sk:<skill>                  ks:<rel>
 
@@ -92,7 +92,9 @@ _EVENT = re.compile(
     rf"|plan\.(?:history|{_PLAN}(?:\.carry)?)|turn\.(?:finalize|index)|state|exit"
     r"|workspace\.(?:checkout|publish)))"
 )
-_CALL = re.compile(rf"{_TURN}\.(?P<call>{_WORD})\.(?P<part>call|result|notice|view\.{_NUMBER})")
+_CALL = re.compile(
+    rf"{_TURN}\.(?P<call>{_WORD})\.(?P<part>call|result|notice(?:\.{_NUMBER})?|view\.{_NUMBER})"
+)
 _RANGE_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.range\.summary)")
 _WORKING_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.working\.summary(?:\.attempt\.{_NUMBER})?)")
 _SOURCES = re.compile(r"sources_pool(?:\[(?P<sids>[0-9,\- ]+)\])?")

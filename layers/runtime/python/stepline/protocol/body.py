@@ -1,4 +1,4 @@
-"""The fields of a decision, from the body of its channel, each with its type."""
+"""The fields of a decision, from the body of its channel: each with its type, and those only that its action has."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepline.errors import DecisionError
-from stepline.model.decision import ActionName, Notice, ParsedDecision, ToolCall
+from stepline.model.decision import Notice, ParsedDecision, ToolCall
+from stepline.model.plan import MARKS
+from stepline.protocol.admission import ACTIONS
 from stepline.protocol.candidate import read_object
 from stepline.protocol.notice import NOTHING_RAN, cap, make_notice
-
-_ACTIONS: dict[str, ActionName] = {"call_tool": "call_tool", "complete": "complete", "exit": "exit"}
+from stepline.protocol.repair import repair
 
 DECISION_FIELDS = (
     (
@@ -29,10 +30,13 @@ DECISION_FIELDS = (
 )
 
 
-def read_body(body: str, notices: list[Notice]) -> ParsedDecision:
-    """Return the decision a body holds. Raises DecisionError with a code of the JSON or `invalid_action`."""
+def read_body(body: str, notices: list[Notice], *, repairs_calls: bool = False) -> ParsedDecision:
+    """Return the decision a body holds. Raises DecisionError with a code of the JSON or `invalid_action`.
+
+    JSON that had to be guessed at counts for an answer, which does no harm; for a call only if `repairs_calls`.
+    """
     try:
-        fields = read_object(body)
+        fields = _read_fields(body, notices, repairs_calls=repairs_calls)
     except DecisionError as error:
         raise DecisionError(
             f"The decision could not be read: {error}. {NOTHING_RAN} "
@@ -42,7 +46,7 @@ def read_body(body: str, notices: list[Notice]) -> ParsedDecision:
             raw_preview=body.strip(),
         ) from error
     wish = fields.get("action")
-    action = _ACTIONS.get(wish) if isinstance(wish, str) else None
+    action = ACTIONS.get(wish) if isinstance(wish, str) else None
     if action is None:
         raise DecisionError(
             f"action was {cap(repr(wish), 80)}. {NOTHING_RAN} Set it to call_tool, complete or exit.",
@@ -57,6 +61,30 @@ def read_body(body: str, notices: list[Notice]) -> ParsedDecision:
         final_answer=answer if (answer := _text(fields, "final_answer")).strip() else None,
         suggested_followups=_followups(fields, notices),
     )
+
+
+def _read_fields(body: str, notices: list[Notice], *, repairs_calls: bool) -> Mapping[str, Any]:
+    try:
+        found = read_object(body)
+    except DecisionError as error:
+        repaired = repair(body) if error.reason == "json_decode_error" else None
+        if repaired is None:
+            raise
+        if repaired.guessed:
+            if repaired.fields.get("action") == "call_tool" and not repairs_calls:
+                raise
+            message = (
+                "The decision's JSON was broken; it was mended and counts. Escape quotes and close brackets."
+            )
+            notices.append(make_notice("decision_repaired", message, parser_error=str(error)))
+        return repaired.fields
+    if found.trailed:
+        message = (
+            "The decision counts; a second JSON object that followed in its channel was broken and was dropped. "
+            "Write one object into one channel, and another decision into a channel of its own."
+        )
+        notices.append(make_notice("multi_decision_in_one_channel", message))
+    return found.fields
 
 
 def _text(fields: Mapping[str, Any], key: str) -> str:
@@ -112,3 +140,60 @@ def _check_identity(fields: Mapping[str, Any], notices: list[Notice]) -> None:
     if keys[0] != "action" or late_id:
         message = "The decision counts. Write action first, and tool_id first in tool_call: it is read as you write."
         notices.append(make_notice("identity_not_first", message))
+
+
+def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round: bool) -> ParsedDecision:
+    """Return the decision without what does not belong to its action. Raises DecisionError."""
+    call, answer = decision.tool_call, decision.final_answer
+    if decision.action == "call_tool":
+        if last_round:
+            raise DecisionError(
+                f"This is the last round and no tool runs any more. {NOTHING_RAN} "
+                "Send action complete with a final_answer from what is known, and say what is missing.",
+                code="last_round_requires_answer",
+                tool_id=cap(call.tool_id, 80) if call else None,
+            )
+        if not call or not call.tool_id:
+            raise DecisionError(
+                f"action was call_tool without a tool_call.tool_id. {NOTHING_RAN} Name the tool.",
+                code="missing_tool_id",
+            )
+        if answer:
+            message = (
+                "One decision either calls a tool or answers. The tool ran; the final_answer was dropped. "
+                "Answer in a later round, with action complete."
+            )
+            notices.append(
+                make_notice(
+                    "final_answer_with_tool_call", message, tool_id=call.tool_id, dropped_chars=len(answer)
+                )
+            )
+        return ParsedDecision(action="call_tool", notes=decision.notes, tool_call=call)
+    if call:
+        raise DecisionError(
+            f"action was {decision.action} with a tool_call. {NOTHING_RAN} The answer does not stand. "
+            "Call the tool first with action call_tool, or answer with tool_call null.",
+            code="tool_call_with_final_answer",
+            tool_id=cap(call.tool_id, 80),
+        )
+    if not answer:
+        raise DecisionError(
+            f"action was {decision.action} without a final_answer, so the user has no answer. Send it again with one.",
+            code="final_answer_required",
+        )
+    return ParsedDecision(
+        action=decision.action,
+        notes=_plan_marks(decision.notes, notices),
+        final_answer=answer,
+        suggested_followups=decision.suggested_followups,
+    )
+
+
+def _plan_marks(notes: str, notices: list[Notice]) -> str:
+    """Return the lines of an answer's notes that acknowledge a plan's step; the rest belongs into the answer."""
+    lines = [line for line in notes.splitlines() if line.strip()]
+    marks = [line for line in lines if line.lstrip().startswith(tuple(MARKS.values()))]
+    if len(marks) < len(lines):
+        message = "The answer stands; its notes were dropped. With an answer, notes hold plan marks and nothing else."
+        notices.append(make_notice("final_answer_with_notes", message, dropped_lines=len(lines) - len(marks)))
+    return "\n".join(marks)

@@ -1,34 +1,33 @@
-"""Whether a decision's call keeps its tool's contract, and which program it runs."""
+"""Whether a decision's call keeps its tool's contract."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from stepline.errors import DecisionError
-from stepline.model.decision import Notice, ToolCall
-from stepline.protocol.notice import NOTHING_RAN, NOTICES, cap, make_notice
-from stepline.protocol.transcript import Instance
+from stepline.model.decision import ToolCall
+from stepline.protocol.admission import ToolTraits
+from stepline.protocol.notice import NOTHING_RAN, NOTICES, cap
 
 
-class ToolSpecLike(Protocol):
-    """What the protocol asks of a tool's contract."""
+class ToolSpecLike(ToolTraits, Protocol):
+    """What the protocol asks of a tool's contract. A call of one that runs code names the files it will write."""
 
     @property
     def key_order(self) -> tuple[str, ...]:
         """The parameters that must be written first, in their order."""
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether the tool runs what stands in the code channel. Such a call names the files it will write."""
 
     def validate(self, params: Mapping[str, Any], /) -> list[str]:
         """Return what is wrong with the parameters, one sentence each."""
 
     def misplaced(self, params: Mapping[str, Any], /) -> list[str]:
         """Return `<param>_not_<ordinal>` for every parameter of `key_order` out of its order."""
+
+    def outputs(self, params: Mapping[str, Any], /) -> tuple[str, ...]:
+        """Return the files that a valid call says it will write, as it names them."""
 
 
 def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Collection[str]) -> None:
@@ -98,45 +97,3 @@ def _bad_contract(call: ToolCall, problem: str) -> DecisionError:
         tool_id=call.tool_id,
         problem=problem,
     )
-
-
-def check_code(
-    call: ToolCall | None,
-    tools: Mapping[str, ToolSpecLike],
-    programs: Sequence[Instance],
-    notices: list[Notice],
-    *,
-    cut: bool,
-) -> str | None:
-    """Return the program a call runs, None if it runs none. Raises DecisionError.
-
-    The call has passed `check_call`. `programs` are the code channels that are not blank, `cut` says that the
-    generation's end is missing.
-    """
-    code = "code_channel_without_single_exec"
-    if call is None or not tools[call.tool_id].runs_code:
-        if programs and call:
-            raise DecisionError(
-                f"The code channel held a program, but {call.tool_id} runs none. {NOTHING_RAN} "
-                "Leave the channel empty, or call the tool that runs code.",
-                code=code,
-                tool_id=call.tool_id,
-            )
-        if programs:
-            message = "The answer stands; the program in the code channel did not run. Leave it empty when you answer."
-            notices.append(make_notice(code, message))
-        return None
-    if not programs:
-        raise DecisionError(
-            f"The call runs code, but the code channel was empty. {NOTHING_RAN} Write the program into it.",
-            code="code_channel_missing",
-        )
-    if len(programs) > 1:
-        raise DecisionError(
-            f"There were {len(programs)} code channels for one call. {NOTHING_RAN} Write one program.",
-            code=code,
-            channels=len(programs),
-        )
-    if cut and programs[0].truncated:
-        raise DecisionError(f"The program was cut off. {NOTHING_RAN}", code="generation_truncated")
-    return programs[0].raw

@@ -47,7 +47,7 @@ class _Body:
     def __init__(self, spec: ChannelSpec, index: int) -> None:
         self.spec = spec
         self.index = index
-        self.scanner = scanner_for(spec.escape)
+        self.scanner = scanner_for(spec.escaping)
         self.texts: list[str] = []
         self.forced = False
         self.malformed = False

@@ -1,35 +1,38 @@
 """From a transcript to a verdict: what the model decided, and what it has to be told.
 
-Pure. A decision is accepted or refused as a whole; a refused one runs nothing. What can be put right without
-a guess is put right and told in a notice, because a refusal costs a round.
+Pure. A generation may hold several decisions; each counts or is refused by itself, and a generation of which
+nothing is left is refused and runs nothing. What can be put right without a guess is put right and told in a
+notice, because a refusal costs a round. An answer that the user has seen is never taken back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Sequence
 
 from stepline.errors import DecisionError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision
-from stepline.model.plan import MARKS
-from stepline.protocol.body import read_body
-from stepline.protocol.call import ToolSpecLike, check_call, check_code
+from stepline.protocol.fanout import Candidate
 from stepline.protocol.grammar import CODE, SUMMARY, THINKING, ChannelSpec
-from stepline.protocol.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.shape import check_shape, single_decision
-from stepline.protocol.transcript import Instance, Transcript
+from stepline.protocol.notice import NOTHING_RAN, make_notice
+from stepline.protocol.round import RoundRules
+from stepline.protocol.ruling import Kept, Refused, Ruling, rule_on
+from stepline.protocol.shape import check_decisions, check_shape
+from stepline.protocol.transcript import Transcript
 
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut"})
+_ENDS = frozenset({"complete", "exit"})
 
 
 class Verdict(Value):
-    """What came of a round. Refused: no `decision`, no `actions`, and the last notice says why.
+    """What came of a round. Refused: no `decisions`, no `actions`, and the notices say why.
 
-    `salvaged`: the decision was refused, but its answer had reached the user, so it counts as `complete`.
+    `decisions` are those that count, in order, and `actions` what they run. `salvaged`: the decision that answered
+    was refused, but its answer had reached the user, so it counts as `complete`.
     """
 
     accepted: bool
-    decision: ParsedDecision | None = None
+    decisions: tuple[ParsedDecision, ...] = ()
     actions: tuple[Action, ...] = ()
     thinking: tuple[str, ...] = ()
     code: str = ""
@@ -37,62 +40,59 @@ class Verdict(Value):
     notices: tuple[Notice, ...] = ()
     salvaged: bool = False
 
+    @property
+    def decision(self) -> ParsedDecision | None:
+        """The decision that says what the round is: the one that answers, else the first; None if refused."""
+        answers = (one for one in self.decisions if one.action in _ENDS)
+        return next(answers, self.decisions[0] if self.decisions else None)
+
+    @property
+    def notes(self) -> str:
+        """The notes of all decisions that count, one under the other."""
+        return "\n".join(one.notes for one in self.decisions if one.notes.strip())
+
 
 def read_decision(
-    transcript: Transcript,
-    *,
-    tools: Mapping[str, ToolSpecLike],
-    allowed_tools: Collection[str],
-    call_id: Callable[[int], str],
-    last_round: bool = False,
-    stop_reason: str = "end_turn",
-    streamed_answer: str = "",
-    strict: bool = False,
+    transcript: Transcript, rules: RoundRules, *, stop_reason: str = "end_turn", streamed_answer: str = ""
 ) -> Verdict:
-    """Judge a generation that may hold one decision.
+    """Judge a generation.
 
     Args:
         transcript: of the closed parser.
-        tools: every tool's contract by id.
-        allowed_tools: the ids the model itself may call; others of `tools` are for generated code.
-        call_id: names the action of an index.
-        last_round: only an answer is accepted.
+        rules: what may run in this round.
         stop_reason: the provider's; `max_tokens` and its like mean that the end is missing.
         streamed_answer: what of `final_answer` the user has already seen.
-        strict: tolerate nothing about the shape of the generation.
 
     """
-    cut = stop_reason in _CUT
-    notices: list[Notice] = []
-    decision: ParsedDecision | None
-    program = None
-    salvaged = False
+    cut = stop_reason if stop_reason in _CUT else ""
+    tolerated: list[Notice] = []
+    ruling = Ruling()
     try:
-        notices += check_shape(transcript, strict=strict)
-        decision = _check_action(
-            read_body(single_decision(transcript), notices), notices, last_round=last_round
-        )
-        if decision.tool_call:
-            check_call(decision.tool_call, tools, allowed_tools)
-        program = check_code(decision.tool_call, tools, _programs(transcript), notices, cut=cut)
-        if cut:
-            notices.append(_cut_notice(stop_reason, refused=None))
+        tolerated += check_shape(transcript, strict=rules.strict)
+        check_decisions(transcript)
     except DecisionError as refused:
-        salvaged = bool(streamed_answer.strip()) and (last_round or not cut)
-        decision = ParsedDecision(action="complete", final_answer=streamed_answer) if salvaged else None
-        # What was tolerated does not matter any more, and "the rest counts" would not be true.
-        notices = [_refusal(refused, stop_reason, salvaged=salvaged)]
-    call = decision.tool_call if decision else None
-    action = call and Action(call_id=call_id(0), tool_id=call.tool_id, params=call.params, code=program)
+        told = [_refusal(refused, cut)]
+    else:
+        ruling = rule_on(transcript, rules, cut=bool(cut))
+        told = _told(ruling, cut)
+    kept = ruling.kept
+    answers = any(one.candidate.ends for one in kept)
+    salvages = not answers and bool(streamed_answer.strip()) and (rules.last_round or not cut)
+    if salvages:
+        kept = (*(one for one in kept if one.candidate.neutral), _salvaged(streamed_answer))
+        told = [_answer_kept(ruling, told), *(told if ruling.count > 1 else ())]
+    elif kept:
+        # Of a refused generation it does not matter what was tolerated, and "the rest counts" would not be true.
+        told = [*tolerated, *ruling.notices, *told]
     return Verdict(
-        accepted=decision is not None,
-        decision=decision,
-        actions=(action,) if action else (),
+        accepted=bool(kept),
+        decisions=tuple(one.decision for one in kept),
+        actions=tuple(one.action for one in kept if one.action),
         thinking=_texts(transcript, THINKING),
-        code="\n".join(one.raw for one in _programs(transcript)),
-        summary="\n\n".join(_texts(transcript, SUMMARY)) if decision and not call else "",
-        notices=tuple(notices),
-        salvaged=salvaged,
+        code="\n".join(body for body in transcript.bodies(CODE.name) if body.strip()),
+        summary="\n\n".join(_texts(transcript, SUMMARY)) if answers or salvages else "",
+        notices=tuple(told),
+        salvaged=salvages,
     )
 
 
@@ -100,86 +100,54 @@ def _texts(transcript: Transcript, channel: ChannelSpec) -> tuple[str, ...]:
     return tuple(body.strip() for body in transcript.bodies(channel.name) if body.strip())
 
 
-def _programs(transcript: Transcript) -> list[Instance]:
-    return [one for one in transcript.of(CODE.name) if one.raw.strip()]
+def _told(ruling: Ruling, cut: str) -> list[Notice]:
+    """Return a notice for each decision that does not count, and one if the generation was cut behind those that do.
 
-
-def _check_action(decision: ParsedDecision, notices: list[Notice], *, last_round: bool) -> ParsedDecision:
-    """Return the decision without what does not belong to its action. Raises DecisionError."""
-    call, answer = decision.tool_call, decision.final_answer
-    if decision.action == "call_tool":
-        if last_round:
-            raise DecisionError(
-                f"This is the last round and no tool runs any more. {NOTHING_RAN} "
-                "Send action complete with a final_answer from what is known, and say what is missing.",
-                code="last_round_requires_answer",
-                tool_id=cap(call.tool_id, 80) if call else None,
-            )
-        if not call or not call.tool_id:
-            raise DecisionError(
-                f"action was call_tool without a tool_call.tool_id. {NOTHING_RAN} Name the tool.",
-                code="missing_tool_id",
-            )
-        if answer:
-            message = (
-                "A round either calls a tool or answers. The tool ran; the final_answer was dropped. "
-                "Answer in a later round, with action complete."
-            )
-            notices.append(
-                make_notice(
-                    "final_answer_with_tool_call", message, tool_id=call.tool_id, dropped_chars=len(answer)
-                )
-            )
-        return ParsedDecision(action="call_tool", notes=decision.notes, tool_call=call)
-    if call:
-        raise DecisionError(
-            f"action was {decision.action} with a tool_call. {NOTHING_RAN} The answer does not stand. "
-            "Call the tool first with action call_tool, or answer with tool_call null.",
-            code="tool_call_with_final_answer",
-            tool_id=cap(call.tool_id, 80),
-        )
-    if not answer:
-        raise DecisionError(
-            f"action was {decision.action} without a final_answer, so the user has no answer. Send it again with one.",
-            code="final_answer_required",
-        )
-    return ParsedDecision(
-        action=decision.action,
-        notes=_plan_marks(decision.notes, notices),
-        final_answer=answer,
-        suggested_followups=decision.suggested_followups,
-    )
-
-
-def _plan_marks(notes: str, notices: list[Notice]) -> str:
-    """Return the lines of an answer's notes that acknowledge a plan's step; the rest belongs into the answer."""
-    lines = [line for line in notes.splitlines() if line.strip()]
-    marks = [line for line in lines if line.lstrip().startswith(tuple(MARKS.values()))]
-    if len(marks) < len(lines):
-        message = "The answer stands; its notes were dropped. With an answer, notes hold plan marks and nothing else."
-        notices.append(make_notice("final_answer_with_notes", message, dropped_lines=len(lines) - len(marks)))
-    return "\n".join(marks)
-
-
-def _refusal(refused: DecisionError, stop_reason: str, *, salvaged: bool) -> Notice:
-    if salvaged:
-        message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
-        return make_notice(
-            "answer_kept_from_stream", message, reason=refused.reason, parser_error=str(refused)
-        )
-    if stop_reason in _CUT:
-        return _cut_notice(stop_reason, refused=refused)
-    return make_notice(refused.reason, str(refused), **refused.context)
-
-
-def _cut_notice(stop_reason: str, refused: DecisionError | None) -> Notice:
-    if refused is None:
+    `cut` is the provider's word for it; empty if the generation is whole.
+    """
+    if ruling.count == 1 and ruling.refused:
+        (one,) = ruling.refused
+        return [_refusal(DecisionError(one.message, code=one.code, **one.facts), cut)]
+    told = [_sibling(one, cut) for one in ruling.refused]
+    if cut and ruling.kept and not any(one.cut for one in ruling.refused):
         message = "The generation was cut by its output limit behind the decision; the decision counts."
-        return make_notice("generation_truncated", message, stop_reason=stop_reason)
+        told.append(make_notice("generation_truncated", message, stop_reason=cut))
+    return told
+
+
+def _sibling(one: Refused, cut: str) -> Notice:
+    notice = one.notice()
+    if not one.cut:
+        return notice
+    message = (
+        f"Action {one.number} was not run: the generation was cut by its output limit before it was whole. "
+        "Send it again in a round of its own."
+    )
+    facts = {**notice.extra, "parser_error": f"{one.code}: {one.message}", "stop_reason": cut}
+    return make_notice("generation_truncated", message, **facts)
+
+
+def _refusal(refused: DecisionError, cut: str) -> Notice:
+    """Return why a generation of one decision, or of none, is refused."""
+    if not cut:
+        return make_notice(refused.reason, str(refused), **refused.context)
     message = (
         f"The generation was cut by its output limit before the decision was whole. {NOTHING_RAN} "
         "Send it again in smaller steps: shorter thinking, long content in several calls of react.write."
     )
     return make_notice(
-        "generation_truncated", message, stop_reason=stop_reason, parser_error=f"{refused.reason}: {refused}"
+        "generation_truncated", message, stop_reason=cut, parser_error=f"{refused.reason}: {refused}"
     )
+
+
+def _salvaged(answer: str) -> Kept:
+    decision = ParsedDecision(action="complete", final_answer=answer)
+    return Kept(decision=decision, candidate=Candidate(action="complete"))
+
+
+def _answer_kept(ruling: Ruling, told: Sequence[Notice]) -> Notice:
+    """Return that an answer stands though its decision was refused, and why it was."""
+    message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
+    guilty = next((one for one in ruling.refused if one.identity.action in _ENDS), None)
+    code, error = (guilty.code, guilty.message) if guilty else (told[0].code, told[0].message)
+    return make_notice("answer_kept_from_stream", message, reason=code, parser_error=error)

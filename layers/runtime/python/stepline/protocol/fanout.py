@@ -15,11 +15,10 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.decision import ActionName
+from stepline.model.fanout import FanoutMode
 
 Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown"]
 """What an action does for the task: look about, produce, neither; a tool may be of several kinds."""
-
-FanoutMode: TypeAlias = Literal["off", "safe_fanout", "classic"]
 
 ACTIONS_MAX: Final = 8
 
@@ -33,6 +32,8 @@ _ADMITTED: Final[dict[Strategy, frozenset[Strategy]]] = {
 
 _CLASSIC: Final = frozenset({"react.read", "react.write", "react.memsearch", "react.rg"})
 _CLASSIC_PREFIXES: Final = ("web_tools.", "rendering_tools.write_")
+CLASSIC_NAMES: Final = (*sorted(_CLASSIC), *(f"{prefix}*" for prefix in _CLASSIC_PREFIXES))
+"""The tools that may share a round in mode `classic`, for people."""
 
 
 class FanoutRule(Value):
@@ -105,10 +106,12 @@ def _refuse_classic(admitted: Sequence[Candidate], candidate: Candidate) -> str:
     if candidate.ends or any(one.ends for one in admitted):
         return "multi_action_bundle_mixed_actions"
     programs = sum(one.runs_code for one in (*admitted, candidate))
-    if programs > 1 or not all(_is_classic(one) for one in (*admitted, candidate)):
+    together = (*admitted, candidate)
+    if programs > 1 or not all(is_classic(one.tool_id, runs_code=one.runs_code) for one in together):
         return "multi_action_bundle_unsafe_tool"
     return ""
 
 
-def _is_classic(one: Candidate) -> bool:
-    return one.runs_code or one.tool_id in _CLASSIC or one.tool_id.startswith(_CLASSIC_PREFIXES)
+def is_classic(tool_id: str, *, runs_code: bool) -> bool:
+    """Tell whether a tool may share a round in mode `classic`."""
+    return runs_code or tool_id in _CLASSIC or tool_id.startswith(_CLASSIC_PREFIXES)

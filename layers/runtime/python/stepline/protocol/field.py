@@ -1,20 +1,25 @@
-"""String fields of a JSON object while it is still being written.
+"""String values of a JSON object while it is still being written.
 
-Follows one decision: hands out the text of chosen top-level strings piece by piece, and who the decision is
-(`action`, `tool_call.tool_id`) as soon as that is known. What stands before the object, such as ```json, is
-skipped, and what follows it. The JSON is taken strictly: a quote ends a string, and after the first thing
-that is not JSON nothing more is handed out (`broken`). Raw line breaks in strings are let through, and half a
-surrogate pair becomes U+FFFD, as in `candidate.py`, so the pieces joined are the value that is recorded.
+Follows one object: every string value in it, at most three keys deep, is offered to the reader by its path, and
+the text of those that he takes is handed to him piece by piece, decoded. What stands before the object, such
+as ```json, is skipped, and what follows it. The JSON is taken strictly: a quote ends a string, and after the
+first thing that is not JSON nothing more is handed out (`broken`). Raw line breaks in strings are let through,
+and half a surrogate pair becomes U+FFFD, as in `candidate.py`, so the pieces joined are the value that is
+recorded. Nothing is held back but an escape that is cut.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner, which the stubs omit
-from typing import Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
-from stepline.model.base import Value
+Path: TypeAlias = tuple[str, ...]
+"""The keys that lead to a value, the outermost first."""
+
+KEYS_MAX: Final = 3
+"""How many keys deep values are offered."""
 
 _HEX = "[0-9a-fA-F]"
 _HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"
@@ -26,106 +31,95 @@ _CUT_ESCAPE = re.compile(rf"(?:{_HIGH})?(?:\\(?:u{_HEX}{{0,3}})?)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK = re.compile(r'["{}\[\]:,]')
 _DEEP_MARK = re.compile(r'["{}\[\]]')
-_IDENTITY = {("action",): "action", ("tool_call", "tool_id"): "tool_id"}
-_DEPTH_OF_KEYS = 2
+_BEHIND_KEY, _BEHIND_VALUE = ":", ",}]"
+_BEHIND_ANY = _BEHIND_KEY + _BEHIND_VALUE
 
 
-class Delta(Value, kw_only=False, gc=False):
-    """The next piece of a field's value, decoded and never empty."""
+class Taker(Protocol):
+    """Takes the text of one value."""
 
-    field: str
-    text: str
+    def take(self, text: str, /) -> None:
+        """Take the next piece, decoded and never empty."""
 
-
-class Ended(Value, kw_only=False, gc=False):
-    """A field's value is complete."""
-
-    field: str
-
-
-class Known(Value, kw_only=False, gc=False):
-    """Who the decision is, as far as it has been read."""
-
-    fact: Literal["action", "tool_id"]
-    value: str
-
-
-FieldEvent: TypeAlias = Delta | Ended | Known
+    def end(self) -> None:
+        """Hear that the value is complete."""
 
 
 _Role: TypeAlias = Literal[
-    "none",  # between strings
-    "key",  # a key that may matter
-    "fact",  # who the decision is
-    "field",  # text to hand out
-    "skip",  # anything else
+    "key",
+    "value",  # one that somebody takes
+    "skip",
 ]
 """What the string at hand is for."""
 
 
 class FieldStream:
-    """Reads one decision. `feed` every piece of the instance's body; each character is looked at once.
+    """Reads one object. `feed` every piece of the text that holds it; each character is looked at once.
 
-    Of a key that comes twice the first value counts.
+    `choose` is asked for every string value within reach where it begins, and returns who takes it. Of a key that
+    comes twice the first value counts.
     """
 
-    def __init__(self, fields: Collection[str] = ("notes", "final_answer")) -> None:
+    def __init__(self, choose: Callable[[Path], Taker | None]) -> None:
         self.broken = False
-        self._wanted = set(fields)
+        """Whether the text is no JSON; what was handed out stays a beginning of what it would have been."""
+        self.over = False
+        """Whether the object is complete, or broken."""
+        self._choose = choose
+        self._plain = False  # in a string, and nothing is held
+        self._take: Callable[[str], None] | None = None  # where the string at hand goes
         self._held = ""
+        self._inside = False
+        self._role: _Role = "skip"
+        self._taker: Taker | None = None
         self._open: list[str] = []  # the brackets around us
-        self._path: list[str] = []  # the keys around us, two levels deep
+        self._path: list[str] = []  # the keys around us
         self._value_next = False
-        self._behind_string = False
-        self._role: _Role = "none"
-        self._pieces: list[str] = []  # of the key or fact at hand
-        self._seen: set[tuple[str, ...]] = set()
-        self._over = False
+        self._follows = ""  # behind a string: what may come next
+        self._key: list[str] = []  # the pieces of the key at hand
+        self._seen: set[Path] = set()
 
-    def feed(self, text: str) -> list[FieldEvent]:
-        """Take the next piece of the body, return what it tells."""
+    def feed(self, text: str) -> None:
+        """Take the next piece."""
+        if self._plain and '"' not in text and "\\" not in text:
+            if self._take:
+                self._take(text)
+            return
         if self._held:
             text, self._held = self._held + text, ""
-        if self._over or not text:
-            return []
-        role = self._role
-        if role in {"field", "skip"} and '"' not in text and "\\" not in text:
-            return [Delta(self._path[0], text)] if role == "field" else []
-        events: list[FieldEvent] = []
-        at = self._begin(text) if not self._open else 0
-        while at < len(text) and not self._over:
-            between = self._role == "none"
-            at = self._between(text, at) if between else self._string(text, at, events)
-        return events
+        at, end = 0, len(text)
+        if not self._open:
+            at = self._begin(text)
+        while at < end and not self.over:
+            at = self._string(text, at) if self._inside else self._between(text, at)
+        self._plain = self._inside and not self._held and not self.over
 
     def _begin(self, text: str) -> int:
         brace = text.find("{")
-        if brace < 0:
+        if brace < 0 or self.over:
             return len(text)
         self._open.append("{")
         self._path = [""]
         return brace + 1
 
     def _between(self, text: str, at: int) -> int:
-        """Go to the next string of interest, return where its body begins."""
-        shallow = len(self._open) <= _DEPTH_OF_KEYS or self._behind_string
-        mark = _MARK if shallow else _DEEP_MARK
-        found = mark.search(text, at)
-        if self._behind_string:
+        """Go to the next string, return where its body begins."""
+        shallow = len(self._open) <= KEYS_MAX or self._follows
+        found = (_MARK if shallow else _DEEP_MARK).search(text, at)
+        if self._follows:
             gap = text[at : found.start()] if found else text[at:]
-            if gap.strip() or (found and found[0] in '"{['):
+            if gap.strip() or (found and found[0] not in self._follows):
                 self._break()
         if found is None:
             return len(text)
-        self._behind_string = False
+        self._follows = ""
         match found[0]:
             case '"':
-                self._role = self._role_of_string()
-                self._value_next = False
+                self._begin_string()
             case "{" | "[" as bracket:
                 self._open.append(bracket)
                 self._value_next = False
-                if len(self._open) <= _DEPTH_OF_KEYS:
+                if len(self._open) <= KEYS_MAX:
                     self._path.append("")
             case ":":
                 self._value_next = True
@@ -138,60 +132,60 @@ class FieldStream:
     def _shut(self, bracket: str) -> None:
         if (self._open.pop() == "{") != (bracket == "}"):
             self._break()
-        self._over = self._over or not self._open
-        if len(self._open) < _DEPTH_OF_KEYS:
-            self._path = self._path[: len(self._open)]
+        self.over = self.over or not self._open
+        del self._path[len(self._open) :]
         self._value_next = False
 
-    def _role_of_string(self) -> _Role:
-        depth = len(self._open)
-        if depth > _DEPTH_OF_KEYS or self._open[-1] != "{":
-            return "skip"
+    def _begin_string(self) -> None:
+        """Decide what the string is for. No value in a list is offered, and none below a key that came before."""
+        self._inside = True
+        self._taker = self._take = None
+        self._role = "skip"
+        if len(self._open) > KEYS_MAX:
+            self._follows = _BEHIND_ANY
+            return
+        self._follows = _BEHIND_VALUE
+        if self._open[-1] != "{":
+            return
         if not self._value_next:
-            return "key"
-        if tuple(self._path) in _IDENTITY:
-            return "fact"
-        return "field" if depth == 1 and self._path[0] in self._wanted else "skip"
+            self._role, self._take, self._follows = "key", self._key.append, _BEHIND_KEY
+            return
+        self._value_next = False
+        if "" not in self._path and (taker := self._choose(tuple(self._path))):
+            self._role, self._taker, self._take = "value", taker, taker.take
 
-    def _string(self, text: str, at: int, events: list[FieldEvent]) -> int:
+    def _string(self, text: str, at: int) -> int:
         """Read on in a string, return where to go on."""
         body = _BODY.match(text, at)
         assert body is not None
         end = body.end()
-        if end > at and self._role != "skip":
-            decoded = _decode(body[0])
-            if self._role == "field":
-                events.append(Delta(self._path[0], decoded))
-            else:
-                self._pieces.append(decoded)
-        if end < len(text) and text[end] == '"':
-            self._end_string(events)
+        if self._take and end > at:
+            self._take(_decode(body[0]))
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._end_string()
             return end + 1
-        if end < len(text):
-            if _CUT_ESCAPE.fullmatch(text, end):
-                self._held = text[end:]
-            else:
-                self._break()
+        if _CUT_ESCAPE.fullmatch(text, end):
+            self._held = text[end:]
+        else:
+            self._break()
         return len(text)
 
-    def _end_string(self, events: list[FieldEvent]) -> None:
-        role, self._role = self._role, "none"
-        self._behind_string = True
-        value, self._pieces = "".join(self._pieces), []
-        if role == "key":
-            self._path[-1] = value
+    def _end_string(self) -> None:
+        self._inside = False
+        if self._role == "key":
+            self._path[-1] = "".join(self._key)
+            self._key.clear()
             path = tuple(self._path)
             if path in self._seen:
                 self._path[-1] = ""
             self._seen.add(path)
-        elif role == "field":
-            events.append(Ended(self._path[0]))
-        elif role == "fact":
-            fact = _IDENTITY[tuple(self._path)]
-            events.append(Known("action" if fact == "action" else "tool_id", value))
+        elif self._taker:
+            self._taker.end()
 
     def _break(self) -> None:
-        self.broken = self._over = True
+        self.broken = self.over = True
 
 
 def _decode(escaped: str) -> str:
@@ -203,4 +197,8 @@ def _decode(escaped: str) -> str:
 
 def mend_surrogates(text: str) -> str:
     """Return `text` with halves of surrogate pairs, which no encoding can carry, as U+FFFD."""
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    try:
+        text.encode()  # ten times as fast as looking for them, and there are hardly ever any
+    except UnicodeEncodeError:
+        return _LONE_SURROGATE.sub("\ufffd", text)
+    return text

@@ -11,11 +11,11 @@ as soon as it stops being the beginning of one.
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stepline.model.base import Value
 
-Format: TypeAlias = Literal["markdown", "html", "json", "text"]
+Format: TypeAlias = Literal["markdown", "html", "json", "text", "yaml", "xml", "mermaid"]
 Escape: TypeAlias = Literal["none", "markdown", "json"]
 
 NAME_CHARS_MAX = 48
@@ -23,27 +23,50 @@ _BLANKS = r"[ \t]{0,4}"
 _NAME = rf"[a-z0-9_-]{{1,{NAME_CHARS_MAX}}}"
 
 
-class ChannelSpec(Value):
-    """A channel that a generation may use.
+_ESCAPE_OF: dict[Format, Escape] = {
+    "markdown": "markdown",
+    "text": "markdown",
+    "html": "markdown",
+    "json": "json",
+}
 
-    `escape` says where a tag is only text: `none` for program text, which ends at its own closing tag and
-    nowhere else, `markdown` in code spans and fences, `json` in strings.
+
+class ChannelSpec(Value, kw_only=False):
+    """A channel that a generation may use, and how its text is shown.
+
+    `model` is what a body is read into: a msgspec type or a pydantic model. `replace_citations` and `strip_usage`
+    say what becomes of citation tokens and `[[USAGE:…]]` in shown text; a recorded body keeps both.
+    `emit_marker` is the surface of the client that shows it.
+
+    `escape` says where a tag is only text: `markdown` in code spans and fences, `json` in strings, `none` for
+    program text, which ends at its own closing tag and nowhere else. Without it the format decides.
     """
 
     name: str
-    format: Format
-    escape: Escape
+    format: Format = "markdown"
+    model: Any = None
+    replace_citations: bool = True
+    strip_usage: bool = True
+    emit_marker: str = "answer"
+    escape: Escape | None = None
     aliases: tuple[str, ...] = ()
 
+    @property
+    def escaping(self) -> Escape:
+        """The escape that counts."""
+        return self.escape or _ESCAPE_OF.get(self.format, "none")
 
-THINKING = ChannelSpec(name="thinking", format="markdown", escape="markdown")
-DECISION = ChannelSpec(name="ReactDecisionOutV2", format="json", escape="json", aliases=("action",))
-CODE = ChannelSpec(name="code", format="text", escape="none")
-SUMMARY = ChannelSpec(name="summary", format="markdown", escape="markdown")
+
+THINKING = ChannelSpec("thinking", replace_citations=False, emit_marker="thinking")
+DECISION = ChannelSpec("ReactDecisionOutV2", "json", replace_citations=False, aliases=("action",))
+CODE = ChannelSpec(
+    "code", "text", escape="none", replace_citations=False, strip_usage=False, emit_marker="subsystem"
+)
+SUMMARY = ChannelSpec("summary", replace_citations=False, emit_marker="subsystem")
 DECISION_CHANNELS = (THINKING, DECISION, CODE, SUMMARY)
 
 
-def _cut_off(*parts: str) -> str:
+def cut_off(*parts: str) -> str:
     """Return a pattern that matches `parts` cut off anywhere, but only where the text ends."""
     pattern = ""
     for part in reversed(parts):
@@ -53,9 +76,9 @@ def _cut_off(*parts: str) -> str:
 
 _LEAD = rf"{_BLANKS}(?:(?P<close>/){_BLANKS})?"
 _CHANNEL = rf"channel{_BLANKS}:{_BLANKS}(?P<name>{_NAME}){_BLANKS}>"
-_CHANNEL_CUT = _cut_off(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NAME}{_BLANKS}")
+_CHANNEL_CUT = cut_off(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NAME}{_BLANKS}")
 _LEGACY = r"(?P<legacy>/?thinking)>"
-_LEGACY_CUT = _cut_off("/?", *"thinking")
+_LEGACY_CUT = cut_off("/?", *"thinking")
 
 # A whole tag, or at the end of the text the beginning of one; only the whole one ends in ">".
 TAG = re.compile(rf"<{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT})", re.ASCII | re.IGNORECASE)

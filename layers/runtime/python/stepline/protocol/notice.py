@@ -9,17 +9,18 @@ from stepline.model.decision import Notice
 NOTICES: dict[str, str] = {
     # the shape of the generation
     "decision_missing_protocol_channels": "refused: text without any channel",
-    "decision_preamble_before_first_channel": "text before the first channel; refused if long or in strict mode, else dropped",
-    "decision_first_channel_not_thinking": "the first channel is not `thinking`; refused in strict mode, else tolerated",
+    "decision_preamble_before_first_channel": "text before the first channel; refused if strict or if it is long, else dropped",
+    "decision_first_channel_not_thinking": "the first channel is not `thinking`; refused if strict, else tolerated",
     "generation_truncated": "the output limit cut the generation; refused unless the decision is whole",
     "text_outside_channels": "tolerated: text between or after channels was dropped",
     "unknown_channel": "tolerated: a channel that does not exist was dropped",
     "channel_not_closed": "tolerated: a channel opened before the one before it was closed",
     # the JSON of the decision
-    "action_schema_error": "refused: no decision, or more than one",
+    "action_schema_error": "refused: no decision",
     "no_json_candidate": "refused: the decision channel holds no JSON object",
-    "expected_single_json_candidate": "refused: the decision channel holds several JSON objects",
+    "multi_decision_in_one_channel": "refused: one channel holds several JSON objects; if the second is broken, the first counts",
     "json_decode_error": "refused: the decision is not JSON",
+    "decision_repaired": "tolerated: broken JSON that was mended, of an answer; of a call only if not strict",
     "decision_validate_error": "refused: a field of the decision has the wrong type",
     # what the decision says
     "invalid_action": "refused: `action` is none of call_tool, complete, exit",
@@ -44,7 +45,18 @@ NOTICES: dict[str, str] = {
     "missing_contract": "refused: a call that runs code without a contract",
     "invalid_contract": "refused: the contract of a call that runs code is no list of objects, nor JSON text of one",
     "code_channel_without_single_exec": "program text without one call that runs it; refused for call_tool, else dropped",
-    "code_channel_missing": "refused: a call that runs code without a code channel",
+    "code_channel_missing": "refused: a call that runs code without a program right behind it",
+    # several actions in one round
+    "multi_action_bundle_too_many_actions": "refused: the round has as many actions as it may have",
+    "multi_action_bundle_invalid_item": "refused: a decision beside others does not say what it is",
+    "multi_action_bundle_strategy_incompatible": "refused: it may depend on what an earlier action of the round returns",
+    "multi_action_bundle_final_answer_after_non_neutral": "refused: an answer behind an action that is not neutral",
+    "multi_action_bundle_non_neutral_after_final_answer": "refused: an action that is not neutral behind an answer",
+    "multi_action_bundle_mixed_actions": "refused: an answer beside a call, in mode `classic`",
+    "multi_action_bundle_unsafe_tool": "refused: a second program; in mode `classic` also a tool that is not on its list",
+    "multi_action_bundle_duplicate": "refused: the same call as an earlier one of the round",
+    "multi_action_bundle_same_file_collision": "refused: an earlier action of the round writes the same file",
+    "multi_action_bundle_render_consumes_same_round_source": "refused: it uses a file that an earlier action of the round writes",
 }
 
 NOTHING_RAN = "Nothing ran."

@@ -6,9 +6,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from typing import Final, get_args
 
 from stepline.protocol.body import DECISION_FIELDS
-from stepline.protocol.grammar import DECISION_CHANNELS, NAME_CHARS_MAX, ChannelSpec
+from stepline.protocol.fanout import (
+    ACTIONS_MAX,
+    CLASSIC_NAMES,
+    Candidate,
+    FanoutRule,
+    Strategy,
+    refuse,
+)
+from stepline.protocol.grammar import DECISION_CHANNELS, NAME_CHARS_MAX, ChannelSpec, Format
 from stepline.protocol.notice import MESSAGE_CHARS_MAX, NOTICES
 from stepline.protocol.shape import PREAMBLE_CHARS_MAX
 
@@ -17,6 +27,12 @@ _ESCAPES = {
     "markdown": "in a code span, which ends with its line, and in a fence",
     "json": "in a string",
 }
+
+_WORDS: Final[Mapping[str, Candidate]] = {
+    **{kind: Candidate(action="call_tool", strategies=(kind,)) for kind in get_args(Strategy)},
+    "an answer": Candidate(action="complete"),
+}
+"""What stands in the table of several actions."""
 
 _PAGE = """\
 # Channels
@@ -38,6 +54,13 @@ backticks without angle brackets.
 |---|---|---|---|
 {channels}
 
+An application may declare [channels of its own](../how-to/stream-channels.md). Unless it says otherwise, its format
+decides where a tag is only text:
+
+| format | a tag is only text |
+|---|---|
+{formats}
+
 ## How a body ends
 
 | the model writes | what becomes of it |
@@ -56,18 +79,54 @@ character: marks without width and joiners stay, and nothing is normalised.
 
 ## The decision
 
-One JSON object, bare or in a fence. It is read strictly, and once more without its trailing commas if that
-fails. Of a key that comes twice the first counts; other keys are read over.
+One JSON object, bare or in a fence. It is read strictly, and if that fails once more for what it can only have
+meant: quotes that nobody escaped, commas too many or too few, brackets that nobody closed. What was mended so counts
+for an answer; for a call only where a generation is read tolerantly, except for a comma too many. Nothing is
+completed that just stops. Of a key that comes twice the first counts; other keys are read over.
 
 | field | type | meaning |
 |---|---|---|
 {fields}
 
+## The beginning
+
+A generation begins with its thinking. Where it is read strictly (`STEPLINE_PROTOCOL`), the model's call is ended as
+soon as it cannot begin so any more, and the round is tried again. Where it is read tolerantly, up to
+{preamble_chars} characters before the first channel, and another first channel, cost a notice.
+
+## Several actions
+
+Every decision channel that is not blank is one action. How many a round takes, and which together, says
+`AI_REACT_AGENT_MULTI_ACTION`, and `STEPLINE_MAX_ACTIONS_PER_ROUND` ({actions_max}) at most how many:
+
+| mode | what a round takes |
+|---|---|
+| `off` | the first decision |
+| `safe_fanout` | what cannot depend on each other, by the table below |
+| `classic` | by name, in any order: {classic} and one program; no answer beside them |
+
+A row is an action of the round, a column one that stands behind it; each is held against all that were admitted
+before it. A tool of two kinds fits if one of them does. The first action is always admitted.
+
+| | {kinds} |
+|---|{lines}|
+{matrix}
+
+An action is admitted by its `action` and `tool_id`, as soon as it has written them: nothing of one that is refused is
+shown, and where nothing that follows could be admitted the model's call is ended. It counts for those behind it even
+if its parameters turn out bad; an answer behind one that cannot be read, or calls a tool that does not exist, is
+refused. What is admitted is then checked alone and against the others: the same call twice, the same file twice, a
+`ref:` to a file that the round itself writes. Whatever does not run costs a notice, with the number of the action
+(`index`, from 1) and the id that its call would have had (`parent_tool_call_id`); the others run, in their order, each
+under its own id. A round of which nothing is left is refused.
+
+A program stands in the code channel right behind its decision, before the next one; a round takes one. Beside an
+answer neutral actions run, and then the turn ends. An answer that the user has seen stands, whatever else is refused.
+
 ## Notices
 
-A decision is accepted or refused as a whole. A refused one runs nothing and has exactly one notice; a
-tolerated slip has one each. Messages are at most {message_chars} characters and may change, codes do not. Up to
-{preamble_chars} characters before the first channel are tolerated.
+A decision is accepted or refused as a whole. One that is refused runs nothing and has exactly one notice; a
+tolerated slip has one each. Messages are at most {message_chars} characters and may change, codes do not.
 
 | code | meaning |
 |---|---|
@@ -80,16 +139,30 @@ def render_reference() -> str:
     return _PAGE.format(
         name_chars=NAME_CHARS_MAX,
         channels="\n".join(_channel_row(spec) for spec in DECISION_CHANNELS),
+        formats="\n".join(
+            f"| `{kind}` | {_ESCAPES[ChannelSpec(kind, kind).escaping]} |" for kind in get_args(Format)
+        ),
         fields="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in DECISION_FIELDS),
+        actions_max=ACTIONS_MAX,
+        classic=", ".join(f"`{name}`" for name in CLASSIC_NAMES),
+        kinds=" | ".join(_WORDS),
+        lines="|".join(["---"] * len(_WORDS)),
+        matrix="\n".join(_matrix_row(name) for name in _WORDS),
         message_chars=MESSAGE_CHARS_MAX,
         preamble_chars=PREAMBLE_CHARS_MAX,
         notices="\n".join(f"| `{code}` | {meaning} |" for code, meaning in NOTICES.items()),
     )
 
 
+def _matrix_row(name: str) -> str:
+    rule = FanoutRule(mode="safe_fanout")
+    fits = ["no" if refuse(rule, [_WORDS[name]], later) else "yes" for later in _WORDS.values()]
+    return f"| **{name}** | {' | '.join(fits)} |"
+
+
 def _channel_row(spec: ChannelSpec) -> str:
     aliases = ", ".join(f"`{alias}`" for alias in spec.aliases) or "none"
-    return f"| `{spec.name}` | {aliases} | {spec.format} | {_ESCAPES[spec.escape]} |"
+    return f"| `{spec.name}` | {aliases} | {spec.format} | {_ESCAPES[spec.escaping]} |"
 
 
 if __name__ == "__main__":

@@ -1,57 +1,73 @@
-"""Whether a generation has the shape of a round: thinking first, one decision, nothing outside."""
+"""Whether a generation has the shape of a round: thinking first, a decision, nothing outside."""
 
 from __future__ import annotations
 
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice
 from stepline.protocol.grammar import DECISION, THINKING
+from stepline.protocol.guard import Violation, check_prefix
 from stepline.protocol.notice import make_notice
 from stepline.protocol.transcript import Transcript
 
 PREAMBLE_CHARS_MAX = 200
-_SHAPE = "Write <channel:thinking>, then one <channel:ReactDecisionOutV2> with one JSON object, then <channel:code>."
+_SHAPE = (
+    "Write <channel:thinking>, then <channel:ReactDecisionOutV2> with one JSON object, then <channel:code>."
+)
 
 
-def check_shape(transcript: Transcript, *, strict: bool) -> list[Notice]:
+def check_shape(transcript: Transcript, *, strict: bool = True) -> list[Notice]:
     """Return what is tolerated about a generation's shape.
 
     Raises DecisionError `decision_missing_protocol_channels`, `decision_preamble_before_first_channel` or
     `decision_first_channel_not_thinking`; the last only if `strict`, where no preamble is tolerated either.
     """
     first, preamble = transcript.first_channel, transcript.preamble
+    if strict and (violation := check_prefix(transcript.raw)):
+        raise _violation(violation, transcript)
     if not first and transcript.raw.strip():
         raise DecisionError(
             f"The response held no channel, so nothing ran and nothing was shown. {_SHAPE}",
             code="decision_missing_protocol_channels",
             raw_preview=transcript.raw.strip(),
         )
+    if len(preamble) > PREAMBLE_CHARS_MAX:
+        raise _violation("decision_preamble_before_first_channel", transcript)
     notices = []
     if preamble:
-        facts: dict[str, str | int] = {
-            "preamble_chars": len(preamble),
-            "preamble_preview": preamble,
-            "first_channel": first,
-        }
-        code = "decision_preamble_before_first_channel"
-        if strict or len(preamble) > PREAMBLE_CHARS_MAX:
-            raise DecisionError(
-                "Text stood before the first channel, so nothing ran. Begin with <channel:thinking>.",
-                code=code,
-                **facts,
-            )
         message = "Text before the first channel was dropped; the rest counts. Begin with <channel:thinking>."
-        notices.append(make_notice(code, message, **facts))
+        notices.append(
+            make_notice("decision_preamble_before_first_channel", message, **_preamble_facts(transcript))
+        )
     if first and first != THINKING.name:
-        code = "decision_first_channel_not_thinking"
-        if strict:
-            raise DecisionError(
-                f"The first channel was {first}, so nothing ran. Begin with <channel:thinking>.",
-                code=code,
-                first_channel=first,
-            )
         message = f"The first channel was {first}; it counts all the same. Begin with <channel:thinking>."
-        notices.append(make_notice(code, message, first_channel=first))
+        notices.append(make_notice("decision_first_channel_not_thinking", message, first_channel=first))
     return notices + _strays(transcript)
+
+
+def _violation(violation: Violation, transcript: Transcript) -> DecisionError:
+    """Return what the model is told of a generation that ended because of how it began."""
+    if violation == "decision_first_channel_not_thinking":
+        first, raw = transcript.first_channel, transcript.raw
+        return DecisionError(
+            f"The first channel was {first}, so nothing ran. Begin with <channel:thinking>.",
+            code=violation,
+            first_channel=first,
+            offset=len(raw) - len(raw.lstrip()),
+        )
+    return DecisionError(
+        "Text stood before the first channel, so nothing ran. Begin with <channel:thinking>.",
+        code=violation,
+        **_preamble_facts(transcript),
+    )
+
+
+def _preamble_facts(transcript: Transcript) -> dict[str, str | int]:
+    preamble = transcript.preamble or transcript.raw.strip()
+    return {
+        "preamble_chars": len(preamble),
+        "preamble_preview": preamble,
+        "first_channel": transcript.first_channel,
+    }
 
 
 def _strays(transcript: Transcript) -> list[Notice]:
@@ -73,22 +89,10 @@ def _strays(transcript: Transcript) -> list[Notice]:
     return notices
 
 
-def single_decision(transcript: Transcript) -> str:
-    """Return the body of the one decision; empty instances do not count.
-
-    Raises DecisionError `action_schema_error`.
-    """
-    bodies = [body for body in transcript.bodies(DECISION.name) if body.strip()]
-    if not bodies:
+def check_decisions(transcript: Transcript) -> None:
+    """Raise DecisionError `action_schema_error` if there is no decision; blank ones do not count."""
+    if not any(body.strip() for body in transcript.bodies(DECISION.name)):
         what = "held no decision" if transcript.raw.strip() else "was empty"
         raise DecisionError(
             f"The response {what}, so nothing ran. {_SHAPE}", code="action_schema_error", decisions=0
         )
-    if len(bodies) > 1:
-        raise DecisionError(
-            f"The response held {len(bodies)} decisions and none of them ran, because a round takes one. "
-            "Send the first again alone; the next round takes the next.",
-            code="action_schema_error",
-            decisions=len(bodies),
-        )
-    return bodies[0]

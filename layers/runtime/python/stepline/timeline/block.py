@@ -31,6 +31,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import call_id
 from stepline.model.plan import Plan
+from stepline.timeline.notice import notice_call, notice_paths
 from stepline.timeline.plan import render_steps
 from stepline.timeline.preview import cap_params
 from stepline.timeline.result import result_path, whole_blocks
@@ -151,10 +152,14 @@ class _Walk:
             blocks += self.ack(entry.plan, at, round_)
         for action in entry.actions:
             blocks += self.call(action, at, round_)
-        for notice in entry.notices:
+        for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
             text = _json({"code": notice.code, "message": notice.message, **notice.extra})
-            path, mime = f"tc:{turn}.{call}.notice", "application/json"
-            blocks.append(self.block("react.notice", "system", at, path=path, mime=mime, text=text, **common))
+            about = {**common, "call_id": notice_call(notice, entry, turn)}
+            blocks.append(
+                self.block(
+                    "react.notice", "system", at, path=path, mime="application/json", text=text, **about
+                )
+            )
         if entry.raw:
             infix = ".interrupted" if entry.interrupted else ""
             cut: dict[str, Any] = {"interrupted": True} if entry.interrupted else {}

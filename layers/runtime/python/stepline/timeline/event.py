@@ -8,12 +8,9 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from stepline.model.batch import Batch
-from stepline.model.block import Block
-from stepline.model.decision import Action
 from stepline.model.entry import (
     Closed,
     Decided,
@@ -29,13 +26,22 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.event import ClientEvent
-from stepline.model.plan import Plan
-from stepline.timeline.event_program import make_event, program_asked, program_ended, program_started
-from stepline.timeline.quote import BODIES
-from stepline.timeline.result import result_path, whole_blocks
+from stepline.timeline.event_action import decision_events, result_events
+from stepline.timeline.event_closing import closing_events, linked
+from stepline.timeline.event_data import (
+    Accepted,
+    AnswerDeferred,
+    ContinuationAccepted,
+    ConversationStatus,
+    MessageDropped,
+    RoundRestarted,
+    Titled,
+    TurnStarted,
+    make_event,
+)
+from stepline.timeline.event_program import program_started
 
-PREVIEW_CHARS: Final = 600
-PARAM_CHARS: Final = 120
+TITLE_CHARS: Final = 80
 
 
 def derive(batch: Batch) -> tuple[ClientEvent, ...]:
@@ -46,172 +52,80 @@ def derive(batch: Batch) -> tuple[ClientEvent, ...]:
     return tuple(events)
 
 
+def has_events(batch: Batch) -> bool:
+    """Tell whether a batch has client events, without deriving them.
+
+    Clients chain batches by this (`prev`), so what an entry answers here may never change for logs that exist.
+    """
+    return any(not isinstance(entry, Started) or entry.deadline for entry in batch.entries)
+
+
+def newest_event(tail: Batch) -> int:
+    """Return the newest batch that has client events, seen from the newest batch."""
+    return tail.n if has_events(tail) else tail.state.prev
+
+
+def render_title(text: str) -> str:
+    """Return the name of a conversation that begins with this message: its beginning, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+
+
 def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911 - one branch a kind of entry
     turn = batch.state.turn
     match entry:
-        case Inbound():
-            data: dict[str, Any] = {"message_id": entry.message_id, "kind": entry.event, "text": entry.text}
-            data["chars"] = len(entry.text)
-            return [make_event("chat.conversation.accepted", entry.at, turn, "completed", data)]
-        case Opened():
-            data = {"turn_id": entry.turn, "prompts": list(entry.prompts)}
-            return [make_event("chat.start", entry.at, entry.turn, "started", data)]
         case Decided():
-            return _decision(entry, batch.at, turn)
-        case Reopened() | TakenOver():
-            state = batch.state
-            data = {"claim": state.claim, "iteration": state.cursor.iteration, "attempt": state.attempt}
-            return [make_event("round.restarted", batch.at, turn, "running", data)]
+            return decision_events(entry, batch.at, turn)
         case Resulted():
-            return _result(entry, turn)
-        case Deferred():
-            data = {"iteration": entry.iteration, "answer": entry.answer}
-            return [make_event("chat.step", batch.at, entry.turn, "update", data, step="deferred")]
-        case Dropped():
-            data = {"n": entry.n, "reason": entry.reason}
-            return [make_event("chat.step", batch.at, "", "skipped", data, step="dropped")]
-        case Closed():
-            return [_closing(entry)]
+            return result_events(entry, turn)
         case Started():
             return program_started(entry, batch.at, turn)
+        case Inbound():
+            return _message(batch, entry)
+        case Opened():
+            return _opening(batch, entry)
+        case Closed():
+            return closing_events(entry, _next_turn(batch))
+        case Reopened() | TakenOver():
+            state = batch.state
+            data = RoundRestarted(claim=state.claim, iteration=state.cursor.iteration, attempt=state.attempt)
+            return [make_event(data, batch.at, turn, "running")]
+        case Deferred():
+            deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry.citations))
+            return [make_event(deferred, batch.at, entry.turn, "update")]
+        case Dropped():
+            return [make_event(MessageDropped(n=entry.n, reason=entry.reason), batch.at, "", "skipped")]
         case Owner():
-            return []
+            status = ConversationStatus(state="created", updated_at=batch.at)
+            return [make_event(status, batch.at, "", "completed")]
         case _:
             assert_never(entry)
 
 
-def _decision(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
-    tools = [{"tool_id": action.tool_id, "call_id": action.call_id} for action in entry.actions]
-    data: dict[str, Any] = {
-        "claim": entry.claim,
-        "iteration": entry.iteration,
-        "action": entry.action,
-        "accepted": entry.accepted,
-        "notes": entry.notes,
-        "tools": tools,
-        "interrupted": entry.interrupted,
-    }
-    events = [make_event("solver.react.decision", at, turn, "completed" if entry.accepted else "error", data)]
-    kind = "react.notice" if entry.accepted else "react.tool.rejected"
-    events += [
-        make_event(
-            kind, at, turn, "update" if entry.accepted else "error", _notice(entry.iteration, notice.code)
+def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
+    state = batch.state
+    said = Accepted(message_id=entry.message_id, kind=entry.event, text=entry.text, chars=len(entry.text))
+    events = [make_event(said, entry.at, state.turn, "completed")]
+    if batch.n == 1 and (title := render_title(entry.text)):
+        events.append(make_event(Titled(title=title), entry.at, state.turn, "completed"))
+    if state.status == "open" and state.opened != batch.n:
+        waits = ContinuationAccepted(
+            message_id=entry.message_id, message_kind=entry.event, active_turn_id=state.turn, n=batch.n
         )
-        for notice in entry.notices
-    ]
-    if entry.plan is not None:
-        events.append(_plan(entry.plan, at, turn))
-    for action in entry.actions if entry.accepted else ():
-        events.append(make_event("react.tool.call", at, turn, "started", _call(action, entry.iteration)))
-        events += program_asked(action, entry.notes, at, turn)
+        events.append(make_event(waits, entry.at, state.turn, "completed"))
     return events
 
 
-def _notice(iteration: int, code: str) -> dict[str, Any]:
-    return {"iteration": iteration, "code": code}
-
-
-def _call(action: Action, iteration: int) -> dict[str, Any]:
-    return {
-        "tool_id": action.tool_id,
-        "call_id": action.call_id,
-        "iteration": iteration,
-        "params": summarise_params(action.params),
-    }
-
-
-def summarise_params(params: dict[str, Any]) -> dict[str, Any]:
-    """Return a call's parameters for a client: bodies and long strings as their length, nested values as a count."""
-    return {name: _summarise(name, value) for name, value in params.items()}
-
-
-def _summarise(name: str, value: Any) -> Any:
-    match value:
-        case str() if name in BODIES or len(value) > PARAM_CHARS:
-            return {"chars": len(value)}
-        case dict():
-            return {"items": len(value)}
-        case list() if any(isinstance(item, dict | list) for item in value) or name in BODIES:
-            return {"items": len(value)}
-        case list():
-            return [_summarise(name, item) for item in value]
-        case _:
-            return value
-
-
-def _result(entry: Resulted, turn: str) -> list[ClientEvent]:
-    blocks = whole_blocks(entry, turn)
-    data: dict[str, Any] = {
-        "tool_id": entry.tool_id,
-        "call_id": entry.call_id,
-        "iteration": entry.iteration,
-        "status": entry.status,
-        "duration_ms": entry.duration_ms,
-        "paths": list(dict.fromkeys(block.path for block in blocks)),
-        "preview": _preview(blocks, result_path(turn, entry.call_id), ok=entry.status == "ok"),
-    }
-    if entry.error and isinstance(entry.error.get("code"), str):
-        data["code"] = entry.error["code"]
-    status = "completed" if entry.status == "ok" else "error"
-    events = [make_event("react.tool.result", entry.at, turn, status, data)]
-    events += program_ended(entry, turn)
-    events += [_plan(plan, entry.at, turn) for plan in entry.plans]
-    files = [_file(block) for block in blocks if _is_external_file(block)]
-    if files:
-        events.append(
-            make_event("chat.files", entry.at, turn, "completed", {"count": len(files), "items": files})
-        )
-    return events
-
-
-def _preview(blocks: Sequence[Block], status: str, *, ok: bool) -> str:
-    """Return the beginning of what the user may see: a successful call's status, and blocks that say they are external."""
-    for block in blocks:
-        seen = block.meta.get("visibility")
-        if block.text and (seen == "external" or (ok and block.path == status and seen is None)):
-            return block.text[:PREVIEW_CHARS]
-    return ""
-
-
-def _is_external_file(block: Block) -> bool:
-    return (
-        block.body is not None and block.path.startswith("fi:") and block.meta.get("visibility") == "external"
+def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
+    begun = make_event(
+        TurnStarted(turn_id=entry.turn, prompts=list(entry.prompts)), entry.at, entry.turn, "started"
     )
+    if any(isinstance(other, Closed) for other in batch.entries):
+        return [begun]  # the end of the turn before has said that the next one is in progress
+    status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
+    return [make_event(status, batch.at, entry.turn, "running"), begun]
 
 
-def _file(block: Block) -> dict[str, Any]:
-    body = block.body
-    assert body is not None
-    filename = block.path.rpartition("/")[2]
-    return {
-        "logical_path": block.path,
-        "filename": filename,
-        "mime": body.mime,
-        "size_bytes": body.size_bytes,
-    }
-
-
-def _plan(plan: Plan, at: str, turn: str) -> ClientEvent:
-    data = {
-        "plan_id": plan.plan_id,
-        "steps": list(plan.steps),
-        "status": {str(n): plan.status.get(str(n), "pending") for n in range(1, len(plan.steps) + 1)},
-        "current": plan.current,
-        "open": plan.is_open(),
-    }
-    return make_event("react.plan", at, turn, "update", data)
-
-
-def _closing(entry: Closed) -> ClientEvent:
-    if entry.outcome == "error":
-        data: dict[str, Any] = {"code": entry.code, "error": entry.message}
-        return make_event("chat.error", entry.at, entry.turn, "error", data)
-    followups = list(entry.followups)
-    data = {
-        "final_answer": entry.answer,
-        "answer": entry.answer,
-        "followups": followups,
-        "suggested_followups": followups,
-        "reason": entry.reason,
-    }
-    return make_event("chat.complete", entry.at, entry.turn, "completed", data)
+def _next_turn(batch: Batch) -> str:
+    """Return the turn that a closing batch opens, if it does."""
+    return next((entry.turn for entry in batch.entries if isinstance(entry, Opened)), "")

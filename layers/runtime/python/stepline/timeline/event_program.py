@@ -7,91 +7,94 @@ Source: docs/reference/events.md.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted, Started
 from stepline.model.event import ClientEvent
-from stepline.timeline.event_type import ROUTES
+from stepline.model.execution import ToolEvent
+from stepline.timeline.event_data import EventData, make_event
+from stepline.timeline.event_round import (
+    ErrorCode,
+    ProgramCode,
+    ProgramContract,
+    ProgramName,
+    ProgramObjective,
+    ProgramStatus,
+    ProgramTimings,
+    PromisedFile,
+    SearchFiltered,
+    ToolTold,
+)
 
-
-def make_event(
-    kind: str, ts: str, turn: str, status: str, data: dict[str, Any], *, step: str = ""
-) -> ClientEvent:
-    """Return an event of a type that the reference lists; another one is a KeyError."""
-    return ClientEvent(
-        type=kind, route=ROUTES[kind], ts=ts, turn_id=turn, step=step, status=status, data=data
-    )
+TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered,)}
+"""What tools say that clients know as a type of its own; everything else stays `react.tool.event`."""
 
 
 def program_asked(action: Action, objective: str, at: str, turn: str) -> list[ClientEvent]:
     """Return the events of a call that runs a program; none for another call."""
     if action.code is None:
         return []
-    name = action.params.get("prog_name")
-    parts: dict[str, dict[str, Any]] = {
-        "objective": {"text": objective} if objective else {},
-        "program.name": {"text": name} if isinstance(name, str) and name else {},
-        "code": {"language": "python", "text": action.code},
-        "contract": {"contract": _contract(action.params.get("contract"))},
-    }
-    return [
-        make_event(f"code_exec.{part}", at, turn, "started", {"execution_id": action.call_id, **data})
-        for part, data in parts.items()
-        if data
-    ]
+    run, name = action.call_id, action.params.get("prog_name")
+    told: list[EventData] = []
+    if objective:
+        told.append(ProgramObjective(execution_id=run, text=objective))
+    if isinstance(name, str) and name:
+        told.append(ProgramName(execution_id=run, text=name))
+    told.append(ProgramCode(execution_id=run, language="python", text=action.code))
+    told.append(ProgramContract(execution_id=run, contract=_contract(action.params.get("contract"))))
+    return [make_event(data, at, turn, "started") for data in told]
 
 
 def program_started(entry: Started, at: str, turn: str) -> list[ClientEvent]:
     """Return the event of a program that starts; none for another action."""
     if not entry.deadline:
         return []
-    data = {"execution_id": entry.call_id, "status": "exec", "deadline": entry.deadline}
-    return [make_event("code_exec.status", at, turn, "running", data)]
+    status = ProgramStatus(execution_id=entry.call_id, status="exec", deadline=entry.deadline)
+    return [make_event(status, at, turn, "running")]
 
 
 def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
-    """Return what the tools of a call told the user, and the end of its program if it had one."""
-    events = [
-        make_event(
-            "react.tool.event",
-            told.at,
-            turn,
-            "update",
-            {
-                "tool_id": told.tool_id or entry.tool_id,
-                "call_id": entry.call_id,
-                "type": told.type,
-                "data": told.data,
-            },
-        )
-        for told in entry.emitted
-    ]
-    if entry.program:
-        ok = entry.status == "ok"
-        data: dict[str, Any] = {
-            "execution_id": entry.call_id,
-            "status": "done" if ok else "error",
-            "timings": {"exec": entry.duration_ms},
-        }
-        if not ok:
-            data["error"] = {"code": (entry.error or {}).get("code", entry.status)}
-        events.append(make_event("code_exec.status", entry.at, turn, "completed" if ok else "error", data))
-    return events
+    """Return the end of a call's program, if it had one."""
+    if not entry.program:
+        return []
+    ok = entry.status == "ok"
+    status = ProgramStatus(
+        execution_id=entry.call_id,
+        status="done" if ok else "error",
+        timings=ProgramTimings(exec=entry.duration_ms),
+        error=None if ok else ErrorCode(code=str((entry.error or {}).get("code", entry.status))),
+    )
+    return [make_event(status, entry.at, turn, "completed" if ok else "error")]
 
 
-def _contract(raw: Any) -> list[dict[str, str]]:
+def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
+    """Return what a tool told the user; what looks like a known type and is not shaped so stays the tool's own word."""
+    whose = {"tool_id": told.tool_id or entry.tool_id, "call_id": entry.call_id}
+    model = TOLD.get(told.type)
+    if model is not None:
+        try:
+            return make_event(msgspec.convert({**told.data, **whose}, model), told.at, turn, "update")
+        except msgspec.ValidationError:
+            pass  # the client is told all the same, under the type of what is not known
+    return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")
+
+
+def _contract(raw: Any) -> list[PromisedFile]:
     """Return what the model promised, as far as it is a list of objects at all."""
     try:
         items = msgspec.json.decode(raw) if isinstance(raw, str) else raw
     except (msgspec.DecodeError, RecursionError):
         return []
-    kept = ("filename", "description", "visibility")
     found = items if isinstance(items, list) else []
     return [
-        {key: item[key] for key in kept if isinstance(item.get(key), str)}
+        PromisedFile(**{key: item[key] for key in _PROMISED if isinstance(item.get(key), str)})
         for item in found
         if isinstance(item, dict)
     ]
+
+
+_PROMISED: Final = ("filename", "description", "visibility")

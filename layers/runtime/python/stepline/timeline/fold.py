@@ -16,6 +16,7 @@ from stepline.model.block import Block
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane
 from stepline.model.plan import Plan
+from stepline.model.source import Source
 from stepline.model.usage import Usage
 from stepline.ports.model import Part
 from stepline.timeline.intake import Intake
@@ -32,7 +33,8 @@ class Timeline:
     What the model reads is kept as text: `sealed` are the parts that earlier requests ended, or that ended with
     a turn; `loose` is what came after them, by batch. `turn_part` counts the sealed parts before the current
     turn, `seen_part` those of the request before, `fused` those that a dead cache lets us send as one. `plans`
-    holds the newest snapshot of each, the one that changed last at the end.
+    holds the newest snapshot of each, the one that changed last at the end. `sources` is the pool by sid, `cited`
+    the batch of the decision that cited a source last.
     """
 
     lane: Lane
@@ -42,6 +44,8 @@ class Timeline:
     usage: Usage = NO_USAGE
     history: tuple[Turn, ...] = ()
     plans: Mapping[str, Plan] = field(default_factory=dict)
+    sources: Mapping[int, Source] = field(default_factory=dict)
+    cited: Mapping[int, int] = field(default_factory=dict)
     arrived: Mapping[int, Event] = field(default_factory=dict)
     batches: tuple[Batch, ...] = ()
     sealed: tuple[Part, ...] = ()

@@ -23,7 +23,6 @@ from stepline.model.entry import (
     Started,
     TakenOver,
 )
-from stepline.model.ids import call_id
 from stepline.model.plan import Plan
 from stepline.model.usage import Usage
 from stepline.ports.model import Part
@@ -55,6 +54,7 @@ class Intake:
         "answer",
         "arrived",
         "attempts",
+        "cited",
         "decided_at",
         "fused",
         "history",
@@ -64,6 +64,7 @@ class Intake:
         "sealed",
         "seen",
         "seen_part",
+        "sources",
         "title",
         "turn",
         "turn_part",
@@ -76,6 +77,7 @@ class Intake:
         self.title, self.decided_at, self.answer = old.title, old.decided_at, old.answer
         self.history, self.sealed, self.loose = list(old.history), list(old.sealed), list(old.loose)
         self.plans, self.arrived = dict(old.plans), dict(old.arrived)
+        self.sources, self.cited = old.sources, old.cited
         self.turn_part, self.seen_part, self.fused = old.turn_part, old.seen_part, old.fused
         self.seen, self.waiting_results, self.attempts = old.seen, old.waiting_results, old.attempts
         self.usages: list[Usage] = [old.usage]
@@ -108,6 +110,8 @@ class Intake:
                 self.waiting_results -= 1
                 if entry.plans:
                     self.keep_plans(entry.plans)
+                if entry.sources:
+                    self.sources = {**self.sources, **{row.sid: row for row in entry.sources}}
                 return render_result(entry, self.turn, last=self.waiting_results == 0)
             case Decided():
                 return self.take_decision(batch, entry)
@@ -164,13 +168,14 @@ class Intake:
             self.usages.append(entry.usage)
         if entry.plan is not None:
             self.keep_plans((entry.plan,))
+        if entry.citations:
+            self.cited = {**self.cited, **{cited.sid: batch.n for cited in entry.citations}}
         self.waiting_results = len(entry.actions) if entry.accepted else 0
         if entry.accepted and entry.answer:
             self.attempts, self.answer = self.attempts + 1, entry.answer
         return render_decision(
             entry,
             self.turn,
-            call=call_id(self.turn, entry.iteration, 0) if entry.notices else "",
             attempt=self.attempts,
             unseen=self.unseen(rendered),
         )

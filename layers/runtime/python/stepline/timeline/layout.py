@@ -13,6 +13,7 @@ from typing import Final
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Inbound, Opened, Resulted
+from stepline.timeline.notice import PARENT, notice_paths
 from stepline.timeline.quote import INDENT, inline, inline_json, quote, render_params
 from stepline.timeline.result import result_path
 
@@ -58,11 +59,11 @@ def render_event(event: Inbound, path: str) -> str:
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{quote(event.text)}\n"
 
 
-def render_decision(entry: Decided, turn: str, *, call: str, attempt: int, unseen: Sequence[str]) -> str:
-    """Render a decision of a turn: an open round if it has actions, else a closed one and perhaps an answer.
+def render_decision(entry: Decided, turn: str, *, attempt: int, unseen: Sequence[str]) -> str:
+    """Render a decision of a turn: an open round if it has actions, else a closed one; and perhaps an answer.
 
-    `call` names the round's notices, `attempt` numbers its answer, `unseen` are the paths of events that stand
-    above but were not there when the model was asked.
+    `attempt` numbers its answer, `unseen` are the paths of events that stand above but were not there when the
+    model was asked.
     """
     thinking, notes = entry.thinking, entry.notes
     late = f"[decided before it could read: {', '.join(unseen)}]\n" if unseen else ""
@@ -70,20 +71,17 @@ def render_decision(entry: Decided, turn: str, *, call: str, attempt: int, unsee
     said = f"[AI Agent say]: {quote(notes)[len(INDENT) :]}\n" if notes else ""
     calls = "".join([render_call(action, turn) for action in entry.actions])
     if entry.notices:
-        path = f"tc:{turn}.{call}.notice"
-        calls += "".join(
-            [render_notice(notice, path=path, accepted=entry.accepted) for notice in entry.notices]
-        )
+        told = zip(entry.notices, notice_paths(entry, turn), strict=True)
+        calls += "".join([render_notice(one, path=path, accepted=entry.accepted) for one, path in told])
     if entry.interrupted and entry.raw:
         calls += f"[REACT DECISION RAW INTERRUPTED]\n{quote(entry.raw)}\n"
     top = f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}{thought}{said}{calls}"
     if not entry.accepted:
         return f"{top}{ROUND_BOTTOM}\n"
-    if entry.actions:
-        return top
     path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
     answer = f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(entry.answer)}\n" if entry.answer else ""
-    return f"{top}{ROUND_BOTTOM}\n{answer}"
+    # Beside an answer actions may run; their results close the frame behind it.
+    return f"{top}{answer}" if entry.actions else f"{top}{ROUND_BOTTOM}\n{answer}"
 
 
 def render_call(action: Action, turn: str) -> str:
@@ -97,7 +95,8 @@ def render_call(action: Action, turn: str) -> str:
 
 def render_notice(notice: Notice, *, path: str, accepted: bool) -> str:
     """Render a correction of the runtime's."""
-    violation = not accepted or notice.code.startswith("protocol_violation.")
+    dropped = PARENT in notice.extra
+    violation = not accepted or dropped or notice.code.startswith("protocol_violation.")
     header = "[PROTOCOL VIOLATION]" if violation else "[REACT NOTICE]"
     extra = f"extra: {inline_json(notice.extra)}\n" if notice.extra else ""
     return (

@@ -45,6 +45,12 @@ def whole_blocks(entry: Resulted, turn: str) -> tuple[Block, ...]:
     )
 
 
+def is_offered(block: Produced) -> bool:
+    """Tell whether a block is a file that the user may have."""
+    meant = block.body is not None and block.path.startswith("fi:")
+    return meant and block.meta.get("visibility") == "external"
+
+
 def _lean(block: Block, path: str) -> Produced:
     # The encoder leaves a field out if it is the default itself; an equal string of another module is not.
     said: dict[str, Any] = {

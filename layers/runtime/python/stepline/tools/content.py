@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
@@ -16,16 +17,18 @@ from stepline.model.path import (
     FilePath,
     LogicalPath,
     PlanPath,
+    SourcesPath,
     TurnPath,
     artifact_path,
     from_physical,
     parse_path,
 )
 from stepline.tools.context import ToolContext
+from stepline.tools.source_rows import source_rows, sources_block
 from stepline.tools.window import SourceText, count_lines
 
 READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodePath)
-"""Paths that lead to blocks of the log; the other families need a store that this agent does not have."""
+"""Paths that lead to blocks of the log. Rows of the pool are read, too; the other families need a store that this agent does not have."""
 
 _TEXT_SUFFIXES = ("+json", "+xml")
 _TEXT_MIMES: Final = frozenset(
@@ -44,12 +47,16 @@ _TEXT_MIMES: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The newest content of one path: `text`, or `body` for bytes that are no text; `block` says what it is."""
+    """The newest content of one path: `text`, or `body` for bytes that are no text; `block` says what it is.
+
+    `rows` are those of the pool that the text consists of, if it is a list of some.
+    """
 
     path: str
     block: Block
     text: str | None
     body: Body | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
 
     @property
     def mime(self) -> str:
@@ -99,6 +106,10 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
         ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`, `body_missing`.
         DependencyError: the artifact store cannot answer now.
     """
+    if isinstance(path, SourcesPath):
+        rows = source_rows(path, context)
+        block = sources_block(path, rows, context)
+        return Content(path=block.path, block=block, text=block.text, rows=rows)
     if not isinstance(path, READABLE):
         family = str(path).partition(":")[0]
         raise ToolError(f"{family}: paths cannot be read here", code="family_not_available")

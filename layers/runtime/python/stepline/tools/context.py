@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
@@ -19,7 +21,12 @@ from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
+from stepline.ports.search import WebSearch
+from stepline.tools.sources import SourcePool
 
+logger = logging.getLogger(__name__)
+
+NOT_JSON: Final = "event_not_json"
 CHARS_PER_TOKEN_MAX: Final = 4
 READ_TOKENS_MIN: Final = 4_000
 
@@ -90,7 +97,8 @@ class ToolContext:
     """Whose call this is, and what the tool may use. `ts` is the time of the call, ISO-8601.
 
     `events` collects what the tool emits. `model`, `settings`, `secrets` and `sources` are for the tools of a
-    bundle; a place that has none of them gives none. `sources` are the rows of the conversation's source pool.
+    bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
+    conversation's pool, to which the calls of a run add together.
     """
 
     lane: Lane
@@ -105,11 +113,28 @@ class ToolContext:
     model: ModelClient | None = None
     settings: SettingsReader = field(default_factory=NoDescriptors)
     secrets: SecretReader = field(default_factory=NoDescriptors)
-    sources: tuple[Mapping[str, Any], ...] = ()
+    search: WebSearch | None = None
+    sources: SourcePool = field(default_factory=SourcePool)
+
+    def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
+        """Return the rows with the numbers by which a text cites them; the call's output returns them, too.
+
+        Raises ToolError `too_many_sources`.
+        """
+        return self.sources.cite(replace(row, turn_id=row.turn_id or self.turn) for row in rows)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell the user's clients something, in order, as soon as the call's result stands in the log."""
-        self.events.append(ToolEvent(type=kind, at=self.ts, data=dict(data)))
+        """Tell the user's clients something, in order, as soon as the call's result stands in the log.
+
+        What is no JSON does not break the call: it is logged, and clients are told under the same `kind` that
+        something could not be told.
+        """
+        try:
+            told = msgspec.json.decode(msgspec.json.encode(dict(data)), type=dict[str, Any])
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+            logger.exception("tool event not told", extra={"call_id": self.call_id})
+            told = {"error": {"code": NOT_JSON}}
+        self.events.append(ToolEvent(type=kind, at=self.ts, data=told))
 
     def path(self, part: str) -> str:
         """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""
@@ -151,8 +176,8 @@ class ToolContext:
 class ToolOutput(Value):
     """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans.
 
-    `ret` is the JSON value that a program gets back; None: what the blocks say. `sources` are rows of the pool that
-    the call brought, with the sids that the pool gave them.
+    `ret` is the JSON value that a program gets back; None: what the blocks say. `sources` are what
+    `ToolContext.cite` made of the rows that the call brought.
     """
 
     status: Literal["ok", "error"] = "ok"

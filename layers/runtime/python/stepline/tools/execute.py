@@ -10,10 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from stepline.errors import ToolError
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
+
+
+def promised_files(params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the files that a contract names, as it names them; what is wrong with one is for the run to say."""
+    contract = params.get("contract")
+    try:
+        items = msgspec.json.decode(contract) if isinstance(contract, str) else contract
+    except (msgspec.DecodeError, RecursionError):
+        return ()
+    objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    names = [item.get("filename") or item.get("filepath") for item in objects]
+    return tuple(name.strip() for name in names if isinstance(name, str) and name.strip())
+
 
 EXECUTE: Final = ToolSpec(
     tool_id="exec_tools.execute_code_python",
@@ -75,6 +90,7 @@ EXECUTE: Final = ToolSpec(
         },
     ),
     runs_code=True,
+    outputs=promised_files,
     strategies=("exploration", "exploitation"),
 )
 

@@ -17,6 +17,7 @@ from stepline.model.path import SourcesPath, parse_path
 from stepline.tools.content import load_content
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
+from stepline.tools.source_rows import source_rows
 from stepline.tools.spec import ToolSpec
 
 PATHS_MAX: Final = 40
@@ -88,7 +89,7 @@ def _load(path: str, context: ToolContext) -> dict[str, Any]:
     except PathError as refused:
         raise ToolError(str(refused), code=_MALFORMED[family]) from refused
     if isinstance(parsed, SourcesPath):
-        return {"payload": _rows(parsed, context)}
+        return {"payload": source_rows(parsed, context)}
     content = load_content(parsed, context)
     if content.text is None:
         raise ToolError(f"{content.mime} is no text", code="content_not_text")
@@ -114,18 +115,6 @@ def _family(path: str) -> str:
         code, message = _ELSEWHERE.get(family, ("invalid_path_kind", "only ar:, tc: and so: can be fetched"))
         raise ToolError(message, code=code)
     return family
-
-
-def _rows(path: SourcesPath, context: ToolContext) -> list[dict[str, Any]]:
-    """Return the rows of the pool that a path names, in the pool's order."""
-    picked = [
-        dict(row)
-        for row in context.sources
-        if not path.ranges or any(first <= row["sid"] <= last for first, last in path.ranges)
-    ]
-    if path.ranges and not picked:
-        raise ToolError("the source pool has none of these rows", code="not_found")
-    return picked
 
 
 FETCH_TOOL: Final = Tool(spec=FETCH, run=run_fetch)

@@ -20,6 +20,7 @@ from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.read_request import Request, parse_requests
 from stepline.tools.read_schema import READ
+from stepline.tools.read_sources import show_sources
 from stepline.tools.read_view import TOO_LARGE, TRUNCATED, View, show
 from stepline.tools.registry import Tool
 
@@ -58,7 +59,7 @@ def _serve(
             return {**row, "status": "empty"}, None
         if not request.is_range and (shown := _shown_by(content, context)):
             return {**row, "status": VISIBLE, "visible_at": _visible_at(shown)}, None
-        view = show(request, content, context.caps)
+        view = _show(request, content, context)
     except (PathError, ToolError) as refused:
         known = {key: value for key, value in refused.context.items() if value is not None}
         flaw = (
@@ -74,6 +75,12 @@ def _serve(
     return {**row, **view.row}, _block(view, content, context)
 
 
+def _show(request: Request, content: Content, context: ToolContext) -> View:
+    rows = None if request.is_range else content.rows
+    view = show_sources(rows, context.caps, max_chars=request.max_chars) if rows else None
+    return view or show(request, content, context.caps)
+
+
 def _asked(request: Request, content: Content) -> dict[str, str]:
     """Name what the model wrote where it is an alias of what it gets."""
     return {} if request.path == content.path else {"requested": request.path}
@@ -87,8 +94,9 @@ def _facts(content: Content) -> dict[str, Any]:
             "line_count": content.line_count,
             "tokens": estimate_tokens(content.text),
         }
-    if kind := content.block.meta.get("kind"):
-        facts["kind"] = kind
+    facts |= {
+        name: content.block.meta[name] for name in ("kind", "missing_sids") if content.block.meta.get(name)
+    }
     return facts
 
 

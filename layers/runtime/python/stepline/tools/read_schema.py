@@ -37,7 +37,7 @@ READ: Final = ToolSpec(
     tool_id="react.read",
     purpose=(
         "Show what stands at logical paths: events and answers (ar:), tool calls and results (tc:), files (fi:), "
-        "working summaries (ws:). Use it for what you do not see in full; what you already see is not repeated."
+        "working summaries (ws:), rows of the pool of sources (so:sources_pool[1,3-5]). Use it for what you do not see in full; what you already see is not repeated."
     ),
     schema={
         "type": "object",

@@ -24,7 +24,8 @@ class ToolSpec:
     `key_order` must be written in that order and before all others, because a client shows the long one while
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs what stands in the code channel.
-    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone.
+    `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `outputs` names
+    the files that a valid call will write, as the call does: two actions of a round never write the same one.
     """
 
     tool_id: str
@@ -39,6 +40,7 @@ class ToolSpec:
     in_exec: bool = False
     runs_code: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
+    outputs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
 
     def validate(self, params: Mapping[str, Any]) -> list[str]:
         """Return what is wrong with the parameters, one sentence each; none for a valid call."""

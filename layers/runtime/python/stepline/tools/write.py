@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -20,6 +19,8 @@ from stepline.model.base import Value
 from stepline.model.block import Block, Body
 from stepline.model.name import Names
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
+from stepline.model.source import Source
+from stepline.protocol.citation import cited_sids
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -33,8 +34,6 @@ CANVAS_EXTENSIONS: Final = (
     *(".json", ".yaml", ".yml", ".txt", ".xml"),
 )
 """What a client's canvas can draw."""
-
-SIDS_MAX: Final = 500
 
 _MIMES: Final = {
     ".md": "text/markdown",
@@ -53,9 +52,6 @@ _MIMES: Final = {
     ".py": "text/x-python",
     ".svg": "image/svg+xml",
 }
-_CITATION = re.compile(r"\[\[\s*[Ss]\s*:\s*([0-9,\s\u2013-]{1,400}?)\s*\]\]")
-_SIDS = re.compile(r"\s*([0-9]{1,6})\s*(?:[\u2013-]\s*([0-9]{1,6})\s*)?")
-
 WRITE: Final = ToolSpec(
     tool_id="react.write",
     purpose=(
@@ -102,6 +98,7 @@ WRITE: Final = ToolSpec(
     read_only=False,
     strategies=("exploitation",),
     key_order=("path", "channel", "content", "kind"),
+    outputs=lambda params: (params["path"],),
     examples=(
         {"path": "outputs/report.md", "channel": "canvas", "content": "# Report\n…", "kind": "file"},
         {"path": "outputs/note.md", "channel": "internal", "content": "[D] We use UTC.", "scratchpad": True},
@@ -148,7 +145,8 @@ def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     blocks += [context.result(WRITE.tool_id, meta), _content_block(writing, body, meta, context)]
     if writing.scratchpad:
         blocks.append(_note_block(writing, context))
-    return ToolOutput(blocks=tuple(block for block in blocks if block is not None))
+    sources = context.cite(_image_row(writing, body))
+    return ToolOutput(blocks=tuple(block for block in blocks if block is not None), sources=sources)
 
 
 def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
@@ -165,22 +163,6 @@ def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
     return Writing(
         path=artifact_path(turn, params["path"]), text=text, channel=channel, kind=kind, scratchpad=scratchpad
     )
-
-
-def cited_sids(text: str) -> list[int]:
-    """Return the sources that a text cites as `[[S:1,3-5]]`, in order, each once."""
-    sids: dict[int, None] = {}
-    for citation in _CITATION.finditer(text):
-        for part in citation[1].split(","):
-            bounds = _SIDS.fullmatch(part)
-            if bounds is None:
-                continue
-            first, last = sorted((int(bounds[1]), int(bounds[2] or bounds[1])))
-            # A range in a text is the model's word, so it is never walked further than we would keep of it.
-            sids |= dict.fromkeys(range(max(first, 1), min(last, first + SIDS_MAX) + 1))
-            if len(sids) > SIDS_MAX:
-                return list(sids)[:SIDS_MAX]
-    return list(sids)
 
 
 def _check_name(path: FilePath, context: ToolContext) -> None:
@@ -228,7 +210,7 @@ def _describe(writing: Writing, body: Body, context: ToolContext) -> dict[str, A
         "ts": context.ts,
     }
     if sids := cited_sids(writing.text):
-        meta["sources_used"] = sids
+        meta["sources_used"] = list(sids)
     return meta
 
 
@@ -258,6 +240,21 @@ def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], contex
         iteration=context.iteration,
         meta={key: meta[key] for key in kept if key in meta},
     )
+
+
+def _image_row(writing: Writing, body: Body) -> list[Source]:
+    """Return the row of the pool that an image becomes which the user may see; no other file is one."""
+    if writing.visibility == "internal" or not body.mime.startswith("image/"):
+        return []
+    return [
+        Source(
+            title=posixpath.basename(writing.path.rel),
+            source_type="file",
+            mime=body.mime,
+            size_bytes=body.size_bytes,
+            path=str(writing.path),
+        )
+    ]
 
 
 def _note_block(writing: Writing, context: ToolContext) -> Block:

@@ -31,6 +31,7 @@ from stepline.model.execution import (
     ToolCallRecord,
     ToolEvent,
 )
+from stepline.model.source import Source
 
 CHUNK_BYTES: Final = 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -111,6 +112,7 @@ class Report(Value, tag="report"):
     deleted: tuple[str, ...] = ()
     calls: tuple[ToolCallRecord, ...] = ()
     events: tuple[ToolEvent, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 class Failed(Value, tag="failed"):

@@ -80,6 +80,7 @@ def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
         deleted=report.deleted,
         calls=report.calls,
         events=report.events,
+        sources=report.sources,
     )
 
 

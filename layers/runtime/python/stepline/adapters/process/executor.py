@@ -229,6 +229,7 @@ class _Room:
             isolation=supervisor.isolation or Isolation(backend="process"),
             calls=tuple(host.calls),
             events=tuple(host.events),
+            sources=tuple(host.sources),
         )
         return run, gone, odd
 

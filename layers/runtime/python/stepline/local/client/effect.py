@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
+from stepline.protocol.lane import AbortReason, LaneFacts
 
 
 class EventsApplied(Value):
@@ -23,6 +24,23 @@ class TextAppended(Value):
     lane: str
     off: int
     text: str
+
+
+class LaneKnown(Value):
+    """What a lane of stream `claim` holds. Lane `facts.replaces`, if there is one, is void."""
+
+    claim: int
+    lane: str
+    facts: LaneFacts
+
+
+class LaneEnded(Value):
+    """A lane of stream `claim` is here to its last character; `aborted` says why it will never be complete."""
+
+    claim: int
+    lane: str
+    chars: int
+    aborted: AbortReason = ""
 
 
 class StreamReset(Value):
@@ -67,5 +85,14 @@ class Synced(Value):
 
 
 Effect: TypeAlias = (
-    EventsApplied | TextAppended | StreamReset | StreamSettled | TurnEnded | Acknowledged | Refused | Synced
+    EventsApplied
+    | TextAppended
+    | LaneKnown
+    | LaneEnded
+    | StreamReset
+    | StreamSettled
+    | TurnEnded
+    | Acknowledged
+    | Refused
+    | Synced
 )

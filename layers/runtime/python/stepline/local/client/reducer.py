@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from stepline.local.client.control import Control, fold_control, fold_ends
 from stepline.local.client.effect import (
     Acknowledged,
     Effect,
@@ -37,6 +38,7 @@ from stepline.model.event import (
     SyncFrame,
     join_pieces,
 )
+from stepline.protocol.lane import CONTROL_LANE
 from stepline.timeline.event_type import TERMINAL
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
@@ -67,7 +69,7 @@ class ClientState(Value):
 
     `cursor` is the newest batch applied. `claim` names the running stream, 0 if none is known; `settled` is the
     newest stream that can no longer grow. `newest` is the newest batch heard of. `parts` collects the pieces of batches that came in several frames,
-    by batch and part. `unacked` maps our message ids to texts that no answer settled yet.
+    by batch and part. `control` is what the running stream told of its lanes. `unacked` maps our message ids to texts that no answer settled yet.
     """
 
     conversation: str
@@ -76,6 +78,7 @@ class ClientState(Value):
     claim: int = 0
     settled: int = 0
     lanes: Mapping[str, LaneText] = {}
+    control: Control = Control()
     parts: Mapping[int, Mapping[int, str]] = {}
     unacked: Mapping[str, str] = {}
     open: bool = False
@@ -222,8 +225,9 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
     )
     state, effects = _settle(state, n - 1)
     # The stream of the turn after this one may be ahead of this event.
-    lanes = state.lanes if state.streaming() else {}
-    return replace(state, open=False, turn_id="", answer=answer, lanes=lanes), (*effects, ended)
+    if not state.streaming():
+        state = replace(state, lanes={}, control=Control())
+    return replace(state, open=False, turn_id="", answer=answer), (*effects, ended)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:
@@ -243,7 +247,7 @@ def _follow(state: ClientState, claim: int) -> Folded:
     if claim <= state.claim:
         return state, ()
     void = (StreamReset(claim=state.claim),) if state.streaming() and state.lanes else ()
-    return replace(state, claim=claim, lanes={}), void
+    return replace(state, claim=claim, lanes={}, control=Control()), void
 
 
 def _fold_delta(state: ClientState, frame: DeltaFrame) -> Folded:
@@ -253,11 +257,25 @@ def _fold_delta(state: ClientState, frame: DeltaFrame) -> Folded:
     lane = state.lanes.get(frame.lane, LaneText())
     grown = _grow(lane, frame.off, frame.text)
     state = replace(state, lanes={**state.lanes, frame.lane: grown})
-    more: tuple[Effect, ...] = ()
     if grown.end > lane.end:
-        news = grown.text[len(lane.text) :]
-        more = (TextAppended(claim=frame.claim, lane=frame.lane, off=lane.end, text=news),)
-    return state, (*effects, *more)
+        state, more = _tell_growth(state, frame.lane, lane.end)
+        effects = (*effects, *more)
+    return state, effects
+
+
+def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
+    """Say what the text of lane `name` beyond character `before` tells."""
+    claim, lane = state.claim, state.lanes[name]
+    told: tuple[Effect, ...]
+    if name == CONTROL_LANE:
+        control, told = fold_control(state.control, claim, lane.text, lane.base)
+        heard = [(known, other.end) for known, other in state.lanes.items()]
+    else:
+        news = lane.text[before - lane.base :]
+        told = (TextAppended(claim=claim, lane=name, off=before, text=news),)
+        control, heard = state.control, [(name, lane.end)]
+    control, ended = fold_ends(control, claim, heard)
+    return replace(state, control=control), (*told, *ended)
 
 
 def _grow(lane: LaneText, off: int, text: str) -> LaneText:

@@ -22,6 +22,8 @@ Kind = Literal[
     "slow_tokens",
     "malformed_protocol",
     "malformed_stream",
+    "bad_prefix",
+    "unescaped_quote",
     "fixture",
 ]
 
@@ -36,7 +38,8 @@ class Fault(Value):
 
     `after_chars` says where a `cut` or `error_in_stream` comes, `retry_after_s` what a 429 or 529 asks for,
     `token_delay_ms` and `first_delay_ms` how slow `slow_tokens` is. `text` is the answer instead of
-    the policy's; a `fixture` may take it from the file `name` of the server's fixture folder. `stop_reason` and
+    the policy's, for a `bad_prefix` what stands before it; a `fixture` may take it from the file `name` of the
+    server's fixture folder. `stop_reason` and
     `error_type` replace the usual ones.
     """
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
+from stepline.local.scripted.speech import quote
 from stepline.local.scripted.table import sales_table
 from stepline.model.base import Value
 
+QUERY_CHARS: Final = 120
+PLANS_MAX: Final = 4
 _NUMBERS: Final = {
     "one": 1,
     "two": 2,
@@ -22,7 +25,10 @@ _NUMBERS: Final = {
 }
 _FILE: Final = r"(?P<name>[\w.-]+\.(?:md|markdown|txt|json|html?|ya?ml|csv|xml|mmd|mermaid))\b"
 _STEPS: Final = re.compile(rf"\b(?P<n>\d{{1,2}}|{'|'.join(_NUMBERS)})[- ]steps?\b", re.IGNORECASE)
-_PLAN: Final = re.compile(r"\b(make|create|draw up|write|give me|propose)\b.{0,40}\bplan\b", re.IGNORECASE)
+_PLAN: Final = re.compile(
+    rf"\b(make|create|draw up|write|give me|propose)\b.{{0,40}}?\b(?:(?P<n>{'|'.join(_NUMBERS)})\s+)?plans?\b",
+    re.IGNORECASE,
+)
 _WRITE: Final = re.compile(
     r"\b(write|save|store|put|create)\b.{0,80}?(\bfile\b|\b[\w-]+\.(md|markdown|txt|json|html?|ya?ml|csv|xml)\b)",
     re.IGNORECASE | re.DOTALL,
@@ -56,7 +62,7 @@ _QUOTED_FIRST: Final = re.compile(
 )
 _BARE: Final = re.compile(
     r"\b(?:with|containing|saying)\b\s+(?:the\s+(?:text|content)\s+)?(?P<text>.+?)"
-    r"(?=\s*(?:[.!?]?\s*$|\band\s+(?:then\s+)?(?:read|show|tell)\b|,\s*(?:then|and)\b))",
+    r"(?=\s*(?:[.!?]?\s*$|\band\s+(?:then\s+)?(?:read|show|tell|make)\b|,\s*(?:then|and|read|make|all\s+in)\b))",
     re.IGNORECASE | re.DOTALL,
 )
 _READ_BACK: Final = re.compile(
@@ -65,20 +71,36 @@ _READ_BACK: Final = re.compile(
 _READ: Final = re.compile(
     rf"\b(?:read|open|show me)\s+(?:the file\s+)?(?P<path>[a-z]{{2}}:\S+|{_FILE})", re.IGNORECASE
 )
+_OLDER: Final = re.compile(
+    r"\bread\s+(?:an?|the|some)\s+(?:older|earlier|previous|last)\s+(?:file|one)\b", re.IGNORECASE
+)
+_SEARCH: Final = re.compile(
+    r"\b(?:search\s+(?:the\s+web\s+|online\s+)?(?:for|about)|look\s+up|find\s+out\s+about)\s+(?P<query>.+?)"
+    r"(?=\s*(?:[.!?,;](?:\s|$)|\band\s+(?:then\s+)?(?:answer|cite|make|put|read|report|save|say|show|store|sum|tell|"
+    r"write)\b|$))",
+    re.IGNORECASE | re.DOTALL,
+)
+_TOGETHER: Final = re.compile(r"\bin\s+(?:one|a\s+single|the\s+same)\s+(?:round|response)\b", re.IGNORECASE)
+_INSISTS: Final = re.compile(r"\b(?:even\s+if|no\s+matter|regardless|whatever)\b", re.IGNORECASE)
+_BREAK: Final = re.compile(r"\b(?:break|violate)\b.{0,20}\bprotocol\b", re.IGNORECASE)
+_UNESCAPED: Final = re.compile(r"\bforget\b.{0,20}\bescape\b.{0,20}\bquotes?\b", re.IGNORECASE)
 _RECALL: Final = re.compile(
     r"\b(do you (still )?(remember|recall|know)|what did (i|we|you)\b|what (have|had) (i|we)\b|"
     r"remind me|my (last|previous|first|earlier) (message|question|request)|earlier (i|you) said)",
     re.IGNORECASE,
 )
 
-Step = Literal["plan", "write", "read", "pull", "exec", "recall", "chat"]
+Step = Literal["plan", "search", "write", "read", "pull", "exec", "recall", "chat"]
+Slip = Literal["", "prefix", "quote"]
 
 
 class Goal(Value):
     """What one message asks for: the steps in order, and their particulars.
 
     `totals` asks for the totals of the table `data`, a path or a name, empty for any; `code` is a program to run
-    as it stands, with the files that the message or the program names as its `outputs`.
+    as it stands, with the files that the message or the program names as its `outputs`. `older` asks to read the
+    newest file of the turns before. `together` asks for all that can be done in one round, `insists` for it where
+    the instructions allow one action only. `slip` asks for a mistake in the protocol.
     """
 
     message: str
@@ -93,34 +115,48 @@ class Goal(Value):
     code: str = ""
     outputs: tuple[str, ...] = ()
     timeout_s: int = 0
+    query: str = ""
+    older: bool = False
+    together: bool = False
+    insists: bool = False
+    slip: Slip = ""
+
+    @property
+    def reads_another(self) -> bool:
+        """Whether what it reads is not what it writes."""
+        return "write" in self.steps and bool(self.read_path or self.older)
 
 
 def parse_goal(message: str) -> Goal:
     """Return what a message asks for; `chat` where none of the known wordings fits."""
     code, said = _program(message), _FENCE.sub(" ", message)
     totals, table = not code and bool(_TOTALS.search(said)), bool(_TABLE.search(said))
-    plan, write = bool(_PLAN.search(said)), table or bool(not code and _WRITE.search(said))
-    back = bool(write and _READ_BACK.search(said))
-    read = None if write or totals or code else _READ.search(said)
-    steps: list[Step] = []
-    if plan:
-        steps.append("plan")
-    if write:
-        steps.append("write")
-    if code or totals:
-        steps += ["pull", "exec"]
-    if back or read:
-        steps.append("read")
-    if not steps:
-        steps.append("recall" if _RECALL.search(said) else "chat")
-    word, name = None if table else _WORD.search(said), _NAME.search(said)
+    together, search = bool(_TOGETHER.search(said)), _SEARCH.search(said)
+    write = _TABLE.search(said) or (None if code and not together else _WRITE.search(said))
+    plan = _PLAN.search(said)
+    read = None if (write and not together) or totals or code else _READ.search(said)
+    older = None if read else _OLDER.search(said)
+    back = write and not read and not older and _READ_BACK.search(said)
+    run = _RUN.search(said) if code else _TOTALS.search(said)
+    found: list[tuple[tuple[Step, ...], re.Match[str] | None]] = [
+        (_plans(plan), plan),
+        (("search",), search),
+        (("write",), write),
+        (("pull", "exec"), run),
+        (("read",), read or older or back or None),
+    ]
+    asked = [(steps, match) for steps, match in found if match]
+    if together:  # in the order of the words; without that, in the order in which things depend on each other
+        asked.sort(key=lambda one: one[1].end())
+    steps = tuple(step for steps, _ in asked for step in steps)
+    word = None if table else _WORD.search(said)
     data, timeout = _DATA.search(said), _TIMEOUT.search(said)
     return Goal(
         message=message,
-        steps=tuple(steps),
+        steps=steps or ("recall" if _RECALL.search(said) else "chat",),
         plan_steps=max(1, min(_count(_STEPS, said, 3), 12)),
-        file_name=name["name"] if name else _default_name(plan=plan, table=table),
-        text=_text(said, table=table) if write and not word else "",
+        file_name=_file_name(said, read) or _default_name(plan=bool(plan), table=table),
+        text=_text(said, table=table) if write and not word and not search else "",
         word=word["word"].rstrip(".") if word else "",
         read_path=read["path"].rstrip(".,;!?") if read else "",
         totals=totals,
@@ -128,7 +164,28 @@ def parse_goal(message: str) -> Goal:
         code=code,
         outputs=tuple(dict.fromkeys(_OUTPUT.findall(said) or _OUTPUT.findall(code))),
         timeout_s=_count(_TIMEOUT, said, 0) if timeout else 0,
+        query=quote(search["query"], limit_chars=QUERY_CHARS) if search else "",
+        older=bool(older),
+        together=together,
+        insists=bool(_INSISTS.search(said)),
+        slip="prefix" if _BREAK.search(said) else "quote" if _UNESCAPED.search(said) else "",
     )
+
+
+def _plans(found: re.Match[str] | None) -> tuple[Step, ...]:
+    plan: Step = "plan"
+    named = (found["n"] or "one").lower() if found else "one"
+    return (plan,) * min(_NUMBERS[named], PLANS_MAX)
+
+
+def _file_name(said: str, read: re.Match[str] | None) -> str:
+    """Return the file that a message names first, but for the one it wants read."""
+    names = [
+        match["name"]
+        for match in _NAME.finditer(said)
+        if read is None or not (read.start() <= match.start() < read.end())
+    ]
+    return names[0] if names else ""
 
 
 def _program(message: str) -> str:

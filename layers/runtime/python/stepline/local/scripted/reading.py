@@ -134,7 +134,7 @@ def parse_view(text: str) -> View:
 def _split_announce(text: str) -> tuple[str, str]:
     found = [match.start() for match in _ANNOUNCE.finditer(text)]
     cut = found[-1] if found else len(text)
-    sources = text.rfind("\n SOURCES POOL", 0, cut)
+    sources = text.rfind("\n[SOURCES POOL] ", 0, cut)
     return (text[:sources] if sources >= 0 else text[:cut]), text[cut:]
 
 

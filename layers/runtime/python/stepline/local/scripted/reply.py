@@ -11,6 +11,7 @@ from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault
 from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.prompt import BadRequestError, Prompt, count_tokens
+from stepline.local.scripted.slip import spoil_prefix, spoil_quote
 from stepline.model.base import Value
 
 PIECE_CHARS: Final = 4
@@ -103,13 +104,20 @@ def plan_reply(
 def _text(prompt: Prompt, fault: Fault | None, fixtures: Path | None) -> str:
     if fault is None:
         return answer_prompt(prompt)
-    if fault.kind == "refusal":
-        return ""
-    if fault.kind == "malformed_protocol":
-        return MALFORMED_ANSWER
-    if fault.text:
-        return fault.text
-    return _fixture(fault.name, fixtures) if fault.kind == "fixture" else answer_prompt(prompt)
+    match fault.kind:
+        case "refusal":
+            text = ""
+        case "malformed_protocol":
+            text = MALFORMED_ANSWER
+        case "bad_prefix":
+            text = spoil_prefix(answer_prompt(prompt), fault.text)
+        case "unescaped_quote":
+            text = spoil_quote(answer_prompt(prompt))
+        case "fixture" if not fault.text:
+            text = _fixture(fault.name, fixtures)
+        case _:
+            text = fault.text or answer_prompt(prompt)
+    return text
 
 
 def _fixture(name: str, fixtures: Path | None) -> str:

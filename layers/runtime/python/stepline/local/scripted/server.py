@@ -4,7 +4,7 @@
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
     GET    /health
     POST   /control/faults    GET    DELETE                queue, list, forget faults (see `fault`)
-    GET    /control/requests  DELETE                       the last requests and what each cost, oldest first
+    GET    /control/requests  DELETE                       the last requests, what each cost and got, oldest first
 
 It listens on loopback, and the control endpoint answers nobody who names an Origin: no web page is a test.
 """
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _messages(self, body: Any, *, workspace: str, encode: Callable[[wire.Event], bytes]) -> None:
         prompt = parse_prompt(body)
         fault = self.server.faults.take(prompt)
-        record = {"body": body, "fault": fault.kind if fault else None}
+        record = {"body": body, "fault": fault.kind if fault else None, "sent_chars": 0}
         self.server.requests.append(record)
         reply = plan_reply(
             prompt,
@@ -183,11 +183,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.cache.commit(reply.use)
         record["usage"] = reply.counts
         if prompt.stream:
-            self._stream(prompt, reply, encode)
+            self._stream(prompt, reply, encode, record)
         else:
             self._send(200, reply.message(prompt))
+            record["sent_chars"] = len(reply.text)
 
-    def _stream(self, prompt: Prompt, reply: Reply, encode: Callable[[wire.Event], bytes]) -> None:
+    def _stream(
+        self, prompt: Prompt, reply: Reply, encode: Callable[[wire.Event], bytes], record: dict[str, Any]
+    ) -> None:
         is_sse = encode is wire.encode_sse
         self._head(
             200, "text/event-stream; charset=utf-8" if is_sse else "application/vnd.amazon.eventstream"
@@ -204,6 +207,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._chunk(event)
             else:
                 self._chunk(encode(event))
+                record["sent_chars"] += wire.text_chars(event)
         self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, data: bytes) -> None:

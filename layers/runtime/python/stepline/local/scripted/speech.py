@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
+
+from stepline.model.base import Value
 
 WHO_I_AM: Final = (
     "I am Stepline's scripted model: a small program with fixed rules, not an AI. "
@@ -13,24 +16,49 @@ WHAT_I_CAN: Final = (
     "What I do know: *make a plan with three steps, write it to a file with the word tulip in it and read it "
     "back* · *write a file note.md with some text* · *read note.md* · *write a CSV of sales over six months to "
     "sales.csv* · *compute the monthly totals of sales.csv and draw a chart* · *run this program:* with a block of "
-    "Python · *what did I say before?*"
+    "Python · *search for prompt caching and tell me what you find* · *write a file lake.md with the word reed in it, "
+    "read note.md and make two plans, all in one round* · *what did I say before?*"
 )
-_CHANNEL: Final = "<channel:{name}>{body}</channel:{name}>"
 
 
-def say_call(*, thinking: str, tool: str, params: dict[str, Any], notes: str = "", code: str = "") -> str:
-    """Return a round that calls one tool; `code` is the program that the tool runs."""
-    decision: dict[str, Any] = {"action": "call_tool"}
-    if notes:
-        decision["notes"] = notes
-    decision["tool_call"] = {"tool_id": tool, "params": params}
-    return _round(thinking, decision, code)
+class Saying(Value):
+    """One call of a tool, as a round says it; `code` is the program that the tool runs."""
+
+    tool: str
+    params: dict[str, Any]
+    notes: str = ""
+    code: str = ""
+
+    @property
+    def channels(self) -> str:
+        """The decision, and its program behind it."""
+        decision: dict[str, Any] = {"action": "call_tool"}
+        if self.notes:
+            decision["notes"] = self.notes
+        decision["tool_call"] = {"tool_id": self.tool, "params": self.params}
+        return _decision(decision) + (_channel("code", self.code) if self.code else "")
+
+
+def say_calls(*, thinking: str, calls: Sequence[Saying]) -> str:
+    """Return a round that calls tools, in this order."""
+    empty = "" if any(call.code for call in calls) else _channel("code", "")
+    return _channel("thinking", _plain(thinking)) + "".join(call.channels for call in calls) + empty
 
 
 def say_answer(
-    *, thinking: str, answer: str, outcome: str, goal: str, notes: str = "", refs: tuple[str, ...] = ()
+    *,
+    thinking: str,
+    answer: str,
+    outcome: str,
+    goal: str,
+    notes: str = "",
+    refs: tuple[str, ...] = (),
+    calls: Sequence[Saying] = (),
 ) -> str:
-    """Return a round that completes the turn, with its working summary; `notes` hold plan marks only."""
+    """Return a round that completes the turn, with its working summary; `notes` hold plan marks only.
+
+    `calls` stand before the answer and may be of tools that look at nothing and produce nothing.
+    """
     decision = {
         "action": "complete",
         "notes": notes,
@@ -47,7 +75,8 @@ def say_answer(
             "Retrieval anchors: phrases[scripted model], entities[]",
         ]
     )
-    return _round(thinking, decision) + _CHANNEL.format(name="summary", body=summary)
+    before = _channel("thinking", _plain(thinking)) + "".join(call.channels for call in calls)
+    return before + _decision(decision) + _channel("code", "") + _channel("summary", summary)
 
 
 def quote(text: str, *, limit_chars: int = 300) -> str:
@@ -56,15 +85,14 @@ def quote(text: str, *, limit_chars: int = 300) -> str:
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1].rstrip()}…"
 
 
-def _round(thinking: str, decision: dict[str, Any], code: str = "") -> str:
+def _decision(decision: dict[str, Any]) -> str:
     body = json.dumps(decision, ensure_ascii=False, indent=2)
     # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
-    fenced = f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```"
-    return (
-        _CHANNEL.format(name="thinking", body=_plain(thinking))
-        + _CHANNEL.format(name="ReactDecisionOutV2", body=fenced)
-        + _CHANNEL.format(name="code", body=code)
-    )
+    return _channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")
+
+
+def _channel(name: str, body: str) -> str:
+    return f"<channel:{name}>{body}</channel:{name}>"
 
 
 def _plain(text: str) -> str:

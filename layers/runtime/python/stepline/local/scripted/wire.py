@@ -63,6 +63,11 @@ def delta(text: str) -> Event:
     return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
 
 
+def text_chars(event: Event) -> int:
+    """Return how many characters of the answer an event carries."""
+    return len(event["delta"]["text"]) if event["type"] == "content_block_delta" else 0
+
+
 def closing(*, stop: tuple[str, str | None], counts: Event) -> Iterator[Event]:
     """Yield the events after the last text."""
     yield {"type": "content_block_stop", "index": 0}

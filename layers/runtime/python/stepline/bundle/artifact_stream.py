@@ -1,0 +1,142 @@
+"""Top-level strings of a JSON channel, each shown as an artifact of its own while the object is still being written."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast, get_args
+
+from stepline.bundle.shown_text import ShownText
+from stepline.bundle.subscriber import Consume
+from stepline.model.source import Citation
+from stepline.protocol.field import FieldStream, Path
+from stepline.protocol.grammar import ChannelSpec, Format
+
+FORMATS: Final = frozenset(get_args(Format))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactSetup:
+    """Which channel's objects are taken apart, into which keys, each with its format, and the surface they go to."""
+
+    channel: str
+    formats: Mapping[str, str]
+    marker: str
+
+
+def plan_artifacts(
+    channels: Sequence[ChannelSpec], formats: Mapping[str, str] | None, channel: str | None, marker: str
+) -> ArtifactSetup | None:
+    """Return what to take apart, if anything. Raises ValueError if no declared channel holds the artifacts."""
+    if not formats:
+        return None
+    for spec in channels:
+        if channel and channel.lower() in (spec.name.lower(), *(alias.lower() for alias in spec.aliases)):
+            return ArtifactSetup(channel=spec.name, formats=formats, marker=marker)
+    raise ValueError(f"no channel {channel!r} whose objects could be taken apart")
+
+
+class _Artifact:
+    """One value on its way out; what is read goes into the queue that it shares with the others."""
+
+    def __init__(self, key: str, kind: str, sources: Mapping[int, Citation], queue: _Queue) -> None:
+        self.key = key
+        self.format = cast("Format", kind) if kind in FORMATS else "markdown"
+        self.shown = ShownText(ChannelSpec("", self.format), sources)
+        self.index = 0
+        self.is_open = False
+        self._queue = queue
+
+    def take(self, text: str, /) -> None:
+        if text:
+            self._queue.append((self, text))
+
+    def end(self) -> None:
+        self._queue.append((self, None))
+
+
+_Queue: TypeAlias = deque[tuple[_Artifact, str | None]]
+"""Pieces of values in the order in which they were read; None at a value's end."""
+
+
+class CompositeJsonArtifactStreamer:
+    """Streams the values of the keys in `artifacts_cfg`, a map of top-level key to format.
+
+    A format nobody knows counts as markdown. Values that are no strings do not stream, of a key that comes twice the
+    first value does. Each key counts its own deltas from 0, which begins it anew, and ends with one that is
+    `completed`. `emit_delta` is called with `text index marker agent format artifact_name completed`, and `aborted`
+    for a value whose end never came; what it returns is awaited.
+    """
+
+    def __init__(
+        self,
+        artifacts_cfg: Mapping[str, str],
+        citation_map: Mapping[int, Citation],
+        channel: str,
+        agent: str,
+        emit_delta: Consume,
+    ) -> None:
+        """Prepare for one object; `channel` is the marker that the deltas get."""
+        self._queue: _Queue = deque()
+        self._artifacts = {
+            key: _Artifact(key, kind, citation_map, self._queue) for key, kind in artifacts_cfg.items()
+        }
+        self._marker = channel
+        self._agent = agent
+        self._emit = emit_delta
+        self._fields = FieldStream(self._choose)
+
+    async def feed(self, chunk: str) -> None:
+        """Take the next piece of the JSON text."""
+        self._fields.feed(chunk)
+        await self._send()
+
+    async def finish(self, aborted: str = "") -> None:
+        """Say that nothing follows, and why if that is too early; closes a value that is still open.
+
+        Interrupted and called again, it goes on with the rest.
+        """
+        await self._send()
+        for artifact in self._artifacts.values():
+            if artifact.is_open:
+                await self._close(artifact, aborted or "eof")
+
+    def _choose(self, path: Path) -> _Artifact | None:
+        artifact = self._artifacts.get(path[0]) if len(path) == 1 else None
+        if artifact:
+            artifact.is_open = True
+        return artifact
+
+    async def _send(self) -> None:
+        while self._queue:
+            artifact, text = self._queue.popleft()
+            if text is None:
+                await self._close(artifact, "")
+            else:
+                await self._show(artifact, artifact.shown.feed(text))
+
+    async def _close(self, artifact: _Artifact, aborted: str) -> None:
+        artifact.is_open = False
+        await self._show(artifact, artifact.shown.close())
+        facts = {"aborted": aborted} if aborted else {}
+        await self._tell(artifact, "", completed=True, **facts)
+
+    async def _show(self, artifact: _Artifact, text: str) -> None:
+        if text:
+            await self._tell(artifact, text, completed=False)
+
+    async def _tell(self, artifact: _Artifact, text: str, **facts: Any) -> None:
+        index, artifact.index = artifact.index, artifact.index + 1
+        heard = self._emit(
+            text=text,
+            index=index,
+            marker=self._marker,
+            agent=self._agent,
+            format=artifact.format,
+            artifact_name=artifact.key,
+            **facts,
+        )
+        if inspect.isawaitable(heard):
+            await heard

@@ -1,0 +1,124 @@
+"""The model as a bundle asks it: who serves, what a request is made of, what a failure is reported as."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from stepline.bundle.channel_result import ServiceError
+from stepline.errors import SteplineError
+from stepline.model.base import Value
+from stepline.model.usage import Usage
+from stepline.ports.model import ModelClient, ModelRequest, Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelService:
+    """A model client and what a bundle has to know of it.
+
+    `takes_temperature` says whether the models behind it accept one: newer models refuse the whole request.
+    `now_s` tells the seconds since 1970.
+    """
+
+    client: ModelClient
+    takes_temperature: bool = False
+    now_s: Callable[[], float] = time.time
+
+
+class PromptMessage(Value):
+    """One message of a prompt. A part's `cache` lets the provider keep everything up to it."""
+
+    role: Literal["system", "user"]
+    content: tuple[Part, ...]
+
+
+MessageLike: TypeAlias = PromptMessage | Mapping[str, Any]
+"""A message, or `{"role": …, "content": …}` with a text, a part, or a list of both as its content."""
+
+
+def system_message(text: str, *, cache: bool = False) -> PromptMessage:
+    """Return instructions."""
+    return PromptMessage(role="system", content=(Part(text=text, cache=cache),))
+
+
+def user_message(text: str, *, cache: bool = False) -> PromptMessage:
+    """Return what the user says."""
+    return PromptMessage(role="user", content=(Part(text=text, cache=cache),))
+
+
+def service_of(svc: ModelService | ModelClient) -> ModelService:
+    """Return the service, or one for a bare client."""
+    return svc if isinstance(svc, ModelService) else ModelService(client=svc)
+
+
+def plan_request(
+    service: ModelService, messages: Sequence[MessageLike], *, role: str, max_tokens: int, temperature: float
+) -> ModelRequest:
+    """Return the request of `messages`: the system ones in their order, then the user's, as one message.
+
+    Raises ValueError for a message that is neither.
+    """
+    read = [_read_message(one) for one in messages]
+    return ModelRequest(
+        role=role,
+        system=tuple(part for one in read if one.role == "system" for part in one.content),
+        content=tuple(part for one in read if one.role == "user" for part in one.content),
+        max_tokens=max_tokens,
+        temperature=temperature if service.takes_temperature else None,
+    )
+
+
+def usage_row(usage: Usage) -> dict[str, int | bool]:
+    """Return the tokens under the names that providers and reports use; `prompt_tokens` are all that was read."""
+    cache_write = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": cache_write,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+        "estimated": usage.estimated,
+    }
+
+
+def service_error(error: SteplineError, *, role: str, client: ModelClient, model: str) -> ServiceError:
+    """Return the report of a failed call. `context` has what the error tells, and the role that asked."""
+    status = error.context.get("status")
+    return ServiceError(
+        kind="llm",
+        stage="stream_loop",
+        service_name=type(client).__name__,
+        model_name=model,
+        error_type=type(error).__name__,
+        code=error.reason,
+        message=str(error),
+        http_status=int(status) if isinstance(status, int | float) else None,
+        retryable=error.retryable,
+        context={"role": role, **error.context},
+    )
+
+
+def _read_message(message: MessageLike) -> PromptMessage:
+    if isinstance(message, PromptMessage):
+        return message
+    role, content = message.get("role"), message.get("content")
+    if role not in ("system", "user"):
+        raise ValueError(f"a message is of role system or user, not {role!r}")
+    parts = content if isinstance(content, list | tuple) else [content]
+    return PromptMessage(role=role, content=tuple(_read_part(part) for part in parts))
+
+
+def _read_part(part: object) -> Part:
+    match part:
+        case Part():
+            return part
+        case str():
+            return Part(text=part)
+        case {"text": str(text), **rest}:
+            return Part(text=text, cache=bool(rest.get("cache")))
+        case _:
+            raise ValueError(f"a message's content is text or parts, not {type(part).__name__}")

@@ -1,0 +1,154 @@
+"""Ask a model once and stream its answer by channels: to one consumer, to subscribers of a channel, to a canvas.
+
+For applications that write prompts of their own; the agent's loop has its own way to listen. This is the one place
+of the library that is asynchronous, because its callers are: the model is read by one thread
+(`model_pump.py`), everything else happens in the caller's task. Source: docs/how-to/stream-channels.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, overload
+
+from stepline.bundle.artifact_stream import CompositeJsonArtifactStreamer, plan_artifacts
+from stepline.bundle.channel_result import ChannelResult, ServiceError, StreamMeta
+from stepline.bundle.delivery import Delivery
+from stepline.bundle.generation import Generation, Results, log_results, plan_parser
+from stepline.bundle.model_service import (
+    MessageLike,
+    ModelService,
+    PromptMessage,
+    plan_request,
+    service_of,
+    system_message,
+    user_message,
+)
+from stepline.bundle.shown_text import SourceLike, read_sources
+from stepline.bundle.subscriber import (
+    ChannelSubscribers,
+    Consume,
+    Consumer,
+    Failures,
+    Payload,
+    StreamPolicyViolation,
+    Subscribers,
+    subscribers_of,
+)
+from stepline.ports.model import ModelClient
+from stepline.protocol.grammar import ChannelSpec
+
+__all__ = [
+    "ChannelResult",
+    "ChannelSpec",
+    "ChannelSubscribers",
+    "CompositeJsonArtifactStreamer",
+    "ModelService",
+    "Payload",
+    "PromptMessage",
+    "ServiceError",
+    "StreamMeta",
+    "StreamPolicyViolation",
+    "stream_with_channels",
+    "system_message",
+    "user_message",
+]
+
+
+@overload
+async def stream_with_channels(
+    svc: ModelService | ModelClient,
+    *,
+    messages: Sequence[MessageLike],
+    role: str,
+    channels: Sequence[ChannelSpec],
+    emit: Consume,
+    agent: str,
+    artifact_name: str | None = None,
+    sources_list: Sequence[SourceLike] | None = None,
+    subscribers: Subscribers | None = None,
+    raw_emit: Consume | None = None,
+    max_tokens: int = 8000,
+    temperature: float = 0.3,
+    debug: bool = False,
+    composite_cfg: Mapping[str, str] | None = None,
+    composite_channel: str | None = None,
+    composite_marker: str = "canvas",
+    return_full_raw: Literal[False] = False,
+) -> Results: ...
+
+
+@overload
+async def stream_with_channels(
+    svc: ModelService | ModelClient,
+    *,
+    messages: Sequence[MessageLike],
+    role: str,
+    channels: Sequence[ChannelSpec],
+    emit: Consume,
+    agent: str,
+    artifact_name: str | None = None,
+    sources_list: Sequence[SourceLike] | None = None,
+    subscribers: Subscribers | None = None,
+    raw_emit: Consume | None = None,
+    max_tokens: int = 8000,
+    temperature: float = 0.3,
+    debug: bool = False,
+    composite_cfg: Mapping[str, str] | None = None,
+    composite_channel: str | None = None,
+    composite_marker: str = "canvas",
+    return_full_raw: Literal[True],
+) -> tuple[Results, StreamMeta]: ...
+
+
+async def stream_with_channels(
+    svc: ModelService | ModelClient,
+    *,
+    messages: Sequence[MessageLike],
+    role: str,
+    channels: Sequence[ChannelSpec],
+    emit: Consume,
+    agent: str,
+    artifact_name: str | None = None,
+    sources_list: Sequence[SourceLike] | None = None,
+    subscribers: Subscribers | None = None,
+    raw_emit: Consume | None = None,
+    max_tokens: int = 8000,
+    temperature: float = 0.3,
+    debug: bool = False,
+    composite_cfg: Mapping[str, str] | None = None,
+    composite_channel: str | None = None,
+    composite_marker: str = "canvas",
+    return_full_raw: bool = False,
+) -> Results | tuple[Results, StreamMeta]:
+    """Ask a model and return each channel's result; with `return_full_raw` also what is known of the whole.
+
+    A model that fails does not raise: what came is returned, and the second value's `service_error` says why it
+    ended. A cancelled task or a consumer's `StreamPolicyViolation` stops the model, closes the open instance to its
+    listeners with the reason, and is raised when the model's thread is gone. Each argument is explained in
+    docs/how-to/stream-channels.md#arguments. Raises ValueError, and asks nobody, if arguments contradict each other.
+    """
+    setup = plan_artifacts(channels, composite_cfg, composite_channel, composite_marker)
+    service, failures = service_of(svc), Failures()
+    delivery = Delivery(
+        channels,
+        emit=emit,
+        agent=agent,
+        artifact_name=artifact_name,
+        subscribers=subscribers_of(subscribers),
+        sources=read_sources(sources_list or ()),
+        artifacts=setup,
+        failures=failures,
+        now_s=service.now_s,
+    )
+    generation = Generation(
+        client=service.client,
+        request=plan_request(service, messages, role=role, max_tokens=max_tokens, temperature=temperature),
+        parser=plan_parser(channels),
+        delivery=delivery,
+        raw_listener=Consumer(raw_emit, "", failures) if raw_emit else None,
+    )
+    await generation.run()
+    results = generation.results(channels)
+    if debug:
+        log_results(results)
+    return (results, generation.meta(failures)) if return_full_raw else results

@@ -1,0 +1,160 @@
+"""Who hears a channel's text, and what happens to one who fails.
+
+A consumer is called with a delta's fields as keywords (`Payload`); one that is asynchronous is awaited before the
+next. A consumer that raises is logged, counted and left alone for the rest of the instance; the others go on. Only
+`StreamPolicyViolation` is not a failure: it stops the generation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NotRequired, Self, TypeAlias, TypedDict
+
+logger = logging.getLogger(__name__)
+
+
+class Payload(TypedDict):
+    """One delta. `index` counts the deltas of a channel across its instances.
+
+    The last delta of an instance has no text and is `completed`; if the instance was cut, `aborted` says why:
+    `eof`, `cancelled`, `policy` or `provider_error`.
+    """
+
+    text: str
+    index: int
+    marker: str
+    agent: str
+    format: str
+    artifact_name: str | None
+    channel: str
+    channel_instance: int
+    completed: bool
+    aborted: NotRequired[str]
+
+
+Consume: TypeAlias = Callable[..., Any]
+"""Takes a payload as keywords. What it returns is awaited if it can be."""
+
+Factory: TypeAlias = Callable[[str, int], Consume | Sequence[Consume] | None]
+"""Makes the consumers of one instance, from the channel's name and the instance's number."""
+
+
+class StreamPolicyViolation(Exception):  # noqa: N818 - a verdict about a generation, under the name bundles know
+    """Raised by a consumer to stop the generation; the caller of the stream gets it."""
+
+    def __init__(self, code: str, message: str = "", extra: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message or code)
+        self.code = code
+        self.message = message
+        self.extra = dict(extra or {})
+
+
+class ChannelSubscribers:
+    """Who else hears a channel, beside the main consumer. Names of channels are matched without regard to case."""
+
+    def __init__(self) -> None:
+        self._static: dict[str, list[Consume]] = {}
+        self._factories: dict[str, list[Factory]] = {}
+
+    def subscribe(self, channel: str, consume: Consume) -> Self:
+        """Add one who hears every instance of a channel."""
+        self._static.setdefault(channel.lower(), []).append(consume)
+        return self
+
+    def subscribe_factory(self, channel: str, factory: Factory) -> Self:
+        """Add a factory, asked once for each instance, when it opens and before its text."""
+        self._factories.setdefault(channel.lower(), []).append(factory)
+        return self
+
+    def static(self, channel: str) -> tuple[Consume, ...]:
+        """Return who hears every instance, in the order of their subscription."""
+        return tuple(self._static.get(channel.lower(), ()))
+
+    def factories(self, channel: str) -> tuple[Factory, ...]:
+        """Return the factories, in the order of their subscription."""
+        return tuple(self._factories.get(channel.lower(), ()))
+
+
+Subscribers: TypeAlias = ChannelSubscribers | Mapping[str, Sequence[Consume]]
+"""Subscribers, or just those who hear every instance, by channel."""
+
+
+def subscribers_of(given: Subscribers | None) -> ChannelSubscribers:
+    """Return subscribers, whichever way they were given."""
+    if isinstance(given, ChannelSubscribers):
+        return given
+    made = ChannelSubscribers()
+    for channel, consumers in (given or {}).items():
+        for consume in consumers:
+            made.subscribe(channel, consume)
+    return made
+
+
+class SubscriberError(TypedDict):
+    """One consumer's failures: `count` instances were lost to it, `error` is the first."""
+
+    channel: str
+    subscriber: str
+    count: int
+    error: str
+
+
+@dataclass(kw_only=True)
+class Failures:
+    """The failures of one generation, a row for each consumer of each channel."""
+
+    _rows: dict[tuple[str, str], SubscriberError] = field(default_factory=dict)
+
+    def count(self, channel: str, consume: object, error: Exception) -> None:
+        """Count a failure."""
+        name = name_of(consume)
+        row = self._rows.setdefault(
+            (channel, name),
+            SubscriberError(
+                channel=channel, subscriber=name, count=0, error=f"{type(error).__name__}: {error}"
+            ),
+        )
+        row["count"] += 1
+
+    def rows(self) -> list[SubscriberError]:
+        """Return the rows in the order of their first failure."""
+        return list(self._rows.values())
+
+
+def name_of(consume: object) -> str:
+    """Return what a consumer is called in logs and reports."""
+    return getattr(consume, "__qualname__", type(consume).__qualname__)
+
+
+class Consumer:
+    """One consumer of one instance, until it fails."""
+
+    __slots__ = ("_channel", "_consume", "_failures", "_is_left_alone")
+
+    def __init__(self, consume: Consume, channel: str, failures: Failures) -> None:
+        self._consume = consume
+        self._channel = channel
+        self._failures = failures
+        self._is_left_alone = False
+
+    async def call(self, *args: Any, **payload: Any) -> Any:
+        """Call, and wait if it is asynchronous; None from one that failed. Raises StreamPolicyViolation alone."""
+        if self._is_left_alone:
+            return None
+        try:
+            result = self._consume(*args, **payload)
+            return await result if inspect.isawaitable(result) else result
+        except StreamPolicyViolation:
+            raise
+        except Exception as error:
+            # the documented edge: a consumer's failure is its own
+            logger.exception(
+                "stream subscriber failed",
+                extra={"channel": self._channel, "subscriber": name_of(self._consume)},
+            )
+            self._is_left_alone = True
+            self._failures.count(self._channel, self._consume, error)
+            return None

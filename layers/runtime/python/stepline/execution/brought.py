@@ -1,0 +1,37 @@
+"""The sources that a run brought: those of the tools it called, and the images it made for the user."""
+
+from __future__ import annotations
+
+import posixpath
+from itertools import islice
+from typing import Final
+
+from stepline.execution.outcome import Envelope, OutputFile
+from stepline.model.source import Source
+from stepline.timeline.sources import merge_sources
+from stepline.tools.context import ToolContext
+
+IMAGES_MAX: Final = 50
+"""Images of one run that become sources; a program may write any number."""
+
+
+def run_sources(envelope: Envelope, context: ToolContext) -> tuple[Source, ...]:
+    """Return the rows of the pool that are new or changed by a run: its tools kept to their limit, so all count."""
+    images = (_image(file, context.turn) for file in envelope.files if _is_image(file))
+    return merge_sources(context.sources.known, (*envelope.sources, *islice(images, IMAGES_MAX))).rows
+
+
+def _is_image(file: OutputFile) -> bool:
+    return file.visibility == "external" and file.body.mime.startswith("image/")
+
+
+def _image(file: OutputFile, turn: str) -> Source:
+    return Source(
+        title=posixpath.basename(file.path),
+        text=file.description,
+        source_type="file",
+        mime=file.body.mime,
+        size_bytes=file.body.size_bytes,
+        path=file.logical_path,
+        turn_id=turn,
+    )

@@ -1,0 +1,44 @@
+"""Addresses of the web, compared: two spellings of one page are one source."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_PORTS: Final = {"http": 80, "https": 443}
+_SPACES: Final = re.compile(r"\s+")
+_TRACKING: Final = re.compile(r"(?:utm_[^=]*|gclid|fbclid)(?:=|\Z)", re.IGNORECASE)
+
+
+def normalise_url(url: str) -> str:
+    """Return the one spelling of an http(s) address, for comparing; any other text comes back trimmed.
+
+    Scheme and host in lower case, without the scheme's own port, the fragment, what campaigns add to the query,
+    and a slash at the end. `http` and `https` stay two addresses.
+    """
+    text = _SPACES.sub("%20", url.strip())
+    parts = split_web(text)
+    if parts is None:
+        return text
+    userinfo, at, _ = parts.netloc.rpartition("@")
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
+    query = "&".join(pair for pair in parts.query.split("&") if not _TRACKING.match(pair))
+    return f"{parts.scheme}://{userinfo}{at}{host}{port}{parts.path.rstrip('/')}{query and f'?{query}'}"
+
+
+def split_web(url: str) -> SplitResult | None:
+    """Return the parts of an http(s) address that names a host; None for everything else."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # refuses what is no port
+    except ValueError:
+        return None
+    return parts if parts.scheme in _PORTS and parts.hostname else None
+
+
+def host_of(url: str) -> str:
+    """Return the host of an http(s) address; "" for everything else."""
+    parts = split_web(url)
+    return (parts.hostname or "") if parts else ""

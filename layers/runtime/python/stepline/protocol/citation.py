@@ -1,0 +1,194 @@
+"""Citations: `[[S:1,3-5]]` in a text that grows becomes links, and the text that is stored keeps its tokens.
+
+In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Text that is no token goes through as
+it came, and what may become one is held back until that is known: never more than some hundred characters. Nothing
+is replaced inside code.
+
+A sid that the sources do not hold is left out of what is shown, and so is a token of which nothing remains; both
+are told by `unresolved`. With no sources at all nothing is replaced: no text could mean one.
+Source: docs/concepts/sources.md#citations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, Protocol, TypeAlias, get_args
+
+from stepline.model.address import host_of
+from stepline.model.source import Citation, Source
+from stepline.protocol.link import html_link, markdown_link
+from stepline.protocol.sid_token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
+from stepline.protocol.span import MarkdownScanner
+
+__all__ = [
+    "CITED_FORMATS",
+    "SIDS_MAX",
+    "CitationStream",
+    "CitedFormat",
+    "citable",
+    "citations",
+    "cited_sids",
+    "expand",
+    "parse_ids",
+    "render_citations",
+]
+
+CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
+
+CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
+"""Formats that show links; in any other a text goes through as it is."""
+
+_PIECES_MAX: Final = 4_000
+_MARK = re.compile(MARK)
+_WIDE = re.compile("[\uff3b\ufe47\ufe5d]")
+
+
+class _Scanner(Protocol):
+    def read(self, text: str) -> str: ...
+
+
+class CitationStream:
+    """One text that grows: what is fed comes back with links in it, the same however it was cut.
+
+    `used` are the known sids that it cites, `unresolved` the others, each once and in the order of the text; of a
+    range only the ends are told if they are not known, because only known sids are looked for within.
+    """
+
+    def __init__(self, sources: Mapping[int, Citation], format: str) -> None:  # noqa: A002 - the word of a channel's facts
+        """Take what sids mean; a format that shows no links (json, code) goes through as it is."""
+        self._sources = sources
+        self._sids = sorted(sources)
+        self._live = bool(sources) and format in CITED_FORMATS
+        self._html = format == "html"
+        self._forms: Mapping[str, Form] = {}
+        self._mark = _MARK
+        self._scanner: _Scanner = MarkdownScanner()
+        if self._html:
+            self._read_markup()
+        self._held = ""
+        self._unread: list[str] = []
+        self._edge = ""
+        self._links: dict[int, str] = {}
+        self._used: dict[int, None] = {}
+        self._unresolved: dict[int, None] = {}
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The known sids that were cited."""
+        return tuple(self._used)
+
+    @property
+    def unresolved(self) -> tuple[int, ...]:
+        """The sids that were cited and are not known."""
+        return tuple(self._unresolved)
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; return what can be shown."""
+        if not self._live:
+            return text
+        if self._held or "[" in text or (self._html and "<" in text):
+            return self._take(self._held + text, final=False)
+        if not text.isascii() and _WIDE.search(text):
+            return self._take(text, final=False)
+        unread = self._unread
+        unread.append(text)
+        if len(unread) > _PIECES_MAX:
+            unread[:] = ["".join(unread)]
+        return text
+
+    def close(self) -> str:
+        """Return what was held back: it can become no token any more."""
+        return self._take(self._held, final=True) if self._held else ""
+
+    def _read_markup(self) -> None:
+        # Most answers are Markdown: what they do not need takes 4 ms to load.
+        from stepline.protocol import raised  # noqa: PLC0415 - see above
+        from stepline.protocol.markup import MarkupScanner  # noqa: PLC0415 - see above
+
+        self._forms = {"<": raised.RAISED}
+        self._mark = re.compile(f"{MARK}|{raised.MARK}")
+        self._scanner = MarkupScanner()
+
+    def _take(self, text: str, *, final: bool) -> str:
+        self._held = ""
+        shown: list[str] = []
+        done = at = 0
+        while mark := self._mark.search(text, at):
+            start = mark.start()
+            form = self._forms.get(text[start], TOKEN)
+            token = form.whole.match(text, start)
+            ranges = form.read(token[0]) if token else []
+            if not ranges and (token or final or not form.cut.fullmatch(text, start)):
+                at = start + 1
+                continue
+            shown.append(text[done:start])
+            place = self._read(text[done:start])
+            done, at = start, start + 1
+            if place not in ("", "sup"):
+                continue
+            if token is None:
+                self._held = text[start:]
+                return "".join(shown)
+            shown.append(self._render(ranges, bare=place == "sup"))
+            self._scanner.read(token[0])
+            self._edge = shown[-1][-1:] or self._edge
+            done = at = token.end()
+        self._unread.append(text[done:])
+        shown.append(text[done:])
+        return "".join(shown)
+
+    def _read(self, text: str) -> str:
+        """Return where the text so far ends."""
+        text = "".join((*self._unread, text))
+        self._unread.clear()
+        self._edge = text[-1:] or self._edge
+        return self._scanner.read(text)
+
+    def _render(self, ranges: Iterable[Range], *, bare: bool) -> str:
+        known, unknown = expand(ranges, self._sids)
+        self._used |= dict.fromkeys(known)
+        self._unresolved |= dict.fromkeys(unknown)
+        if not known:
+            return ""
+        links = " ".join(map(self._link, known))
+        if not self._html:
+            # An image, or a bracket that is none, would be made of what stands right before the link.
+            return f" {links}" if self._edge in ("!", "\\") else links
+        return links if bare else f'<sup class="cite" data-sids="{",".join(map(str, known))}">{links}</sup>'
+
+    def _link(self, sid: int) -> str:
+        link = self._links.get(sid)
+        if link is None:
+            source = self._sources[sid]
+            link = self._links[sid] = html_link(source) if self._html else markdown_link(source)
+        return link
+
+
+def render_citations(text: str, sources: Mapping[int, Citation], format: str) -> str:  # noqa: A002 - as above
+    """Return a whole text with links in it."""
+    stream = CitationStream(sources, format)
+    return stream.feed(text) + stream.close()
+
+
+def citable(pool: Mapping[int, Source]) -> dict[int, Citation]:
+    """Return what a text may cite. A row that is no page of the web has a title and no address."""
+    return {
+        sid: Citation(sid=sid, title=row.title, url=row.url if host_of(row.url) else "")
+        for sid, row in pool.items()
+    }
+
+
+def citations(pool: Mapping[int, Source], texts: Iterable[str]) -> tuple[Citation, ...]:
+    """Return the sources that Markdown texts cite, in the order of the texts, each once."""
+    cited = [text for text in texts if _MARK.search(text)]
+    if not cited:
+        return ()
+    known = citable(pool)
+    used: dict[int, None] = {}
+    for text in cited:
+        stream = CitationStream(known, "markdown")
+        stream.feed(text)
+        stream.close()
+        used |= dict.fromkeys(stream.used)
+    return tuple(known[sid] for sid in used)

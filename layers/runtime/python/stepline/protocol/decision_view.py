@@ -1,0 +1,230 @@
+"""One decision while it is written: what of it is shown, on which lanes, and what they hold in the end.
+
+Nothing is shown before the decision is admitted. When it is complete its lanes are held against the object that
+the record is made from: where that says something else, as happens when an object that is no JSON had to be
+mended, a lane with the recorded text takes the place of the one that was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from stepline.protocol.admission import ACTION, TOOL_ID, Identity, identify_fields
+from stepline.protocol.exec_widget import ExecWidget
+from stepline.protocol.field import FieldStream, Path, Taker
+from stepline.protocol.gate import Gate
+from stepline.protocol.lane import AbortReason, LaneFacts
+from stepline.protocol.lane_writer import Emit, LaneWriter
+from stepline.protocol.plan_card import TOOL_ID as PLAN
+from stepline.protocol.plan_card import render_plan_card
+from stepline.protocol.record import CONTENTS, TRAITS, Record
+from stepline.protocol.repair import repair
+from stepline.protocol.round import RoundRules
+
+UNREAD: Final = "json_decode_error"
+
+_FACTS: Final = (ACTION, TOOL_ID)
+_NOTES: Final = ("notes",)
+_ANSWER: Final = ("final_answer",)
+_PARAMS: Final = ("tool_call", "params")
+
+Ask: TypeAlias = Callable[[str, str], str]
+"""Admits an action by what it is and the tool it calls, or returns the code of its refusal."""
+
+
+class DecisionView:
+    """One instance of the decision channel. `feed` its body piece by piece, then `close`."""
+
+    def __init__(self, index: int, rules: RoundRules, ask: Ask, emit: Emit) -> None:
+        self.widget: ExecWidget | None = None
+        """What shows its program, if it runs one."""
+        self._index = index
+        self._rules = rules
+        self._admit = ask
+        self._emit = emit
+        self._call_id = rules.call_id(index)
+        self._identity = Identity()
+        self._gate = Gate()
+        self._fields = FieldStream(self._choose)
+        self.feed = self._fields.feed
+        self._lanes: list[LaneWriter] = []
+        self._notes = self._lane(
+            "notes", LaneFacts(marker="timeline_text", artifact_name=self._name("decision"))
+        )
+        answer = f"react.final_answer.{rules.iteration}.{index}"
+        self._answer = self._lane("answer", LaneFacts(marker="answer", artifact_name=answer))
+        self._record = Record(rules.turn, self._call_id, self._lane)
+
+    @property
+    def answer(self) -> str:
+        """The answer as far as it was shown, citations as the model wrote them."""
+        return self._answer.raw
+
+    def close(self, body: str, reason: AbortReason) -> None:
+        """Hear that the body is complete, or why it never will be; `body` is all of it."""
+        if reason in ("", "eof") and body.strip():
+            self._settle(body)
+        if self._gate.state == "pending":
+            self._gate.deny()
+        for lane in self._lanes:
+            lane.close(reason or "eof")
+
+    # --- while it is written
+
+    def _choose(self, path: Path) -> Taker | None:
+        """Return what takes the value at `path`."""
+        if self._gate.state == "denied":
+            return None
+        action = self._identity.action
+        taker: Taker | None = None
+        if path in _FACTS:
+            taker = _Fact(self._read_action if path == ACTION else self._read_tool)
+        elif path == _NOTES:
+            taker = self._gate.guard(self._notes)
+        elif path == _ANSWER and action != "call_tool":
+            taker = self._gate.guard(self._answer if action else _EarlyAnswer(self))
+        elif path[:-1] == _PARAMS and action in ("", "call_tool"):
+            taker = self._choose_param(path[-1])
+        return taker
+
+    def _choose_param(self, key: str) -> Taker | None:
+        if key in TRAITS:
+            return _Fact(lambda value: self._record.learn(key, value))
+        taker = self._record.taker(key) if key in CONTENTS else None
+        return self._gate.guard(taker) if taker else None
+
+    def _read_action(self, action: str) -> None:
+        self._identity = self._identity._replace(action=action)
+        self._ask_if_known()
+
+    def _read_tool(self, tool_id: str) -> None:
+        self._identity = self._identity._replace(tool_id=tool_id)
+        self._ask_if_known()
+
+    def _ask_if_known(self) -> None:
+        if self._gate.state == "pending" and self._identity.known:
+            self._ask(self._identity)
+
+    def _ask(self, identity: Identity) -> None:
+        """Open the gate if the decision is admitted, else shut it for good."""
+        self._identity = identity
+        if self._admit(identity.action, identity.tool_id):
+            self._gate.deny()
+            return
+        if self._calls:
+            self._record.settle(identity.tool_id)
+            if self._rules.tools[identity.tool_id].runs_code:
+                self.widget = ExecWidget(self._index, self._call_id, self._emit)
+                self.widget.begin()
+        self._gate.allow()
+
+    @property
+    def _calls(self) -> bool:
+        return self._identity.action == "call_tool"
+
+    @property
+    def answering(self) -> LaneWriter | None:
+        """The lane of the answer, if it is one."""
+        return None if self._calls else self._answer
+
+    # --- when it is complete
+
+    def _settle(self, body: str) -> None:
+        """Make what is shown what will be recorded."""
+        found = repair(body)
+        if self._gate.state == "pending":
+            if self._fields.broken:
+                self._gate.forget()  # it is written anew below
+            self._ask(identify_fields(found.fields if found else {}))
+        if self._gate.state == "denied":
+            return
+        if found is None or (found.guessed and self._calls and self._rules.strict):
+            if self.widget:
+                self.widget.fail(UNREAD)
+            return
+        call = found.fields.get("tool_call")
+        params = call.get("params") if isinstance(call, dict) else None
+        self._correct(found.fields, params if isinstance(params, dict) else {})
+
+    def _correct(self, fields: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+        notes = fields.get("notes")
+        self._notes = self._put_right(self._notes, notes)
+        if not self._calls:
+            self._answer = self._put_right(self._answer, fields.get("final_answer"))
+            return
+        self._finish_record(params)
+        if self.widget:
+            self.widget.describe(notes if isinstance(notes, str) else "", params)
+        tool_id = self._identity.tool_id
+        if tool_id == PLAN and not self._rules.tools[tool_id].validate(params):
+            facts = LaneFacts(
+                marker="timeline_text", artifact_name=self._name("plan"), execution_id=self._call_id
+            )
+            card = self._lane("plan", facts)
+            card.take(render_plan_card(params))
+            card.end()
+
+    def _finish_record(self, params: Mapping[str, Any]) -> None:
+        record = self._record
+        if self._fields.broken and record.lane is None:
+            record.forget()
+            for trait in TRAITS:
+                if isinstance(value := params.get(trait), str):
+                    record.learn(trait, value)
+        record.finish()
+        if record.lane:
+            record.lane = self._put_right(record.lane, record.content(params))
+
+    def _put_right(self, lane: LaneWriter, text: object) -> LaneWriter:
+        """Return the lane that holds `text`: the one that does, or a new one in its place."""
+        if not isinstance(text, str) or not text or text == lane.raw:
+            return lane
+        if lane.raw or lane.closed:
+            lane.close("eof")
+            lane = lane.successor()
+            self._lanes.append(lane)
+        lane.take(text)
+        lane.end()
+        return lane
+
+    def _lane(self, kind: str, facts: LaneFacts) -> LaneWriter:
+        lane = LaneWriter(f"{kind}.{self._index}", facts, self._emit, sources=self._rules.sources)
+        self._lanes.append(lane)
+        return lane
+
+    def _name(self, what: str) -> str:
+        return f"timeline_text.react.{what}.{self._rules.iteration}.{self._index}"
+
+
+class _EarlyAnswer:
+    """Takes an answer that came before the action, once the gate lets it go: then it is known whose it is."""
+
+    __slots__ = ("_view",)
+
+    def __init__(self, view: DecisionView) -> None:
+        self._view = view
+
+    def take(self, text: str, /) -> None:
+        if lane := self._view.answering:
+            lane.take(text)
+
+    def end(self) -> None:
+        if lane := self._view.answering:
+            lane.end()
+
+
+class _Fact:
+    """Takes a short value that the rest depends on."""
+
+    __slots__ = ("_pieces", "_tell")
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._pieces: list[str] = []
+        self._tell = tell
+
+    def take(self, text: str, /) -> None:
+        self._pieces.append(text)
+
+    def end(self) -> None:
+        self._tell("".join(self._pieces))

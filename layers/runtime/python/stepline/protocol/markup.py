@@ -1,0 +1,85 @@
+"""Where HTML is no running text: inside tags, comments, code and what browsers do not parse.
+
+Pieces may be cut before any `<` and any bracket.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal, TypeAlias
+
+Place: TypeAlias = Literal["", "sup", "code", "tag"]
+
+_CODE: Final = frozenset({"code", "pre"})
+_UNPARSED: Final = frozenset({"script", "style", "textarea", "title"})
+_MARK: Final = re.compile(r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*)|[!/?])")
+# Text and whole tags that change nothing, which is nearly all of a page, in one go.
+_PLAIN: Final = re.compile(
+    rf"(?:[^<]++|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup))/?[A-Za-z][^<>\"'=]*+"
+    r"(?:=\s*(?:\"[^\"]*+\"|'[^']*+')[^<>\"'=]*+)*+>)*+",
+    re.IGNORECASE,
+)
+_IN_TAG: Final = re.compile(r"=\s*(?P<quote>[\"'])|>")
+
+
+class MarkupScanner:
+    """Follows the markup of one HTML body."""
+
+    __slots__ = ("_code", "_name", "_sup", "_unparsed", "_until")
+
+    def __init__(self) -> None:
+        self._until = ""  # what ends the markup that is open: a quote, ">", "-->"
+        self._name = ""  # the tag that is open, with its slash
+        self._unparsed = ""  # the element whose content is no markup
+        self._code = 0
+        self._sup = 0
+
+    def read(self, text: str) -> Place:
+        """Read on and return where `text` ends: "" in running text, "sup" in running text that is raised."""
+        at = 0
+        while at >= 0:
+            at = self._in_markup(text, at) if self._until else self._in_text(text, at)
+        if self._until or self._unparsed:
+            return "tag"
+        if self._code:
+            return "code"
+        return "sup" if self._sup else ""
+
+    def _in_text(self, text: str, at: int) -> int:
+        """Go to behind the next mark and open it; -1 if there is none."""
+        if not self._unparsed and (plain := _PLAIN.match(text, at)):
+            at = plain.end()
+        for mark in _MARK.finditer(text, at):
+            name = (mark["name"] or "").lower()
+            if self._unparsed and not (mark["end"] and name == self._unparsed):
+                continue
+            self._name = (mark["end"] or "") + name
+            self._until = "-->" if mark[0] == "<!--" else ">"
+            return mark.end()
+        return -1
+
+    def _in_markup(self, text: str, at: int) -> int:
+        """Go to behind the end of what is open; -1 if it stays open."""
+        if self._until != ">":
+            end = text.find(self._until, at)
+            if end < 0:
+                return -1
+            at = end + len(self._until)
+            self._until = ">" if len(self._until) == 1 else ""
+            return at
+        mark = _IN_TAG.search(text, at)
+        if mark is None:
+            return -1
+        self._until = mark["quote"] or ""
+        if not self._until:
+            self._pass_tag()
+        return mark.end()
+
+    def _pass_tag(self) -> None:
+        name, step = self._name.removeprefix("/"), -1 if self._name.startswith("/") else 1
+        if name in _CODE:
+            self._code = max(0, self._code + step)
+        elif name == "sup":
+            self._sup = max(0, self._sup + step)
+        elif name in _UNPARSED:
+            self._unparsed = name if step > 0 else ""

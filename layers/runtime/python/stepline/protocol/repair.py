@@ -1,0 +1,260 @@
+"""A decision's JSON that does not parse, read for what it can only have meant.
+
+Mended are quotes within a string that nobody escaped, raw line breaks, commas too many or too few, brackets that
+nobody closed, and escapes that JSON does not know. A quote ends a string where what follows can follow a string:
+another key, another item, or brackets that close and lead on. A string or a number that just stops is not
+completed: nobody knows the rest. The text is read once, each character at most a few times.
+
+Whoever shows a generation and whoever judges it ask the same function, so both see the same object.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner, which the stubs omit
+from typing import Any, Final, NamedTuple
+
+from stepline.errors import DecisionError
+from stepline.protocol.candidate import DEPTH_MAX, NUMBER, clean, decode_at, find_object
+
+_BLANKS: Final = re.compile(r"[ \t\r\n]*")
+_CLEAN: Final = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_KEY: Final = re.compile(r'"((?:[^"\\\n]|\\[^\n]){0,100})"[ \t\r\n]*:')
+_NEXT: Final = re.compile(r'\s*+(?:```[a-z]*\s*+){0,2}\{\s*"')
+_WORD: Final = re.compile(r"true|false|null")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_VALUE_STARTS: Final = frozenset('"{[-0123456789tfn')
+_OPENER: Final = {"}": "{", "]": "["}
+
+
+class Repaired(NamedTuple):
+    """The object, and whether more than commas had to be taken away: then it is a guess."""
+
+    fields: dict[str, Any]
+    guessed: bool
+
+
+class _BeyondRepairError(Exception):
+    """What is missing cannot be known."""
+
+
+def repair_object(body: str) -> dict[str, Any] | None:
+    """Return the one object of a body, mended if it has to be; None if there is none, or more than one."""
+    repaired = repair(body)
+    return repaired.fields if repaired else None
+
+
+def repair(body: str) -> Repaired | None:
+    """Do the same, and tell whether it is a guess."""
+    at = find_object(body)
+    if at < 0:
+        return None
+    guessed = False
+    try:
+        fields, end = decode_at(body, at)
+    except DecisionError:
+        reader = _Reader(body, at)
+        try:
+            fields = reader.read()
+        except _BeyondRepairError:
+            return None
+        end, guessed = reader.at, reader.guessed
+    more = find_object(body, end)
+    if more >= 0 and _parses(body, more):
+        return None
+    try:
+        return Repaired(clean(fields), guessed)
+    except DecisionError:
+        return None
+
+
+def _parses(body: str, at: int) -> bool:
+    try:
+        decode_at(body, at)
+    except DecisionError:
+        return False
+    return True
+
+
+class _Reader:
+    """Reads the object that begins at `at`; `guessed` says whether it needed more than commas to be dropped.
+
+    Quotes and brackets behind it would mean that it was cut short by a wrong guess, so there may be none.
+    """
+
+    def __init__(self, text: str, at: int) -> None:
+        self.text = text
+        self.at = at
+        self.guessed = False
+        self._open: list[str] = []
+        self._last = max(text.rfind(mark) for mark in '"}]')
+
+    def read(self) -> dict[str, Any]:
+        made = self._object()
+        if self.at <= self._last:
+            raise _BeyondRepairError
+        return made
+
+    def _value(self) -> Any:
+        char = self._peek()
+        if char == "{":
+            return self._object()
+        if char == "[":
+            return self._array()
+        if char == '"':
+            return self._string()
+        return self._literal()
+
+    def _object(self) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self._enter("{")
+        while not self._closes("{"):
+            key = _KEY.match(self.text, self.at)
+            if key is None:
+                raise _BeyondRepairError
+            self.at = key.end()
+            value = self._value()
+            made.setdefault(self._decoded(key[1]), value)
+            self._separate()
+        return made
+
+    def _array(self) -> list[Any]:
+        made: list[Any] = []
+        self._enter("[")
+        while not self._closes("["):
+            made.append(self._value())
+            self._separate()
+        return made
+
+    def _enter(self, bracket: str) -> None:
+        if len(self._open) == DEPTH_MAX:
+            raise _BeyondRepairError
+        self._open.append(bracket)
+        self.at += 1
+
+    def _closes(self, bracket: str) -> bool:
+        """Tell whether the container ends here: by its bracket, by an outer one's, or because the text does."""
+        char = self._peek()
+        if char in _OPENER:
+            if _OPENER[char] == bracket:
+                self.at += 1
+            elif _OPENER[char] in self._open:
+                self.guessed = True
+            else:
+                raise _BeyondRepairError
+        elif not char:
+            self.guessed = True
+        else:
+            return False
+        self._open.pop()
+        return True
+
+    def _separate(self) -> None:
+        """Go past the comma behind a value; one that is missing is missed, one that is too much is dropped."""
+        char = self._peek()
+        if char == ",":
+            self.at += 1
+            if not self._peek():
+                raise _BeyondRepairError  # there was more to come
+        elif char and char not in _OPENER:
+            self.guessed = True
+
+    def _literal(self) -> Any:
+        if word := _WORD.match(self.text, self.at):
+            self.at = word.end()
+            return _WORDS[word[0]]
+        number = NUMBER.match(self.text, self.at)
+        if number is None or number.end() == len(self.text):
+            raise _BeyondRepairError
+        self.at = number.end()
+        try:
+            return json.loads(number[0])
+        except ValueError as error:  # more digits than Python converts
+            raise _BeyondRepairError from error
+
+    def _string(self) -> str:
+        pieces: list[str] = []
+        at = self.at + 1
+        while True:
+            run = _CLEAN.match(self.text, at)
+            assert run is not None
+            pieces.append(self._decoded(run[0]))
+            at = run.end()
+            if at == len(self.text):
+                raise _BeyondRepairError
+            if self.text[at] == '"' and self._ends(at + 1):
+                self.at = at + 1
+                return "".join(pieces)
+            pieces.append(self.text[at])
+            self.guessed = True
+            at += 1
+
+    def _decoded(self, escaped: str) -> str:
+        if "\\" not in escaped:
+            return escaped
+        try:
+            text: str = scanstring(f'{escaped}"', 0, False)[0]
+        except ValueError as error:
+            raise _BeyondRepairError from error
+        return text
+
+    def _ends(self, at: int) -> bool:
+        """Tell whether a quote before `at` ends a string, by what follows it."""
+        at, lines = self._skip(at), self.text.count("\n", at, self._skip(at))
+        char = self._char(at)
+        if not char:
+            return True
+        if char == ",":
+            return self._goes_on(self._skip(at + 1), self._open)
+        if char in _OPENER:
+            return self._chain_ends(at)
+        if self._open[-1] == "{":
+            return bool(_KEY.match(self.text, at))
+        return char == '"' and lines > 0
+
+    def _goes_on(self, at: int, opened: list[str]) -> bool:
+        """Tell whether what stands behind a comma may stand there."""
+        char = self._char(at)
+        if char in _OPENER:
+            return _OPENER[char] == opened[-1] and self._chain_ends(at)
+        if opened[-1] == "{":
+            return bool(_KEY.match(self.text, at))
+        return char in _VALUE_STARTS
+
+    def _chain_ends(self, at: int) -> bool:
+        """Tell whether the closing brackets from `at` on close what is open and lead on.
+
+        Nothing but another object may follow the last of them.
+        """
+        left = self._open.copy()
+        while (char := self._char(at)) in _OPENER:
+            while left and left[-1] != _OPENER[char]:
+                left.pop()
+            if not left:
+                return False
+            left.pop()
+            if not left:
+                return at >= self._last or bool(_NEXT.match(self.text, at + 1))
+            at = self._skip(at + 1)
+        if not char:
+            return True
+        if char == ",":
+            return self._goes_on(self._skip(at + 1), left)
+        if left[-1] == "{":
+            return bool(_KEY.match(self.text, at))
+        return char in "{["
+
+    def _peek(self) -> str:
+        """Go to the next character that is no blank and return it; "" where the text ends."""
+        self.at = self._skip(self.at)
+        return self._char(self.at)
+
+    def _char(self, at: int) -> str:
+        """Return the character at `at`; the fence behind an object is the text's end."""
+        return "" if at > self._last and self.text.startswith("```", at) else self.text[at : at + 1]
+
+    def _skip(self, at: int) -> int:
+        blanks = _BLANKS.match(self.text, at)
+        assert blanks is not None
+        return blanks.end()

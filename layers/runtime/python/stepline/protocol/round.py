@@ -1,0 +1,30 @@
+"""What a generation is held against while it streams: the round it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from stepline.model.source import Citation
+from stepline.protocol.call import ToolSpecLike
+from stepline.protocol.fanout import FanoutRule
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundRules:
+    """What may run in a round, and what its lanes are called by.
+
+    `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are what its texts
+    may cite, `call_id` names the call of a decision's instance. `strict` ends a generation that does not begin with
+    its thinking, and runs no call whose JSON had to be mended by a guess.
+    """
+
+    tools: Mapping[str, ToolSpecLike]
+    allowed: Collection[str]
+    call_id: Callable[[int], str]
+    turn: str
+    iteration: int = 0
+    fanout: FanoutRule = field(default_factory=FanoutRule)
+    sources: Mapping[int, Citation] = field(default_factory=dict)
+    last_round: bool = False
+    strict: bool = True

@@ -1,0 +1,186 @@
+"""Which decisions of a generation count, and why the others do not.
+
+Each decision is admitted by what it is, then checked alone, then held against those kept before it. One that is
+refused costs a notice and nothing else; what is left runs in the order in which it was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.errors import DecisionError
+from stepline.model.base import Value
+from stepline.model.decision import Action, Notice, ParsedDecision
+from stepline.protocol.admission import TOO_MANY, UNREADABLE, Admission, Identity, identify, make_candidate
+from stepline.protocol.body import check_action, read_body
+from stepline.protocol.call import check_call
+from stepline.protocol.collision import Collisions
+from stepline.protocol.fanout import Candidate
+from stepline.protocol.grammar import DECISION
+from stepline.protocol.notice import NOTHING_RAN, cap, make_notice
+from stepline.protocol.program import ENDED_BY_US, Programs, bind_programs, check_program
+from stepline.protocol.round import RoundRules
+from stepline.protocol.transcript import Instance, Transcript
+
+_WHY: Final[Mapping[str, str]] = {
+    TOO_MANY: "the round already had as many actions as it may have. Send it in the next round.",
+    UNREADABLE: "it does not say what it is. Send it again with one JSON object, action and tool_id first.",
+    "multi_action_bundle_strategy_incompatible": (
+        "beside what stands before it in this round it may depend on results that nobody has read yet. "
+        "Send it in the next round."
+    ),
+    "multi_action_bundle_final_answer_after_non_neutral": (
+        "an answer stands beside neutral actions only, because it may speak of results that nobody has read yet. "
+        "Answer in a later round."
+    ),
+    "multi_action_bundle_non_neutral_after_final_answer": (
+        "beside an answer neutral actions run and no others. Call the tool first and answer in a later round."
+    ),
+    "multi_action_bundle_mixed_actions": "an answer and calls do not share a round. Answer in a round of its own.",
+    "multi_action_bundle_unsafe_tool": (
+        "a round takes one program, and no tools but those that may share a round. Send it in a round of its own."
+    ),
+}
+"""What the model is told of a decision that does not fit beside the others."""
+
+
+class Kept(Value):
+    """A decision that counts, and what it runs."""
+
+    decision: ParsedDecision
+    candidate: Candidate
+    action: Action | None = None
+
+
+class Refused(Value):
+    """A decision that does not count: its number from 1, and the id that its call would have had.
+
+    `cut`: its end is missing because the generation's is.
+    """
+
+    number: int
+    call_id: str
+    identity: Identity
+    code: str
+    message: str
+    facts: Mapping[str, str | float | list[str] | None]
+    cut: bool
+
+    def notice(self) -> Notice:
+        """Return what the model is told of it, where it stood beside others."""
+        reason = self.message.replace(f" {NOTHING_RAN}", "")  # the others may have run
+        facts = {key: value for key, value in self.facts.items() if key != "tool_id"}
+        return make_notice(
+            self.code,
+            f"Action {self.number} was not run: {reason}",
+            index=self.number,
+            tool_id=cap(self.identity.tool_id, 80) or None,
+            parent_tool_call_id=self.call_id,
+            **facts,
+        )
+
+
+class Ruling(Value):
+    """What came of the decisions of one generation, `count` in all. `notices` are about those that were kept."""
+
+    count: int = 0
+    kept: tuple[Kept, ...] = ()
+    refused: tuple[Refused, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> Ruling:
+    """Return which decisions of a generation count; blank ones are none. `cut`: the generation's end is missing."""
+    instances = [one for one in transcript.of(DECISION.name) if one.raw.strip()]
+    programs = bind_programs(transcript)
+    judge = _Judge(rules, alone=len(instances) == 1, cut=cut)
+    kept: list[Kept] = []
+    refused: list[Refused] = []
+    notices: list[Notice] = []
+    for number, instance in enumerate(instances, 1):
+        identity, own = identify(instance.raw), list[Notice]()
+        try:
+            one = judge.keep(instance, number, identity, programs.get(instance.instance, ()), own)
+        except DecisionError as error:
+            refused.append(
+                Refused(
+                    number=number,
+                    call_id=rules.call_id(instance.instance),
+                    identity=identity,
+                    code=error.reason,
+                    message=str(error),
+                    facts=error.context,
+                    cut=cut and instance.truncated,
+                )
+            )
+        else:
+            kept.append(one)
+            notices += own if len(instances) == 1 else [_numbered(notice, number) for notice in own]
+    return Ruling(count=len(instances), kept=tuple(kept), refused=tuple(refused), notices=tuple(notices))
+
+
+def _numbered(notice: Notice, number: int) -> Notice:
+    return replace(notice, extra={"decision": number, **notice.extra})
+
+
+class _Judge:
+    """Takes the decisions of one generation, in order."""
+
+    def __init__(self, rules: RoundRules, *, alone: bool, cut: bool) -> None:
+        self._rules = rules
+        self._alone = alone
+        self._cut = cut
+        self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
+        self._collisions = Collisions(rules.tools, rules.turn)
+
+    def keep(
+        self,
+        instance: Instance,
+        number: int,
+        identity: Identity,
+        programs: Programs,
+        notices: list[Notice],
+    ) -> Kept:
+        """Return a decision if it counts, and add what it has to be told. Raises DecisionError."""
+        rules = self._rules
+        code = self._admission.ask(*identity)
+        # One that stands alone is told what is wrong with itself.
+        if code in _WHY and not self._alone:
+            raise DecisionError(_WHY[code], code=code, details=self._details(code, instance))
+        whole = not (instance.truncated and (self._cut or instance.reason in ENDED_BY_US))
+        decision = read_body(instance.raw, notices, repairs_calls=whole and not rules.strict)
+        decision = check_action(decision, notices, last_round=rules.last_round)
+        call = decision.tool_call
+        if call:
+            check_call(call, rules.tools, rules.allowed)
+        if not self._alone and not _is(identity, decision):
+            raise DecisionError(_WHY[UNREADABLE], code=UNREADABLE)
+        program = check_program(call, rules.tools, programs, notices, alone=self._alone, cut=self._cut)
+        candidate = make_candidate(decision.action, call.tool_id if call else "", rules.tools)
+        if call is None:
+            return Kept(decision=decision, candidate=candidate)
+        self._collisions.take(call, number, program)
+        action = Action(
+            call_id=rules.call_id(instance.instance), tool_id=call.tool_id, params=call.params, code=program
+        )
+        return Kept(decision=decision, candidate=candidate, action=action)
+
+    def _details(self, code: str, instance: Instance) -> str:
+        """Return what stood in the way of a decision that does not fit beside the others."""
+        if code == UNREADABLE:
+            try:
+                read_body(instance.raw, [])
+            except DecisionError as error:
+                return f"{error.reason}: {error}".replace(f" {NOTHING_RAN}", "")
+        return (
+            f"admitted before it: {', '.join(one.tool_id or one.action for one in self._admission.admitted)}"
+        )
+
+
+def _is(identity: Identity, decision: ParsedDecision) -> bool:
+    """Tell whether a decision is what it was admitted as; two ways to read broken JSON may differ."""
+    call = decision.tool_call
+    return identity.action == decision.action and (call is None or call.tool_id == identity.tool_id)

@@ -1,0 +1,118 @@
+"""What listeners see of a generation: channel events in, lane events out, as pure values.
+
+Thinking is shown as it comes, of a decision what `decision_view.py` lets through, program text with the decision
+that runs it; a summary is for the model alone. Every lane that is opened is closed, whatever happens. `cut` is the
+code with which a decision was refused behind which nothing can count: whoever listens then ends the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from stepline.protocol.admission import TOO_MANY, Admission
+from stepline.protocol.decision_view import DecisionView
+from stepline.protocol.grammar import CODE, DECISION, THINKING
+from stepline.protocol.lane import AbortReason, LaneEvent, LaneFacts
+from stepline.protocol.lane_writer import LaneWriter, abort_reason
+from stepline.protocol.program import MISPLACED
+from stepline.protocol.round import RoundRules
+from stepline.protocol.transcript import ChannelEvent, Closed, CloseReason, Opened, Text
+
+
+class Show:
+    """Shows one generation. `show` the parser's events as they come, then `close`; both return what to send."""
+
+    def __init__(self, rules: RoundRules) -> None:
+        self.cut = ""
+        self._rules = rules
+        self._admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
+        self._events: list[LaneEvent] = []
+        self._emit = self._events.append
+        self._open: Opened | None = None
+        self._body: list[str] = []  # of the open instance
+        self._feed: Callable[[str], None] = _drop
+        self._lane: LaneWriter | None = None  # of the open instance, if it has one of its own
+        self._view: DecisionView | None = None  # of the open instance, if it is a decision
+        self._views: list[DecisionView] = []  # of the decisions before it that are not blank
+        self._early_programs: list[str] = []  # those before every decision
+
+    @property
+    def answer(self) -> str:
+        """The answer as far as it was shown, citations as the model wrote them."""
+        views = [*self._views, self._view] if self._view else self._views
+        return next((view.answer for view in views if view.answer), "")
+
+    def show(self, events: Sequence[ChannelEvent]) -> list[LaneEvent]:
+        """Take the next events of the parser."""
+        for event in events:
+            if type(event) is Text:
+                text = event.text
+                self._body.append(text)
+                self._feed(text)
+            elif type(event) is Opened:
+                self._begin(event)
+            elif type(event) is Closed:
+                self._end(event.reason)
+        shown = self._events[:]
+        self._events.clear()
+        return shown
+
+    def close(self, reason: AbortReason = "") -> list[LaneEvent]:
+        """Say that nothing follows, and why if that is too early. Closing again does nothing."""
+        self._end(reason or "eof")
+        widgets = [view.widget for view in self._views if view.widget]
+        if len(self._views) == len(widgets) == 1 and not reason:
+            widgets[0].take_programs(self._early_programs)
+        for widget in widgets:
+            widget.close(reason)
+        return self.show(())
+
+    def _begin(self, opened: Opened) -> None:
+        self._open = opened
+        if self.cut:
+            return  # the end of the piece in which it came
+        match opened.channel:
+            case THINKING.name:
+                name = f"{THINKING.name}.{opened.instance}"
+                self._lane = LaneWriter(name, LaneFacts(marker="thinking"), self._emit)
+            case DECISION.name:
+                self._view = DecisionView(opened.instance, self._rules, self._ask, self._emit)
+                self._feed = self._view.feed
+            case CODE.name if self._views and (widget := self._views[-1].widget):
+                self._lane = widget.open_code()
+        if self._lane:
+            self._feed = self._lane.take
+
+    def _ask(self, action: str, tool_id: str) -> str:
+        code = self._admission.ask(action, tool_id)
+        if code == TOO_MANY:
+            self.cut = code
+        return code
+
+    def _end(self, reason: CloseReason) -> None:
+        """Close what the open instance shows."""
+        opened, self._open = self._open, None
+        body = "".join(self._body)
+        self._body.clear()
+        self._feed = _drop
+        aborted = abort_reason(reason)
+        if self._lane:
+            self._lane.close(aborted)
+        elif self._view:
+            self._view.close(body, aborted)
+            if body.strip():
+                self._views.append(self._view)
+        elif opened and opened.channel == CODE.name and body.strip():
+            self._misplace(body)
+        self._lane = self._view = None
+
+    def _misplace(self, program: str) -> None:
+        """Note a program that belongs to no decision before it, or to one that has a program already."""
+        if not self._views:
+            self._early_programs.append(program)
+        elif widget := self._views[-1].widget:
+            widget.fail(MISPLACED)
+
+
+def _drop(_text: str) -> None:
+    """Show nothing of it."""

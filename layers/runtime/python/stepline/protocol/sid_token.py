@@ -1,0 +1,103 @@
+"""The token of a citation, `[[S:1,3-5]]`: how it is written, how it may be cut off, and what it cites.
+
+    token := "[[" "S" ":" part ("," part)* "]]"        S in either case, blanks between all of these
+    part  := sid | sid "-" sid                          in any direction; a part that is neither is passed over
+
+Full-width and small forms of brackets, colon, comma and dash count as the plain ones, and characters without
+width count as nothing. The inside is bounded, so that nobody waits long for its end.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+
+SIDS_MAX: Final = 500
+"""So many sids a text without known sources may cite: a range in it is the model's word."""
+
+IDS_CHARS: Final = 400
+
+OPEN: Final = "[\\[\uff3b\ufe47\ufe5d]"
+_CLOSE, _COLON = "[\\]\uff3d\ufe48\ufe5e]", "[:\uff1a\ufe55\ufe13]"
+_NOTHING = "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"
+_BLANKS = "\t \u00a0\u2000-\u200a\u202f\u3000" + _NOTHING
+_GAP, _BLANK = f"[{_NOTHING}]{{0,8}}", f"[{_BLANKS}]{{0,16}}"
+_INSIDE = f"[^\\[\\]\uff3b\uff3d\ufe47\ufe48\ufe5d\ufe5e`<>\n]{{1,{IDS_CHARS}}}"
+_DASH = "[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]"
+_BODY = (_BLANK, "[Ss]", _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
+
+SHORT: Final = "".join((OPEN, *_BODY))
+"""The pattern of `[S:1]`, which is text but for where markup says that it is a citation."""
+
+MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
+"""The pattern of where a token may begin."""
+
+_WEIGHTLESS = re.compile(f"[{_BLANKS}]+")
+_PART = re.compile(f"([0-9]{{1,9}})(?:{_DASH}+([0-9]{{1,9}}))?")
+_COMMA = re.compile("[,\uff0c\u3001\ufe50]")
+
+
+class Form(NamedTuple):
+    """One way to write a citation: whole, cut off at the end of the text, and what a whole one cites."""
+
+    whole: re.Pattern[str]
+    cut: re.Pattern[str]
+    read: Callable[[str], list[Range]]
+
+
+def cut_off(atoms: Sequence[str]) -> str:
+    """Return a pattern that matches the sequence of the atoms cut off anywhere."""
+    pattern = ""
+    for atom in reversed(atoms):
+        pattern = f"(?:{atom}{pattern})?"
+    return pattern
+
+
+def cited_sids(text: str) -> tuple[int, ...]:
+    """Return the sids that a text cites anywhere, known or not, in order, each once, and no more than SIDS_MAX."""
+    sids: dict[int, None] = {}
+    for token in TOKEN.whole.finditer(text):
+        for first, last in parse_ids(token["ids"]):
+            sids |= dict.fromkeys(range(first, min(last, first + SIDS_MAX) + 1))
+            if len(sids) > SIDS_MAX:
+                return tuple(sids)[:SIDS_MAX]
+    return tuple(sids)
+
+
+def parse_ids(ids: str) -> list[Range]:
+    """Return the ranges that the inside of a token names; what is no number from 1 on is passed over."""
+    ranges = []
+    for part in _COMMA.split(_WEIGHTLESS.sub("", ids)):
+        bounds = _PART.fullmatch(part)
+        if bounds is not None:
+            first, last = sorted((int(bounds[1]), int(bounds[2] or bounds[1])))
+            if last:
+                ranges.append((max(first, 1), last))
+    return ranges
+
+
+def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the sids of `known`, which is sorted, that lie in the ranges, and the ranges' ends that are unknown."""
+    found: dict[int, None] = {}
+    unknown: dict[int, None] = {}
+    for first, last in ranges:
+        members = known[bisect_left(known, first) : bisect_right(known, last)]
+        found |= dict.fromkeys(members)
+        if not members or members[0] != first:
+            unknown[first] = None
+        if not members or members[-1] != last:
+            unknown[last] = None
+    return tuple(found), tuple(unknown)
+
+
+def _read(token: str) -> list[Range]:
+    match = TOKEN.whole.fullmatch(token)
+    return parse_ids(match["ids"]) if match else []
+
+
+_ATOMS = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)
+TOKEN: Final = Form(re.compile("".join(_ATOMS)), re.compile(cut_off(_ATOMS)), _read)

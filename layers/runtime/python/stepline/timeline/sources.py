@@ -1,0 +1,168 @@
+"""The pool of sources: every source of a conversation once, under a number that stays its own.
+
+Source: docs/concepts/sources.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from stepline.model.address import host_of, normalise_url
+from stepline.model.source import Source
+from stepline.model.usage import estimate_tokens
+from stepline.timeline.quote import INDENT, inline
+
+SID_MAX: Final = 999_999
+TITLE_CHARS, URL_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_048, 2_000, 100_000
+
+ROWS_SHOWN: Final = 16
+CITED_SHOWN: Final = 8
+TITLE_SHOWN_CHARS: Final = 36
+TEXT_SHOWN_CHARS: Final = 200
+PLACE_SHOWN_CHARS: Final = 80
+
+_LONGER: Final = ("title", "text", "content")
+_SCORES: Final = ("objective_relevance", "query_relevance")
+_FILLED: Final = tuple(
+    name
+    for name in Source.__struct_fields__
+    if name not in ("sid", "source_type", "turn_id", *_LONGER, *_SCORES)
+)
+
+
+class Merged(NamedTuple):
+    """What became of rows: `rows` of the pool are new or changed, `sids` says which number each got, in their order.
+
+    A row that the pool does not take has the number 0. `renamed` leads from the numbers that rows came with to those
+    they got.
+    """
+
+    rows: tuple[Source, ...]
+    sids: tuple[int, ...]
+    renamed: dict[int, int]
+
+
+def source_key(source: Source) -> str:
+    """Return what two rows of one source have in common."""
+    if source.path:
+        return f"local:{source.path}"
+    return normalise_url(source.url) or f"text:{source.title}\n{source.text}"
+
+
+def is_eligible(source: Source) -> bool:
+    """Tell whether the pool takes a row: pages of the web, what a person entered, and of files only images."""
+    match source.source_type:
+        case "web":
+            return bool(host_of(source.url.strip()))
+        case "manual":
+            return bool(source.title or source.text or source.url)
+        case _:
+            return bool(source.path) and source.mime.startswith("image/")
+
+
+def fit_source(source: Source) -> Source:
+    """Return a row with its texts cut to what one row may take."""
+    return replace(
+        source,
+        title=source.title.strip()[:TITLE_CHARS],
+        url=source.url.strip()[:URL_CHARS],
+        text=source.text[:TEXT_CHARS],
+        content=source.content[:CONTENT_CHARS],
+    )
+
+
+def merge_sources(
+    pool: Mapping[int, Source], incoming: Iterable[Source], *, keys: Mapping[str, int] | None = None
+) -> Merged:
+    """Merge rows into the pool. A known source keeps its number, a new one the number it proposes if that is free.
+
+    `keys` are the numbers of the pool's rows by `source_key`, for who merges often.
+    """
+    known = dict(keys) if keys is not None else {source_key(row): sid for sid, row in pool.items()}
+    last = max(pool, default=0)
+    changed: dict[int, Source] = {}
+    sids: list[int] = []
+    renamed: dict[int, int] = {}
+    for proposed in incoming:
+        if not is_eligible(proposed):
+            sids.append(0)
+            continue
+        row, key = fit_source(proposed), source_key(fit_source(proposed))
+        sid = known.get(key, 0)
+        if not sid:
+            sid = row.sid if _is_free(row.sid, pool, changed) else last + 1
+            known[key] = sid
+        last = max(last, sid)
+        before = changed.get(sid) or pool.get(sid)
+        after = replace(row, sid=sid) if before is None else _merged(before, row)
+        if after != before:
+            changed[sid] = after
+        sids.append(sid)
+        if proposed.sid:
+            renamed.setdefault(proposed.sid, sid)
+    return Merged(tuple(changed[sid] for sid in sorted(changed)), tuple(sids), renamed)
+
+
+def _is_free(sid: int, pool: Mapping[int, Source], changed: Mapping[int, Source]) -> bool:
+    return 0 < sid <= SID_MAX and sid not in pool and sid not in changed
+
+
+def _merged(old: Source, new: Source) -> Source:
+    """Return one row of two: the longer texts, the better scores, and what the old one lacks."""
+    fields: dict[str, Any] = {name: getattr(old, name) or getattr(new, name) for name in _FILLED}
+    for name in _LONGER:
+        fields[name] = max(getattr(old, name), getattr(new, name), key=len)
+    for name in _SCORES:
+        scores = [score for row in (old, new) if (score := getattr(row, name)) is not None]
+        fields[name] = max(scores, default=None)
+    return replace(old, **fields)
+
+
+def select_sources(pool: Mapping[int, Source], ranges: Sequence[tuple[int, int]]) -> tuple[Source, ...]:
+    """Return the rows whose numbers lie in the ranges, ascending; all of them for no range."""
+    return tuple(
+        pool[sid] for sid in sorted(pool) if not ranges or any(first <= sid <= last for first, last in ranges)
+    )
+
+
+def render_pool(pool: Mapping[int, Source], cited: Mapping[int, int] | None = None) -> str:
+    """Return the pool as the request shows it, "" if it is empty.
+
+    `cited` says when a row was cited last. The rows cited last and the newest ones are shown, and the others
+    counted: every token here is paid in full in every round.
+    """
+    if not pool:
+        return ""
+    last_cited = cited or {}
+    again = sorted((sid for sid in last_cited if sid in pool), key=lambda sid: (last_cited[sid], sid))
+    shown = dict.fromkeys(again[-CITED_SHOWN:])
+    for sid in sorted(pool, reverse=True):
+        if len(shown) >= ROWS_SHOWN:
+            break
+        shown[sid] = None
+    hidden = len(pool) - len(shown)
+    lines = [f"[SOURCES POOL] {len(pool)} {'source' if len(pool) == 1 else 'sources'}"]
+    if hidden:
+        lines[0] += f": {len(shown)} cited or newest ones, and {hidden} more"
+    lines.append("read whole: so:sources_pool[<sids>]; cite: [[S:<sid>]]")
+    lines += (_render_row(pool[sid]) for sid in sorted(shown))
+    return "\n".join(lines) + "\n"
+
+
+def _render_row(row: Source) -> str:
+    place = host_of(row.url) or row.path
+    text = row.content or row.text
+    facts = [f"SID:{row.sid:02}", inline(row.mime)[:40], inline(place)[:PLACE_SHOWN_CHARS]]
+    if text:
+        facts.append(f"~{estimate_tokens(text)} tokens")
+    facts.append(f'"{_clip(row.title, TITLE_SHOWN_CHARS)}"')
+    snippet = _clip(row.text or row.content, TEXT_SHOWN_CHARS)
+    return " ".join(fact for fact in facts if fact) + (f"\n{INDENT}{snippet}" if snippet else "")
+
+
+def _clip(text: str, chars: int) -> str:
+    line = inline(text[: chars * 4])
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"

@@ -1,0 +1,55 @@
+"""The sources that a call or a run may cite: those of its conversation, and what it has brought so far."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from stepline.errors import ToolError
+from stepline.model.source import Source
+from stepline.timeline.sources import merge_sources, source_key
+
+BROUGHT_MAX: Final = 500
+"""New sources that one call, or one run with all its calls, may bring."""
+
+
+class SourcePool:
+    """A conversation's pool as one call sees it, or one run whose calls share it. Several threads may cite."""
+
+    def __init__(self, known: Mapping[int, Source] | None = None) -> None:
+        """Begin with the rows of the conversation, which nobody changes meanwhile."""
+        self.known: Mapping[int, Source] = known or {}
+        self._rows = dict(self.known)
+        self._keys: dict[str, int] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def rows(self) -> Mapping[int, Source]:
+        """Every row, by its number."""
+        with self._lock:
+            return dict(self._rows)
+
+    def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
+        """Give every row its number, the one it has if its source is known; return them so, in their order.
+
+        What the pool does not take, a file that is no image, is left out. Raises ToolError `too_many_sources`.
+        """
+        incoming = list(rows)
+        if not incoming:
+            return ()
+        with self._lock:
+            keys = self._keys = self._keys or {source_key(row): sid for sid, row in self._rows.items()}
+            merged = merge_sources(self._rows, incoming, keys=keys)
+            new = sum(row.sid not in self._rows for row in merged.rows)
+            if len(self._rows) - len(self.known) + new > BROUGHT_MAX:
+                raise ToolError(f"one call brings at most {BROUGHT_MAX} new sources", code="too_many_sources")
+            self._rows |= {row.sid: row for row in merged.rows}
+            keys |= {source_key(row): row.sid for row in merged.rows}
+            return tuple(self._rows[sid] for sid in merged.sids if sid)
+
+    def changed(self, rows: Iterable[Source]) -> tuple[Source, ...]:
+        """Return what the log has to say of rows that were cited: those that are new or not as they were, ascending."""
+        with self._lock:
+            now = [self._rows[sid] for sid in sorted({row.sid for row in rows} & self._rows.keys())]
+        return tuple(row for row in now if self.known.get(row.sid) != row)

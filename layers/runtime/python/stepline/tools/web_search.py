@@ -1,0 +1,212 @@
+"""`web_tools.web_search`: look something up, and bring what is found into the pool of sources.
+
+Nothing is fetched here: a page's text is what the search engine has of it. All of it is data of strangers.
+Source: docs/reference/tools.md#web_toolsweb_search.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.errors import DependencyError, ToolError
+from stepline.model.address import host_of, normalise_url
+from stepline.model.path import SourcesPath
+from stepline.model.source import Source
+from stepline.ports.search import Hit, SearchQuery, WebSearch
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.read_sources import items_stats
+from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+
+logger = logging.getLogger(__name__)
+
+QUERIES_MAX: Final = 8
+QUERY_CHARS: Final = 400
+TEXT_CHARS, TEXTS_CHARS = 400, 6_000
+FILTERED: Final = "web_search.filtered_results"
+
+_QUERY: Final = {"type": "string", "minLength": 1, "maxLength": QUERY_CHARS}
+
+WEB_SEARCH: Final = ToolSpec(
+    tool_id="web_tools.web_search",
+    purpose=(
+        "Search the web. What is found gets a number in the pool of sources, by which you cite it: [[S:<sid>]]. Snippets "
+        "are shown; read the whole text of a row with react.read at so:sources_pool[<sid>]."
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["queries"],
+        "properties": {
+            "queries": {
+                **_QUERY,
+                "type": ["string", "array"],
+                "items": _QUERY,
+                "minItems": 1,
+                "maxItems": QUERIES_MAX,
+                "description": "a query, or several ways to ask for the same thing; a page is returned once",
+            },
+            "objective": {
+                "type": "string",
+                "maxLength": 1000,
+                "description": "what you want to find out, in a sentence",
+            },
+            "n": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 20,
+                "default": 8,
+                "description": "how many pages at most, over all queries",
+            },
+            "freshness": {
+                "enum": ["day", "week", "month", "year"],
+                "description": "only pages published within this time",
+            },
+            "country": {
+                "type": "string",
+                "pattern": "^[A-Za-z]{2}$",
+                "description": "prefer pages of a country, by its two letters (ISO 3166)",
+            },
+            "safesearch": {
+                "enum": ["off", "moderate", "strict"],
+                "default": "moderate",
+                "description": "how much adult content is left out",
+            },
+        },
+    },
+    returns=(
+        "rows, best first: sid, title, url, text (a snippet), times if known, query_relevance from 0 to 1; a program "
+        "gets the list of rows, with the whole text as content where the engine has it"
+    ),
+    effect="pure",
+    read_only=True,
+    in_exec=True,
+    strategies=("exploration",),
+    examples=(
+        {
+            "queries": ["prompt caching", "cache long prompts"],
+            "objective": "How do providers bill cached input?",
+        },
+    ),
+)
+
+
+def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+    """Search, number what was found, and tell model and user. Raises ToolError `search_unavailable`."""
+    if context.search is None:
+        raise ToolError("nothing can be looked up here", code="search_unavailable")
+    queries = (
+        [params["queries"]] if isinstance(params["queries"], str) else list(dict.fromkeys(params["queries"]))
+    )
+    try:
+        hits = find(context.search, queries, params, at=datetime.fromisoformat(context.ts))
+    except DependencyError as error:
+        # The model can answer without, and says so; the turn need not fail for it.
+        logger.exception("search failed", extra={"call_id": context.call_id})
+        raise ToolError("the search engine does not answer now", code="search_unavailable") from error
+    cited = context.cite(_source(hit, context.ts) for hit in hits)
+    # A page's row may have been there before, with the snippet of another query: what is shown is this one's.
+    rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
+    result = context.result(WEB_SEARCH.tool_id, _status(rows, queries))
+    context.emit(
+        FILTERED,
+        {
+            "results": rows,
+            "objective": params.get("objective", ""),
+            "queries": queries,
+            "search_id": context.call_id,
+        },
+    )
+    return ToolOutput(
+        blocks=(
+            replace(
+                result, meta={"items_stats": items_stats(rows), "sources_used": [row.sid for row in cited]}
+            ),
+        ),
+        ret=[{**row, **_content(hit)} for row, hit in zip(rows, hits, strict=True)],
+        sources=cited,
+    )
+
+
+def find(engine: WebSearch, queries: list[str], params: Mapping[str, Any], *, at: datetime) -> list[Hit]:
+    """Return what the queries find together: each page once, the best of every query before the second of any."""
+    n = params.get("n", 8)
+    asked = SearchQuery(
+        text="",
+        at=at,
+        n=n,
+        freshness=params.get("freshness", ""),
+        country=params.get("country", "").upper(),
+        safesearch=params.get("safesearch", "moderate"),
+    )
+    found = [engine.search(replace(asked, text=query)) for query in queries]
+    kept: dict[str, Hit] = {}
+    for rank in range(n):
+        for hits in found:
+            if rank >= len(hits):
+                continue
+            hit, key = hits[rank], normalise_url(hits[rank].url)
+            if not host_of(key):
+                continue  # an address that nobody can visit is no source
+            before = kept.get(key)
+            if before is None or (hit.relevance or 0) > (before.relevance or 0):
+                kept[key] = hit
+    return list(kept.values())[:n]
+
+
+def _source(hit: Hit, fetched: str) -> Source:
+    return Source(
+        title=hit.title,
+        url=hit.url,
+        text=hit.text,
+        content=hit.content,
+        source_type="web",
+        mime=hit.mime,
+        published_time_iso=hit.published_time_iso,
+        modified_time_iso=hit.modified_time_iso,
+        fetched_time_iso=fetched,
+        author=hit.author,
+        authority="web",
+        favicon_url=hit.favicon_url,
+        query_relevance=hit.relevance,
+    )
+
+
+def _row(source: Source, hit: Hit) -> dict[str, Any]:
+    """Return what is shown of a page; what is not known of it is left out."""
+    row: dict[str, Any] = msgspec.to_builtins(
+        replace(source, text=hit.text, content="", query_relevance=hit.relevance, turn_id="")
+    )
+    favicon = {"favicon": row.pop("favicon_url")} if "favicon_url" in row else {}
+    return {**row, **favicon}
+
+
+def _content(hit: Hit) -> dict[str, str]:
+    return {"content": hit.content} if hit.content else {}
+
+
+def _status(rows: list[dict[str, Any]], queries: list[str]) -> dict[str, Any]:
+    """Return what the model reads: rows short enough to be seen whole."""
+    if not rows:
+        return {"status": "ok", "queries": queries, "results": [], "message": "nothing was found"}
+    chars = min(TEXT_CHARS, TEXTS_CHARS // len(rows))
+    sids = tuple((row["sid"], row["sid"]) for row in rows)
+    return {
+        "status": "ok",
+        "queries": queries,
+        "artifact_path": str(SourcesPath(ranges=sids)),
+        "results": [{**row, "text": _clip(row.get("text", ""), chars)} for row in rows],
+    }
+
+
+def _clip(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+WEB_SEARCH_TOOL: Final = Tool(spec=WEB_SEARCH, run=run_search)

@@ -1,0 +1,83 @@
+"""The code of docs/how-to/stream-channels.md runs as the page says, one block after the other."""
+
+import ast
+import asyncio
+import inspect
+import re
+
+import pytest
+
+from stepline.adapters.memory.model import MemoryModelClient
+from tests.unit.docs.source import DOCS
+
+PAGE = DOCS / "how-to/stream-channels.md"
+ANSWER = "Sales rose [[S:1]], as planned [[S:1,2]]."
+USAGE = '{"sids": [1, 2]}'
+SAID = (
+    f"<channel:thinking>Look at the report.</channel:thinking>\n<channel:answer>{ANSWER}</channel:answer>\n"
+    f'<channel:followup>{{"followups": ["Go on"]}}</channel:followup>\n<channel:usage>{USAGE}</channel:usage>'
+)
+OBJECT = '<channel:answer>{"artifactA": "**Up** by 7 %", "other": "hidden"}</channel:answer>'
+TWICE = "<channel:answer>One.</channel:answer><channel:answer>Two.</channel:answer>"
+
+
+async def run_page(names):
+    """Run the page's blocks, and return the names after each of them."""
+    after = []
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        code = compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        ran = eval(code, names)
+        if inspect.isawaitable(ran):
+            await ran
+        after.append({name: list(one) if isinstance(one, list) else one for name, one in names.items()})
+    return after
+
+
+@pytest.fixture(scope="module")
+def blocks():
+    client = MemoryModelClient(SAID, SAID, OBJECT, TWICE)
+    after = asyncio.run(run_page({"client": client}))
+    client.assert_read()
+    return after
+
+
+def text_of(names, **wanted):
+    return "".join(one["text"] for one in names["shown"] if wanted.items() <= one.items())
+
+
+@pytest.mark.parametrize("block", [1, 2])
+def test_an_answer_is_shown_with_links_and_kept_with_tokens(blocks, block):
+    names = blocks[block]
+    assert names["results"]["answer"].raw == ANSWER
+    assert names["results"]["answer"].used_sources == [1, 2]
+    assert names["service_err"] is None
+    shown = text_of(names, channel="answer")
+    assert "[Quarterly report](https://example.com/q3)" in shown
+    assert "[[S:" not in shown
+
+
+def test_channels_go_to_their_surfaces(blocks):
+    assert text_of(blocks[1], marker="thinking") == "Look at the report."
+    assert text_of(blocks[1], marker="followup") == '{"followups": ["Go on"]}'
+
+
+def test_a_subscriber_hears_its_channel_alone(blocks):
+    assert "".join(blocks[1]["recorded"]) == USAGE
+
+
+def test_sources_are_found_again_by_their_sids(blocks):
+    assert [row["sid"] for row in blocks[3]["refs"]] == [1, 2]
+
+
+def test_a_key_of_an_object_is_an_artifact_on_the_canvas(blocks):
+    assert (
+        text_of(blocks[4], marker="canvas", artifact_name="artifactA", format="markdown") == "**Up** by 7 %"
+    )
+    assert text_of(blocks[4], marker="canvas", artifact_name="other") == ""
+    assert '"other": "hidden"' in blocks[4]["results"]["answer"].raw
+
+
+def test_every_instance_has_a_widget(blocks):
+    heard = [line for line in blocks[5]["recorded"] if line.endswith("over")]
+    assert heard == ["answer 0: over", "answer 1: over"]
+    assert blocks[5]["results"]["answer"].instances == ["One.", "Two."]

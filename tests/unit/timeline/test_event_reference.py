@@ -1,0 +1,51 @@
+"""The page that clients are written by: it is what the models say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from stepline.timeline.event_data import EventData
+from stepline.timeline.event_reference import render_reference
+from stepline.timeline.event_type import MODELS, TABLE
+
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "events.md"
+
+
+def test_the_page_is_what_the_models_say():
+    assert REFERENCE.read_text(encoding="utf-8") == render_reference()
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.type} {row.step}".strip())
+def test_every_type_says_when_it_comes_and_every_field_stands_on_the_page(row):
+    assert row.cause[0].isupper()
+    assert row.cause.endswith(".")
+    heading = f"### {row.type}, {row.step}\n" if row.type == "chat.step" else f"### {row.type}\n"
+    section = render_reference().split(heading)[1].split("\n### ")[0]
+    for field in msgspec.structs.fields(row.model):
+        assert f"| `{field.encode_name}` |" in section
+
+
+def test_every_link_of_the_page_leads_to_a_heading():
+    page = render_reference()
+    headings = re.findall(r"^#+ (.*)$", page, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]*)\)", page)) <= anchors
+
+
+def leaves(model: type[EventData]) -> set[type[EventData]]:
+    below = model.__subclasses__()
+    return {model} if not below else {leaf for one in below for leaf in leaves(one)}
+
+
+def test_every_model_of_an_event_stands_in_the_table_once():
+    assert sorted(model.__name__ for model in leaves(EventData)) == sorted(one.__name__ for one in MODELS)
+    assert len({(row.type, row.step) for row in TABLE}) == len(TABLE)
+
+
+def test_no_field_is_left_without_a_meaning():
+    rows = [line for line in render_reference().splitlines() if line.startswith("| `")]
+    assert [line for line in rows if line.endswith("|  |")] == []

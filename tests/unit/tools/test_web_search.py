@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from stepline.adapters.corpus import CorpusSearch
+from stepline.errors import DependencyError
+from stepline.model.source import Source
+from stepline.ports.search import Hit, SearchQuery
+from stepline.protocol.citation import cited_sids
+from stepline.tools.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
+
+from .conftest import TS, World, read_status
+
+
+class Engine:
+    """Answers as it was told to, and remembers what it was asked."""
+
+    def __init__(self, answers: dict[str, list[Hit]]) -> None:
+        self.answers = answers
+        self.asked: list[SearchQuery] = []
+
+    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+        self.asked.append(query)
+        return tuple(self.answers[query.text])[: query.n]
+
+
+class Broken:
+    def search(self, query: SearchQuery) -> tuple[Hit, ...]:
+        raise DependencyError("no answer", code="engine_down")
+
+
+def hit(name: str, relevance: float = 0.5, **fields: object) -> Hit:
+    made = {
+        "title": name,
+        "url": f"https://e.example/{name}",
+        "text": f"about {name}",
+        "relevance": relevance,
+    }
+    return Hit(**{**made, **fields})
+
+
+@pytest.fixture
+def world() -> World:
+    return World(search=CorpusSearch())
+
+
+def search(world: World, **params: object):
+    return world.call("web_tools.web_search", params)
+
+
+def test_what_is_found_has_numbers_that_a_text_can_cite(world):
+    output = search(world, queries="prompt caching", n=3)
+    status = read_status(output)
+    first = status["results"][0]
+    assert first["sid"] == 1
+    assert first["title"] == "Prompt caching of language models"
+    assert first["url"].startswith("https://")
+    assert "cache" in first["text"]
+    assert 0 < first["query_relevance"] <= 1
+    assert first["authority"] == "web"
+    assert first["fetched_time_iso"] == TS
+    assert status["artifact_path"] == "so:sources_pool[{}]".format(
+        ",".join(str(row["sid"]) for row in status["results"])
+    )
+    assert world.sources[1].content.startswith("Providers of language models")
+    assert cited_sids("[[S:1]]") == (1,)
+
+
+def test_the_model_reads_snippets_and_a_program_gets_the_whole_texts(world):
+    output = search(world, queries="prompt caching", n=1)
+    assert "content" not in read_status(output)["results"][0]
+    (row,) = output.ret
+    assert row["content"] == world.sources[1].content
+    assert {"provider", "turn_id", "source_type"}.isdisjoint(row)
+
+
+def test_a_page_found_again_keeps_its_number(world):
+    search(world, queries="prompt caching", n=1)
+    again = read_status(search(world, queries=["bm25", "prompt caching"], n=2))
+    assert [row["sid"] for row in again["results"]] == [2, 1]
+
+
+def test_queries_are_answered_in_turn_and_a_page_once():
+    same = hit("b", 0.9, url="HTTPS://E.example:443/b/?utm_source=x")
+    engine = Engine({"one": [hit("a"), hit("b", 0.2)], "two": [same, hit("c")]})
+    output = search(World(search=engine), queries=["one", "two", "one"], n=3)
+    rows = read_status(output)["results"]
+    assert [row["title"] for row in rows] == ["a", "b", "c"]
+    assert [row["query_relevance"] for row in rows] == [0.5, 0.9, 0.5]
+    assert [query.text for query in engine.asked] == ["one", "two"]
+
+
+def test_what_the_model_asks_for_reaches_the_engine():
+    engine = Engine({"q": []})
+    search(
+        World(search=engine),
+        queries="q",
+        n=20,
+        freshness="week",
+        country="de",
+        safesearch="off",
+        objective="o",
+    )
+    (asked,) = engine.asked
+    assert (asked.n, asked.freshness, asked.country, asked.safesearch) == (20, "week", "DE", "off")
+    assert asked.at.isoformat() == "2026-11-21T10:15:03+00:00"
+
+
+def test_nothing_found_is_said(world):
+    output = search(world, queries="xyzzy quux")
+    assert output.status == "ok"
+    assert read_status(output) == {
+        "status": "ok",
+        "queries": ["xyzzy quux"],
+        "results": [],
+        "message": "nothing was found",
+    }
+    assert output.sources == ()
+
+
+@pytest.mark.parametrize("engine", [None, Broken()])
+def test_an_engine_that_does_not_answer_is_an_error_the_model_reads(engine):
+    output = search(World(search=engine), queries="q")
+    assert output.error is not None
+    assert output.error["code"] == "search_unavailable"
+    assert [block.type for block in output.blocks] == ["react.notice", "react.tool.result"]
+
+
+def test_clients_are_told_what_was_found(world):
+    context = world.context("tc_000000000001")
+    output = run_search({"queries": "prompt caching", "n": 1, "objective": "bills"}, context)
+    (event,) = context.events
+    assert event.type == FILTERED
+    assert event.data["search_id"] == "tc_000000000001"
+    assert event.data["queries"] == ["prompt caching"]
+    assert event.data["objective"] == "bills"
+    assert [row["sid"] for row in event.data["results"]] == [row.sid for row in output.sources]
+    assert "content" not in event.data["results"][0]
+
+
+def test_an_address_that_nobody_can_visit_is_no_source():
+    engine = Engine({"q": [hit("a", url="javascript:alert(1)"), hit("b", url="/b"), hit("c")]})
+    output = search(World(search=engine), queries="q")
+    assert [row["title"] for row in read_status(output)["results"]] == ["c"]
+    assert [row.title for row in output.sources] == ["c"]
+
+
+def test_twenty_rows_are_short_enough_to_be_seen_whole():
+    engine = Engine({"q": [hit(f"p{i}", text="word " * 400) for i in range(20)]})
+    (block,) = search(World(search=engine), queries="q", n=20).blocks
+    assert len(json.loads(block.text)["results"]) == 20
+    assert len(block.text) < 12_000
+    assert block.meta["items_stats"]["items_count"] == 20
+    assert block.meta["sources_used"] == list(range(1, 21))
+
+
+def test_one_call_cannot_flood_the_pool(world):
+    context = world.context("tc_000000000001")
+    with pytest.raises(Exception, match="at most 500 new sources"):
+        context.cite(Source(url=f"https://e.example/{i}") for i in range(501))
+    assert context.sources.rows == {}
+    kept = context.cite(Source(url=f"https://e.example/{i}") for i in range(500))
+    assert kept[0].turn_id == context.turn
+    assert replace(context).cite(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"queries": ""},
+        {"queries": []},
+        {"queries": ["q"] * (QUERIES_MAX + 1)},
+        {"queries": "q", "n": 0},
+        {"queries": "q", "n": 21},
+        {"queries": "q", "freshness": "decade"},
+        {"queries": "q", "country": "Germany"},
+        {"queries": "q", "provider": "brave"},
+    ],
+)
+def test_a_call_that_breaks_the_contract_is_refused(params):
+    assert WEB_SEARCH.validate(params)
+
+
+def test_the_contract_says_how_it_may_be_used():
+    assert WEB_SEARCH.in_react
+    assert WEB_SEARCH.in_exec
+    assert WEB_SEARCH.read_only
+    assert (WEB_SEARCH.effect, WEB_SEARCH.strategies) == ("pure", ("exploration",))
