@@ -33,6 +33,18 @@ def test_the_same_piece_twice_is_one(deltas, lane):
     assert deltas.since(lane, 7) == [make_delta(0, "one")]
 
 
+def test_pieces_that_are_stored_together_come_back_as_if_they_were_not(deltas, lane):
+    together = [
+        make_delta(0, "hm", "thinking"),
+        make_delta(4, "wert", "answer"),
+        make_delta(0, "{}\n", "lanes"),
+    ]
+    deltas.put(lane, 7, make_delta(0, "Ant", "answer"))
+    deltas.put(lane, 7, *together)
+    deltas.put(lane, 7, *together)
+    assert deltas.since(lane, 7) == [make_delta(0, "Ant", "answer"), together[1], together[2], together[0]]
+
+
 def test_claims_and_lanes_are_streams_of_their_own(deltas, lane):
     other = Lane(tenant=lane.tenant, project=lane.project, conversation=lane.conversation + "0")
     deltas.put(lane, 7, make_delta(0, "mine"))

@@ -11,6 +11,7 @@ import pytest
 
 from stepline.adapters.corpus import (
     BUILT_IN,
+    CORPUS_BYTES_MAX,
     SNIPPET_CHARS,
     CorpusSearch,
     cut_snippet,
@@ -40,6 +41,7 @@ def test_hits_come_best_first_and_no_more_than_asked_for(engine):
     assert all(0 < hit.relevance <= 1 for hit in hits)
     assert "Conditional writes" in hits[0].title
     assert len(engine.search(ask("dynamodb conditional write", n=1))) == 1
+    assert engine.about
 
 
 def test_every_hit_can_be_visited_and_stands_there_once(engine):
@@ -105,6 +107,28 @@ def test_equal_pages_come_in_the_order_of_their_addresses(tmp_path):
     pages = [page(name, "same words") for name in ("c", "a", "b")]
     found = CorpusSearch(library(tmp_path, *pages)).search(ask("same"))
     assert [hit.title for hit in found] == ["a", "b", "c"]
+
+
+def test_letters_with_marks_are_found_however_they_are_composed(tmp_path):
+    place = library(tmp_path, page("a", "un cafe\u0301 fort"), page("b", "\uff42\uff4d\uff12\uff15"))
+    engine = CorpusSearch(place)
+    assert [hit.title for hit in engine.search(ask("CAF\u00c9"))] == ["a"]
+    assert [hit.title for hit in engine.search(ask("bm25"))] == ["b"]
+
+
+def test_a_collection_may_be_empty_or_begin_with_a_mark_of_its_encoding(tmp_path):
+    (tmp_path / "a.jsonl").write_text("\n", encoding="utf-8")
+    assert CorpusSearch(tmp_path).search(ask("a", freshness="day")) == ()
+    (tmp_path / "a.jsonl").write_text(json.dumps(page("apple")) + "\n", encoding="utf-8-sig")
+    assert [hit.title for hit in CorpusSearch(tmp_path).search(ask("apple"))] == ["apple"]
+
+
+def test_a_collection_that_no_function_can_hold_is_refused_unread(tmp_path):
+    with (tmp_path / "a.jsonl").open("wb") as file:
+        file.truncate(CORPUS_BYTES_MAX + 1)
+    with pytest.raises(DependencyError, match="too large") as refused:
+        CorpusSearch(tmp_path).search(ask("a"))
+    assert refused.value.reason == "corpus_unreadable"
 
 
 def test_a_page_without_a_date_is_never_fresh(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation import citable, render_citations
+from stepline.protocol.citation import CitationStream, citable, render_citations
 from stepline.protocol.link import markdown_link, safe_url
 from stepline.timeline.sources import render_pool
 
@@ -109,6 +109,118 @@ def test_a_title_cannot_be_markup(title):
     assert shown.endswith("](https://e.example/)")
     label = shown[1 : -len("](https://e.example/)")]
     assert not _bare(label) & set("[]<>`|\n\r\u202e")
+    assert not Reader(f"<div>{shown}</div>").tags[1:], "within HTML that stands in Markdown"
+
+
+NO_PAGE = {
+    1: Citation(sid=1, title="javascript:alert(1)", url="https://e.example/\u202e"),
+    2: Citation(sid=2, title="(javascript:alert(1))"),
+    3: Citation(sid=3, title=": javascript:alert(1)"),
+    4: Citation(sid=4, title="One", url="https://e.example/a b"),
+    5: Citation(sid=5, title="&lt;b&gt; it's 'onmouseover=alert(1)'"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[a]([[S:1]])", "[a]()"),
+        ("[a]( [[S:1]] )", "[a](  )"),
+        ("[a]([[S:9]][[S:1]])", "[a]()"),
+        ("[a](<[[S:1]]>)", "[a](<>)"),
+        ("[a](\n[[S:1]])", "[a](\n)"),
+        ("[a]([[S:4]])", "[a](https://e.example/a%20b)"),
+        ("[a]([[S:1,4]])", "[a](https://e.example/a%20b)"),
+        ("[a]: [[S:1]]", "[a]: "),
+        ("> - [a]: <[[S:1]]>", "> - [a]: <>"),
+        ("[a]: [[S:4]]", "[a]: https://e.example/a%20b"),
+        ("<[[S:1]]>", "< javascript:alert(1)>"),
+        ("[see][[S:2]]", "[see]\\(javascript:alert(1))"),
+        ("[see][[S:3]]", "[see]\\: javascript:alert(1)"),
+        ("see (so [[S:4]])", "see (so [One](https://e.example/a%20b))"),
+    ],
+)
+def test_a_title_never_becomes_the_address_of_a_link(text, shown):
+    assert render_citations(text, NO_PAGE, "markdown") == shown
+    stream = CitationStream(NO_PAGE, "markdown")
+    assert "".join([*map(stream.feed, text), stream.close()]) == shown
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("# Heading", "\\# Heading"),
+        ("- item", "\\- item"),
+        ("1. item", "1\\. item"),
+        ("===", "\\==="),
+        ("Wow!", "Wow\\!"),
+        ("> quote", "&gt; quote"),
+        ("~~~", "\\~\\~\\~"),
+        ("**", "\\*\\*"),
+        ("https://evil.example", "https\\://evil.example"),
+        ("at www.evil.example", "at www\\.evil.example"),
+        ("&lt;b&gt; AT&T", "&amp;lt;b&amp;gt; AT&T"),
+        ("chart_1.png", "chart_1.png"),
+    ],
+)
+def test_a_title_without_an_address_is_plain_text(title, shown):
+    assert render_citations("[[S:1]]", {1: Citation(sid=1, title=title)}, "markdown") == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<a title='[[S:5]]'>",
+        '<a title="[[S:5]]">',
+        "<a title=[[S:5]]>",
+        "text <img alt='a > b'\n title='x [[S:5]]'>",
+        "`<b>` <i class=\"a\" title='[[S:5]]'>",
+        "<div>\nx <b [[S:5]]>",
+        "- </div [[S:5]]>",
+        "<div a='b>[[S:5]]'>",
+        "<script>\n\nx = '[[S:5]]'",
+    ],
+)
+def test_nothing_is_replaced_in_an_attribute_that_stands_in_markdown(text):
+    assert render_citations(text, NO_PAGE, "markdown") == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a <b and [[S:4]]",
+        '`<a href="` [[S:4]]',
+        "<a href='x'>[[S:4]]</a>",
+        "<p =\n\n[[S:4]]",
+        "<p>\n\na <b [[S:4]]",
+        "<style>x</style>[[S:4]]",
+        "`<script>` [[S:4]]",
+        "a <script> [[S:4]]",
+        "```html\n<script>\n```\n[[S:4]]",
+        "```html\n<script src='[[S:9]]'>\n```\n[[S:4]]",
+    ],
+)
+def test_what_only_looks_like_an_attribute_hides_no_citation(text):
+    assert render_citations(text, NO_PAGE, "markdown") == text.replace("[[S:4]]", markdown_link(NO_PAGE[4]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<a href="https://m.example/">m [[S:1]]</a>',
+        '<A NAME=x><sup class="cite" data-sids="1">[[S:1]]</sup></A>',
+        "<a href='x'><sup>[[S:1]]</sup>",
+        "<a href='x'><b>y</b> [[S:1]]",
+    ],
+)
+def test_a_link_never_stands_within_a_link(text):
+    shown = render_citations(text, {1: Citation(sid=1, title="T", url="https://e.example/")}, "html")
+    assert [tag for tag, _ in Reader(shown).tags].count("a") == 1
+    assert "[S:1]" in Reader(shown).text
+    after = render_citations(
+        f"{text}</a><abbr>[[S:1]]</abbr>", {1: Citation(sid=1, url="https://e.example/")}, "html"
+    )
+    assert [tag for tag, _ in Reader(after).tags].count("a") == 2
 
 
 def _bare(label: str) -> set[str]:

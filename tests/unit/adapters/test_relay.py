@@ -32,11 +32,16 @@ class Deltas(MemoryDeltas):
 
     fails = 0
 
-    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.together: list[tuple[Delta, ...]] = []
+
+    def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         if self.fails:
             self.fails -= 1
             raise DependencyError("throttled")
-        super().put(lane, claim, delta)
+        self.together.append(deltas)
+        super().put(lane, claim, *deltas)
 
 
 class Subscriptions(MemorySubscriptions):
@@ -141,6 +146,20 @@ def test_small_pieces_go_out_together(stage: Stage) -> None:
     assert joined(posted(inbox)) == {"answer.0": "x" * 2000}
     assert len(inbox) < 1000
     assert len(stage.deltas.since(LANE, CLAIM)) < 1000
+
+
+def test_lanes_of_a_few_words_are_stored_together(stage: Stage) -> None:
+    stream = stage.relay.open(LANE, CLAIM)
+    for lane in range(12):
+        stream.push(f"notes.{lane}", f"lane {lane}")
+    stream.push("canvas.0", "x" * (PIECE_CHARS + 1))
+    stream.close()
+    assert stage.stored() == {
+        **{f"notes.{lane}": f"lane {lane}" for lane in range(12)},
+        "canvas.0": "x" * (PIECE_CHARS + 1),
+    }
+    assert len(stage.deltas.together) <= 6
+    assert max(sum(len(piece.text) for piece in row) for row in stage.deltas.together) == PIECE_CHARS
 
 
 def test_no_piece_is_larger_than_a_frame_should_be(stage: Stage) -> None:

@@ -315,3 +315,45 @@ def test_a_second_cancel_waits_for_the_models_thread_too():
         assert model.ended.is_set()
 
     asyncio.run(main())
+
+
+def test_each_cancel_while_listeners_are_told_of_the_end_costs_one_of_them():
+    shown, heard, stuck_at = Shown(), Shown(), []
+
+    async def main():
+        closing = asyncio.Semaphore(0)
+
+        async def stuck(*, completed, **_):
+            if completed:
+                stuck_at.append("closed")
+                closing.release()
+                await asyncio.Event().wait()
+
+        subscribers = ChannelSubscribers().subscribe("answer", stuck).subscribe("answer", stuck)
+        subscribers.subscribe("answer", heard.emit)
+        text = "<channel:answer>a</channel:answer>"
+        task = asyncio.create_task(call(text, emit=shown.emit, subscribers=subscribers))
+        for _ in range(2):
+            await closing.acquire()
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert len(stuck_at) == 2
+    assert endings(shown) == endings(heard) == [("answer", 0, None)]
+
+
+def test_a_consumer_whose_own_work_was_cancelled_fails_alone():
+    shown = Shown()
+
+    async def waits(**_):
+        waited = asyncio.ensure_future(asyncio.Event().wait())
+        waited.cancel()
+        await waited
+
+    results, meta = stream(
+        "<channel:answer>whole</channel:answer>", emit=shown.emit, subscribers={"answer": [waits]}
+    )
+    assert results["answer"].raw == shown.text("answer") == "whole"
+    assert [row["error"] for row in meta["subscriber_errors"]] == ["CancelledError: "]

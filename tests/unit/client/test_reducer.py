@@ -137,6 +137,7 @@ def test_a_line_of_the_control_lane_that_is_cut_waits_for_its_rest():
 
 def test_a_line_of_a_later_release_is_left_out():
     later = '{"do":"move","lane":"a"}\n{"do":"open","lane":"a","facts":{"marker":"hologram"}}\nno json\n'
+    later += '{"do":"open","lane":"a","later":' + "[" * 9_999 + "\n"
     assert fold_frame(EMPTY, delta(1, 0, later + OPEN, CONTROL_LANE))[1] == (KNOWN,)
 
 

@@ -220,6 +220,20 @@ def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(
     assert "Hello." in words
 
 
+def test_what_was_thought_stands_above_what_was_decided_and_only_once():
+    console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
+    decided = (
+        event("solver.react.decision", claim=2, notes="n"),
+        event("react.tool.call", tool_id="react.read", call_id="tc_1", params={}),
+    )
+    with RichView(console) as view:
+        view.show(TextAppended(claim=2, lane="thinking.0", off=0, text="I look."))
+        view.show(EventsApplied(n=3, prev=2, events=decided))
+        view.show(StreamSettled(claim=2))
+    lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip()]
+    assert [line[:7] for line in lines] == ["I look.", "· n", "→ react"]
+
+
 def test_markup_of_a_stranger_is_text():
     console = Console(file=io.StringIO(), width=100, force_terminal=False, markup=False)
     with RichView(console) as view:
@@ -241,7 +255,7 @@ def drawn(*effects, width=60, height=30):
     view = RichView(console)
     for effect in effects:
         view.show(effect)
-    console.print(view._panel())
+    console.print(view._content())
     return console.file.getvalue()
 
 
@@ -274,6 +288,12 @@ def test_a_program_is_shown_under_its_name_while_it_is_written():
     assert "print(1)" in shown
     assert "\x1b" not in shown
     assert "program" in drawn(text("code.0", "x"))
+
+
+@pytest.mark.parametrize("lane", ["code", "code.", ".", "", f"canvas.{EVIL}", "[red]", "code.0.r1", "exec"])
+def test_whatever_a_lane_is_called_is_data(lane):
+    shown = drawn(known(lane, f"[b]{EVIL}[/b]", replaces=lane + "x"), text(lane, f"[red]{EVIL}"))
+    assert "\x1b" not in shown
 
 
 def test_a_lane_that_takes_the_place_of_another_one_is_all_that_is_shown_of_both():

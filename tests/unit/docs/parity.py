@@ -122,7 +122,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("path families `ar tc fi so su ws sk ks`", "model/path.py", "_PARSERS", _PATH),
         done("ANNOUNCE behind the last cache mark", "timeline/announce.py", "ANNOUNCE", _RENDER),
         done("cache points prev-turn, pre-tail and tail, and one for the system part", "timeline/render.py", "MARKS_MAX", _RENDER),
-        planned("SOURCES POOL", "`render` has its place"),
+        done("SOURCES POOL", "timeline/sources.py", "def render_pool", "unit/timeline/test_sources.py"),
         planned("TTL pruning (`cache_ttl_seconds`)"),
         planned("compaction (`conv.range.summary`)"),
         planned("truncation limits of older turns"),
@@ -186,7 +186,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "Bundles": (
         partial("an agent bundle", "bundle/default.py", "build_agent", "unit/bundle/test_prompt.py", "one built-in agent, with properties and descriptors; no hooks"),
         planned("`BaseWorkflow`, `build_react`, `react.run`"),
-        planned("`stream_with_channels` for bundles"),
+        done("`stream_with_channels` for bundles", "bundle/streaming.py", "def stream_with_channels", "unit/bundle/test_streaming.py"),
         planned("`tools_descriptor`, `skills_descriptor`"),
     ),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from stepline.model.plan import Plan
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
+from stepline.tools.sources import SourcePool
 from stepline.tools.spec import ToolSpec
 
 EXEC_ID = "tc_0123456789ab"
@@ -90,8 +91,16 @@ def said(text: str, path: str = PROMPT, mime: str = "text/markdown") -> Block:
     return Block(type="test.block", author="user", ts=TS, turn_id=TURN, path=path, mime=mime, text=text)
 
 
-def make_host(*tools: Tool, allowed: tuple[str, ...] | None = None, **context: Any) -> ToolHost:
-    """Return a host of the tools above and these; it grants all of them unless told otherwise."""
+def make_host(
+    *tools: Tool,
+    allowed: tuple[str, ...] | None = None,
+    pool: Callable[[], SourcePool] = SourcePool,
+    **context: Any,
+) -> ToolHost:
+    """Return a host of the tools above and these; it grants all of them unless told otherwise.
+
+    `pool` is asked for every call's sources.
+    """
     registry = Registry((*_builtin(), *TOOLS, *tools))
     prompt = said("Summe?")
 
@@ -105,6 +114,7 @@ def make_host(*tools: Tool, allowed: tuple[str, ...] | None = None, **context: A
             "artifacts": MemoryArtifacts(),
             "timeline": Conversation({PROMPT: prompt}),
             "caps": ReadCaps(),
+            "sources": pool(),
         }
         return ToolContext(**{**fields, **context})
 

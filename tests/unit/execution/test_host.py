@@ -7,6 +7,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import pytest
@@ -256,6 +257,25 @@ def test_the_sources_of_all_calls_share_one_pool_and_none_has_the_number_of_anot
     assert sorted(set(sids)) == list(range(1, 42))
     assert [row.sid for row in host.sources] == list(range(2, 42))
     assert {row.title: row.sid for row in host.sources} == dict(zip(names[:40], sids[:40], strict=True))
+
+
+def test_what_all_calls_share_is_made_once_however_many_of_them_come_first():
+    together = threading.Barrier(2, timeout=0.2)
+
+    @cache
+    def pool() -> SourcePool:
+        with suppress(threading.BrokenBarrierError):
+            together.wait()  # a second call that comes in here would make a second pool
+        return SourcePool()
+
+    def find(params: Any, context: Any) -> ToolOutput:
+        (row,) = cited = context.cite([Source(url=f"https://e.example/{params['page']}")])
+        return ToolOutput(ret=row.sid, sources=cited)
+
+    host = make_host(tool("test.find", find), pool=pool)
+    with ThreadPoolExecutor(2) as threads:
+        sids = threads.map(lambda page: host.call("test.find", {"page": page}), ["a", "b"])
+        assert sorted(sids) == [1, 2]
 
 
 def test_a_call_that_fails_brings_no_sources():

@@ -5,10 +5,10 @@ import msgspec
 import pytest
 
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRateLimited, ModelRefused
-from stepline.loop.close import ERRORS, MESSAGES, cited
+from stepline.loop.close import ERRORS, MESSAGES
+from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened
 from stepline.model.ids import execution_name
-from stepline.model.source import Citation
 from stepline.model.tally import Tally
 from tests.unit.loop.scene import (
     BROKEN,
@@ -303,6 +303,19 @@ def test_each_turn_is_counted_from_nothing() -> None:
     assert first.usage.output_tokens + second.usage.output_tokens == scene.state.output_tokens
 
 
+def test_a_turn_that_was_not_counted_from_its_begin_is_not_counted_at_all() -> None:
+    scene = at_the_end(answered("done"))
+    stored = scene.log.batches[LANE.key()]
+    old = scene.tail
+    assert old.state.tally.rounds == 1
+    uncounted = msgspec.structs.replace(old.state.tally, opened_ms=0)
+    state = msgspec.structs.replace(old.state, tally=uncounted)
+    stored[-1] = encode_batch(msgspec.structs.replace(old, state=state))
+    scene.close()
+    (closing,) = closings(scene)
+    assert (closing.rounds, closing.usage, closing.elapsed_ms, closing.model_ms) == (0, None, 0, 0)
+
+
 def test_a_turn_that_waited_is_counted_from_the_end_of_the_one_before() -> None:
     scene = Scene(answered("first"), answered("second"), max_iterations=1)
     scene.send()
@@ -326,18 +339,3 @@ def test_a_turn_that_failed_counts_what_it_consumed() -> None:
     failed.send()
     failed.close(error={"Error": "ContextLimit"})
     assert (closings(failed)[0].rounds, closings(failed)[0].usage) == (0, None)
-
-
-def test_an_end_keeps_the_sources_that_its_answer_cites_and_no_others() -> None:
-    known = tuple(Citation(sid=n, title=f"T{n}", url=f"https://example.com/{n}") for n in (1, 2, 600))
-    decision = Decided(
-        iteration=0,
-        claim=1,
-        action="complete",
-        started_at="",
-        notes="[[S:1]]",
-        answer="so it is [[S:2-100000]], and not `[[S:1]]`",
-        citations=known,
-    )
-    assert [source.sid for source in cited(decision)] == [2, 600]
-    assert cited(msgspec.structs.replace(decision, citations=())) == ()

@@ -198,3 +198,34 @@ def test_the_program_tool_is_the_one_of_the_agent() -> None:
     stage.rules["allowed"] = allowed
     stage.listen()
     assert set(stage.texts()) == {"thinking.0"}
+
+
+@pytest.mark.parametrize("piece_chars", [8, 10_000])
+def test_what_the_parser_kept_back_of_a_violating_generation_is_not_shown_either(piece_chars: int) -> None:
+    text = "<channel:code>x\n" + answered("Never shown.")  # the code is cut where the thinking begins
+    stage = Stage(Say(text=text, piece_chars=piece_chars))
+    heard = stage.listen()
+    assert (heard.stopped, heard.answer) == ("decision_first_channel_not_thinking", "")
+    assert stage.pushed() == []
+
+
+def test_a_failure_behind_a_whole_answer_costs_what_follows_and_nothing_else() -> None:
+    text = answered("All is well.") + "<channel:summary>Goal"
+    whole = text.rindex("}")
+    error = DependencyError("gone", code="stream_cut")
+    for after in range(whole - 20, len(text) + 1):
+        stage = Stage(Fail(error=error, text=text, after_chars=after))
+        if after <= whole:
+            with pytest.raises(DependencyError):
+                stage.listen()
+            continue
+        heard = stage.listen()
+        stage.check()
+        assert (heard.answer, heard.completion.stop_reason) == ("All is well.", "cut")
+        assert stage.ends()["answer.0"] == ""
+
+
+def test_a_failure_behind_an_action_is_a_failure() -> None:
+    stage = Stage(Fail(error=ModelOverloaded("busy"), text=WRITE, after_chars=len(WRITE)))
+    with pytest.raises(ModelOverloaded):
+        stage.listen()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepline.adapters.memory.model import Say
+from stepline.adapters.memory.model import Fail, Say
+from stepline.errors import DependencyError
 from stepline.loop.decide import GAVE_UP
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.execution import Run
@@ -234,6 +235,16 @@ def test_an_answer_the_user_has_seen_is_never_tried_again() -> None:
     assert stage.entries(Closed)[-1].answer == "All done."
     assert len(stage.model.requests) == 1
     assert b"All done." in b"".join(inbox)
+
+
+def test_a_model_that_fails_behind_its_answer_is_not_asked_for_another_one() -> None:
+    text = several(plan("look"), complete("All done.")) + "<channel:summary>Goal: to loo"
+    gone = DependencyError("gone", code="stream_cut")
+    stage = Stage(Fail(error=gone, text=text, after_chars=len(text)))
+    stage.run()
+    assert (stage.ran(), stage.entries(Closed)[-1].answer) == ([("react.plan", "ok")], "All done.")
+    assert (stage.decided.stop_reason, stage.codes()) == ("cut", ["generation_truncated"])
+    assert len(stage.model.requests) == 1
 
 
 def test_an_answer_that_was_seen_stands_beside_a_sibling_that_is_refused() -> None:

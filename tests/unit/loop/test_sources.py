@@ -6,18 +6,20 @@ import hashlib
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.loop.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, encode_batch
-from stepline.model.entry import Decided, Resulted
+from stepline.model.entry import Closed, Decided, Resulted
+from stepline.model.event import DeltaFrame, EventFrame
 from stepline.model.execution import CollectedFile, Run, ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Registry
 
-from .scene import LANE, Scene, answered, called, coded, tool
+from .scene import LANE, Scene, answered, called, coded, of, tool
 
 SEARCH = {"queries": "prompt caching", "n": 2}
 
@@ -59,6 +61,37 @@ def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
         ),
     )
     assert list(timeline(scene).cited) == [1]
+
+
+@pytest.mark.parametrize("answer", ["So [[S:9]].", "So [[S:1]] [[S:9]].", "[[S:8-9]]", "`[[S:9]]` is text"])
+@pytest.mark.parametrize("search", [True, False], ids=["pool", "no pool"])
+def test_what_was_streamed_of_an_answer_is_what_is_recorded(answer: str, search: bool):
+    searched = [called("web_tools.web_search", SEARCH)] if search else []
+    scene = Scene(*searched, answered(answer))
+    scene.send()
+    inbox = scene.listen()
+    scene.run()
+    streamed = "".join(delta.text for delta in of(DeltaFrame, inbox) if delta.lane.startswith("answer."))
+    assert scene.entries(Closed)[0].answer == answer
+    assert (streamed == answer) == (not search or answer.startswith("`"))
+    told = [
+        event for frame in of(EventFrame, inbox) for event in frame.events if event.type == "chat.complete"
+    ]
+    assert told[0].data["final_answer"] == streamed
+
+
+def test_an_end_keeps_the_sources_that_its_answer_cites_and_no_others():
+    scene = Scene(
+        called("web_tools.web_search", {"queries": ["prompt caching", "bm25", "lambda"], "n": 3}),
+        answered("It is [[S:2-100000]], and not `[[S:1]]`.", notes="✓ [1] found [[S:1,8]]"),
+    )
+    scene.send()
+    scene.run()
+    decision, closing = scene.entries(Decided)[-1], scene.entries(Closed)[0]
+    assert [source.sid for source in decision.citations] == [1, 2, 3]
+    assert decision.unresolved == (8, 100_000)
+    assert [source.sid for source in closing.citations] == [2, 3]
+    assert closing.unresolved == (100_000,)
 
 
 def test_a_source_of_an_earlier_turn_keeps_its_number_and_is_not_told_again():

@@ -10,7 +10,7 @@ from stepline.model.source import Citation, Source
 from stepline.protocol.citation import (
     CitationStream,
     citable,
-    citations,
+    cite,
     cited_sids,
     expand,
     parse_ids,
@@ -52,6 +52,10 @@ PARTS = (
         "</sup>",
         "<code>",
         "</code>",
+        "<a href='x'>",
+        "</a>",
+        "](",
+        "~~~",
         "<!--",
         "-->",
         '="',
@@ -253,6 +257,7 @@ def test_an_unknown_sid_is_left_out_and_reported(kind, one):
         "text\n````md\n```\n[[S:1]]\n```\n[[S:2]]\n````",
         "```json [[S:1]] ```",
         "```\nnever closed [[S:1]]",
+        "~~~\n[[S:1]]\n```\n[[S:2]]\n~~~",
     ],
 )
 def test_nothing_is_replaced_in_markdown_code(text):
@@ -282,6 +287,7 @@ def test_code_that_is_over_hides_nothing():
         "<script>if (a < b) x = '[[S:1]]'</script>",
         "<style>/* </p> [[S:1]] */</style>",
         "<title>[[S:1]]</title>",
+        "<xmp><p>[[S:1]]</xmp>",
         '<code><sup class="cite" data-sids="1">[[S:1]]</sup></code>',
     ],
 )
@@ -336,6 +342,14 @@ def test_the_result_is_the_same_however_the_text_was_cut(parts, sizes, kind):
     assert (stream.used, stream.unresolved) == (whole.used, whole.unresolved)
 
 
+@given(st.integers(0, 40), st.integers(900, 1_100), st.sampled_from(["[", "a[b", "[[S:9]]"]))
+def test_a_long_paragraph_is_the_same_however_it_was_cut(size, chars, between):
+    text = f"{'x' * chars}{between} <b {'y' * size}{between}{'z' * (1_000 - size)}<i {between} [[S:1]]"
+    pieces, stream = fed(list(text))
+    assert "".join(pieces) == markdown(text)
+    assert stream.used == (1,)
+
+
 @given(st.text(alphabet="[]S:,-19x \n`", max_size=80))
 def test_without_a_whole_token_a_text_comes_back_as_it_was(text):
     stream = CitationStream(SOURCES, "markdown")
@@ -364,11 +378,24 @@ def test_the_citations_of_texts_are_known_rows_in_their_order():
         2: Source(sid=2, title="Chart", source_type="file", mime="image/png", path="fi:turn_1.outputs/c.png"),
         3: Source(sid=3, title="Odd", url="ftp://three.example/"),
     }
-    found = citations(pool, ["so [[S:3,9]]", "and [[S:1-2]] `[[S:4]]`", "no more [[S:1]]"])
-    assert found == (
+    known = citable(pool)
+    found = cite(known, ["so [[S:3,9]]", "and [[S:1-2]] `[[S:4]]`", "no more [[S:1]]"])
+    assert found.citations == (
         Citation(sid=3, title="Odd"),
         Citation(sid=1, title="One", url="https://one.example/a"),
         Citation(sid=2, title="Chart"),
     )
-    assert citations({}, ["[[S:1]]"]) == ()
-    assert citable(pool)[1] == found[1]
+    assert found.unresolved == (9,)
+    assert cite({}, ["[[S:1]]"]) == ((), ())
+    assert cite({}, ["[[S:1]]"], pooled=True) == ((), (1,))
+
+
+def test_without_any_of_the_sources_that_there_are_every_number_is_unknown():
+    stream = CitationStream({}, "markdown", pooled=True)
+    assert stream.feed("a [[S:1]] `[[S:2]]`") + stream.close() == "a  `[[S:2]]`"
+    assert stream.unresolved == (1,)
+
+
+def test_a_range_over_a_large_pool_is_cut():
+    sources = {sid: Citation(sid=sid, title="T") for sid in range(1, 2_001)}
+    assert cite(sources, ["[[S:1-2000]]"]).citations == tuple(sources[sid] for sid in range(1, 501))

@@ -7,14 +7,17 @@ import json
 import pytest
 
 from stepline.model.ids import call_id
+from stepline.protocol.channel import ChannelParser
 from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import LaneFacts
+from stepline.protocol.lane import LaneFacts, LaneText
+from stepline.protocol.show import Show
 from tests.unit.protocol.lanes import (
     TURN,
     answer,
     call,
     code,
     raw,
+    rules,
     run,
     show_alike,
     show_so_far,
@@ -169,3 +172,25 @@ def test_a_program_beside_an_allowed_file_keeps_its_own_lanes():
 
 def test_a_body_that_is_no_decision_begins_no_program():
     assert show_alike(raw("{") + code("a")).texts == {}
+
+
+def test_a_program_that_stood_before_its_decision_is_shown_once_though_the_end_is_told_twice():
+    parser, shower = ChannelParser(), Show(rules())
+    shower.show(parser.feed(code("print(1)") + run()))
+    shower.show(parser.close())
+    assert [event.text for event in shower.close() if isinstance(event, LaneText)] == ["print(1)"]
+    assert shower.close() == []
+
+
+@pytest.mark.parametrize(
+    ("params", "code_"),
+    [
+        ({"contract": []}, "missing_contract"),
+        ({"contract": "{"}, "invalid_contract"),
+        ({"oops": 1}, "bad_params"),
+    ],
+)
+def test_of_a_call_that_breaks_its_contract_no_program_is_shown(params, code_):
+    shown = show_alike(run(notes="add up", **params) + code("print('never')"))
+    assert list(shown.texts) == ["exec.0.status", "notes.0", "exec.0.status.1"]
+    assert failure(shown) == code_

@@ -233,3 +233,22 @@ def test_nothing_follows_the_first_object(tail: str) -> None:
 def test_raw_line_breaks_in_a_string_are_let_through() -> None:
     text = '{"notes": "a\nb\tc"}'
     assert run(text).values[("notes",)] == read_object(text).fields["notes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"notes": "", : "b"}',
+        '{"notes": "", </x:y> "b": "b"}',
+        '{"notes": 5 "b"}',
+        '{"notes": null, x "final_answer": "b"}',
+        '{"notes": {} : "b"}',
+        '{"x": [1: "b"], "notes": "b"}',
+        '{"notes": true {"b": "b"}, "final_answer": "b"}',
+    ],
+)
+def test_what_is_neither_a_string_nor_a_bracket_stands_alone_between_marks(text: str) -> None:
+    for cuts in (None, []):
+        reader = run(text, cuts)
+        assert reader.stream.broken
+        assert "b" not in reader.values.values()

@@ -135,3 +135,17 @@ def test_twice_the_text_takes_twice_the_steps(piece: str) -> None:
         return steps_of(lambda: repair('{"action": "complete", "final_answer": "' + piece * times))
 
     assert steps(1000) <= 2.2 * steps(500) + 100
+
+
+@pytest.mark.parametrize("closing", ["],", "]],", "},", "}},", "],}],"])
+def test_brackets_without_end_are_no_program_to_run(closing: str) -> None:
+    body = '{"action": "complete", "a": [["x"' + closing * 20_000 + '"final_answer": "A"}'
+    assert repair(body) is None or isinstance(repair(body), tuple)
+
+
+@pytest.mark.parametrize("piece", ["],", "},", '"],', '"},'])
+def test_twice_the_brackets_take_twice_the_steps(piece: str) -> None:
+    def steps(times: int) -> int:
+        return steps_of(lambda: repair('{"action": "complete", "a": [["x"' + piece * times + "]}"))
+
+    assert steps(1000) <= 2.2 * steps(500) + 100

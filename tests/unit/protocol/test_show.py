@@ -127,8 +127,8 @@ def test_the_answer_of_a_decision_that_does_not_answer_is_never_shown(body):
 
 
 def test_an_answer_that_comes_before_the_action_is_shown_once_it_is_one():
-    body = '{"final_answer": "Kept.", "notes": "n", "action": "complete"}'
-    assert show_alike(raw(body)).texts == {"answer.0": "Kept.", "notes.0": "n"}
+    body = '{"final_answer": "Kept.", "notes": "n\\n✓ [1] done", "action": "complete"}'
+    assert show_alike(raw(body)).texts == {"answer.0": "Kept.", "notes.0": "✓ [1] done"}
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,24 @@ def test_spans_of_markdown_are_followed(pieces: list[str], span: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("~~~\na", "fence"),
+        ("~~~ a ~~~\nb", "fence"),
+        ("~~~\na\n~~~\n", ""),
+        ("~~~\n```\nb", "fence"),
+        ("~~~\n```\n~~~\n", ""),
+        ("```\n~~~\nb", "fence"),
+        ("~~~~\n~~~\n", "fence"),
+        ("say ~~~ so", ""),
+        ("`~~~` b", ""),
+    ],
+)
+def test_fences_of_tildes_are_followed_if_asked_for(text: str, span: str) -> None:
+    assert MarkdownScanner(tildes=True).read(text) == span
+
+
+@pytest.mark.parametrize(
     ("pieces", "span"),
     [
         (['{"a'], "string"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.model.entry import Closed, Opened
+from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.event import ClientEvent
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -82,7 +82,20 @@ def test_an_answer_whose_sources_nobody_knows_stays_as_it_was_written():
     found = data(ended(answer="so [[S:9-11]]."), "chat.complete")
     assert (found["answer"], found["used_sources"]) == ("so [[S:9-11]].", [])
     assert found["unresolved_sids"] == [9, 10, 11]
-    assert linked("so [[S:9]].", ()) == "so [[S:9]]."
+    assert linked("so [[S:9]].", Deferred(turn="t", iteration=0)) == "so [[S:9]]."
+
+
+def test_a_number_that_no_source_of_the_pool_has_is_left_out_even_if_nothing_else_is_cited():
+    found = data(ended(answer="so [[S:9]], `[[S:8]]`.", unresolved=(9,)), "chat.complete")
+    assert (found["answer"], found["used_sources"]) == ("so , `[[S:8]]`.", [])
+    assert found["unresolved_sids"] == [9]
+    assert linked("so [[S:9]].", Deferred(turn="t", iteration=0, unresolved=(9,))) == "so ."
+
+
+def test_citations_come_in_the_order_of_their_numbers():
+    cited = tuple(Citation(sid=sid, title="T", url="https://example.com/") for sid in (7, 2, 5))
+    items = data(ended(answer="[[S:7,2,5]]", citations=cited), "chat.citations")["items"]
+    assert [item["sid"] for item in items] == [2, 5, 7]
 
 
 def test_only_what_lies_on_the_web_is_a_citation():

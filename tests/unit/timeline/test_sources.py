@@ -11,6 +11,7 @@ from stepline.timeline.sources import (
     CITED_SHOWN,
     CONTENT_CHARS,
     ROWS_SHOWN,
+    SID_MAX,
     is_eligible,
     merge_sources,
     render_pool,
@@ -68,6 +69,12 @@ def test_a_new_source_keeps_the_number_it_proposes_if_that_is_free():
     found = merge_sources(pool, [page("b", sid=7), page("c", sid=1), page("d", sid=7), page("e", sid=10**12)])
     assert found.sids == (7, 8, 9, 10)
     assert found.renamed == {7: 7, 1: 8, 10**12: 10}
+
+
+def test_no_number_lies_beyond_what_a_path_can_name():
+    pool = merged({}, page("a", sid=SID_MAX), page("b", sid=2))
+    found = merge_sources(pool, [page("c"), page("d"), page("e", sid=-1)])
+    assert found.sids == (1, 3, 4)
 
 
 def test_one_row_of_two_has_the_longer_texts_the_better_scores_and_what_was_missing():

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import repeat
 
 import pytest
 
 from stepline.adapters.corpus import CorpusSearch
-from stepline.errors import DependencyError
+from stepline.errors import DependencyError, ToolError
 from stepline.model.source import Source
 from stepline.ports.search import Hit, SearchQuery
 from stepline.protocol.citation import cited_sids
@@ -18,6 +19,8 @@ from .conftest import TS, World, read_status
 class Engine:
     """Answers as it was told to, and remembers what it was asked."""
 
+    about = "three pages in a test"
+
     def __init__(self, answers: dict[str, list[Hit]]) -> None:
         self.answers = answers
         self.asked: list[SearchQuery] = []
@@ -28,6 +31,8 @@ class Engine:
 
 
 class Broken:
+    about = "nothing"
+
     def search(self, query: SearchQuery) -> tuple[Hit, ...]:
         raise DependencyError("no answer", code="engine_down")
 
@@ -114,6 +119,7 @@ def test_nothing_found_is_said(world):
     assert output.status == "ok"
     assert read_status(output) == {
         "status": "ok",
+        "searched": CorpusSearch.about,
         "queries": ["xyzzy quux"],
         "results": [],
         "message": "nothing was found",
@@ -157,6 +163,46 @@ def test_twenty_rows_are_short_enough_to_be_seen_whole():
     assert block.meta["sources_used"] == list(range(1, 21))
 
 
+def test_what_an_engine_says_at_length_is_cut_wherever_it_goes():
+    long = dict.fromkeys(("title", "text", "author", "mime", "published_time_iso"), "x" * 50000)
+    rows = [
+        hit(f"{'p' * 1_900}{i}", favicon_url="https://e.example/" + "f" * 9_000, **long) for i in range(20)
+    ]
+    context = World(search=Engine({"q": rows})).context("tc_000000000001")
+    output = run_search({"queries": "q", "n": 20}, context)
+    assert len(json.loads(output.blocks[0].text)["results"]) == 20
+    assert len(output.blocks[0].text) < 20_000
+    assert len(json.dumps(context.events[0].data)) < 80_000
+    assert all(len(row.author) <= 200 and not row.favicon_url for row in output.sources)
+    assert [row["url"] for row in output.ret] == [row.url for row in output.sources]
+
+
+@pytest.mark.parametrize(
+    "url", ["https://\t/x", "https://e.example/" + "x" * 3_000, "https://a:8 0/", "https://e\x85/"]
+)
+def test_an_address_that_cannot_be_linked_to_is_left_out_and_the_others_stay(url):
+    output = search(World(search=Engine({"q": [hit("a", url=url), hit("b")]})), queries="q")
+    assert [row.title for row in output.sources] == ["b"]
+
+
+def test_the_model_is_told_what_was_searched(world):
+    assert "not the web" in read_status(search(world, queries="bm25"))["searched"]
+    assert read_status(search(World(search=Engine({"q": []})), queries="q"))["searched"] == Engine.about
+
+
+def test_blanks_around_a_query_mean_nothing():
+    engine = Engine({"q": []})
+    search(World(search=engine), queries=[" q", "q "])
+    assert [query.text for query in engine.asked] == ["q"]
+
+
+def test_rows_without_end_are_not_merged(world):
+    context = world.context("tc_000000000001")
+    with pytest.raises(ToolError, match="at most 5000 rows"):
+        context.cite(repeat(Source(url="https://e.example/1")))
+    assert context.sources.rows == {}
+
+
 def test_one_call_cannot_flood_the_pool(world):
     context = world.context("tc_000000000001")
     with pytest.raises(Exception, match="at most 500 new sources"):
@@ -172,6 +218,8 @@ def test_one_call_cannot_flood_the_pool(world):
     [
         {},
         {"queries": ""},
+        {"queries": " "},
+        {"queries": ["q", "\n"]},
         {"queries": []},
         {"queries": ["q"] * (QUERIES_MAX + 1)},
         {"queries": "q", "n": 0},

@@ -16,16 +16,19 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Final
+from unicodedata import normalize
 
 import msgspec
 
 from stepline.errors import DependencyError
-from stepline.model.address import host_of, normalise_url
+from stepline.model.address import normalise_url, web_url
 from stepline.model.base import Value
 from stepline.ports.search import Hit, SearchQuery
 
 BUILT_IN: Final = Path(__file__).parent / "documents"
 """The collection that comes with the library."""
+
+CORPUS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 SNIPPET_CHARS: Final = 400
 RELEVANCE_MIN, SHARE_MIN = 0.1, 0.25
@@ -56,6 +59,8 @@ class Document(Value):
 
 class CorpusSearch:
     """Searches a file of JSON lines, or all `*.jsonl` of a folder, read when something is looked up first."""
+
+    about = "a fixed collection of documents; not the web, and nothing newer than its documents"
 
     def __init__(self, place: Path | None = None) -> None:
         """Search the collection at `place`, or the one that comes with the library."""
@@ -117,13 +122,20 @@ class Index:
 
 
 def read_documents(place: Path) -> Iterator[Document]:
-    """Yield the pages of a file, or of a folder's files by their names. Raises DependencyError `corpus_unreadable`."""
+    """Yield the pages of a file, or of a folder's files by their names. Raises DependencyError `corpus_unreadable`.
+
+    A function holds a collection in memory as a whole, so it is refused if it has more than CORPUS_BYTES_MAX.
+    """
     files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
     if not files:
         raise DependencyError(f"no *.jsonl in {place}", code="corpus_unreadable")
+    left = CORPUS_BYTES_MAX
     for file in files:
         try:
-            lines = file.read_text(encoding="utf-8").split("\n")
+            left -= file.stat().st_size
+            if left < 0:
+                raise DependencyError(f"{place} is too large", code="corpus_unreadable")
+            lines = file.read_text(encoding="utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise DependencyError(f"{file} cannot be read: {error}", code="corpus_unreadable") from error
         for number, line in enumerate(lines, start=1):
@@ -132,8 +144,9 @@ def read_documents(place: Path) -> Iterator[Document]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words that tell something, in lower case and in the singular."""
-    return [_singular(word) for word in _WORD.findall(text.casefold()) if word not in _STOP]
+    """Return the words that tell something, in one spelling of Unicode, in lower case and in the singular."""
+    words = _WORD.findall(normalize("NFKC", text).casefold())
+    return [_singular(word) for word in words if word not in _STOP]
 
 
 def cut_snippet(text: str, words: Iterable[str], *, chars: int = SNIPPET_CHARS) -> str:
@@ -160,7 +173,7 @@ def _read_line(line: str, where: str) -> Document:
             datetime.fromisoformat(moment)
     except (msgspec.DecodeError, ValueError) as error:
         raise DependencyError(f"{where}: {error}", code="corpus_unreadable") from error
-    if not host_of(page.url):
+    if not web_url(page.url):
         raise DependencyError(f"{where}: the address is none of http(s)", code="corpus_unreadable")
     return page
 

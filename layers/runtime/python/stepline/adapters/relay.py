@@ -159,17 +159,30 @@ class ThreadedRelayStream:
 
     def _store(self) -> bool:
         """Store what waits; false if the table refuses, and then the rest waits on."""
+        for pieces in self._rows():
+            try:
+                self.relay.deltas.put(self.lane, self.claim, *pieces)
+            except DependencyError as error:
+                logger.warning("text not stored", extra={"code": error.reason})
+                return False
+            for piece in pieces:
+                self._lanes[piece.name].stored += len(piece.text)
+        return True
+
+    def _rows(self) -> list[list[Delta]]:
+        """Return what waits to be stored, in pieces that are stored together: a lane's text is often a few words."""
+        rows: list[list[Delta]] = []
+        room = 0
         for name, lane in self._lanes.items():
             text = lane.text[lane.stored - lane.base :]
             for at in range(0, len(text), PIECE_CHARS):
-                piece = Delta(name=name, off=lane.stored, text=text[at : at + PIECE_CHARS])
-                try:
-                    self.relay.deltas.put(self.lane, self.claim, piece)
-                except DependencyError as error:
-                    logger.warning("text not stored", extra={"code": error.reason})
-                    return False
-                lane.stored += len(piece.text)
-        return True
+                piece = Delta(name=name, off=lane.stored + at, text=text[at : at + PIECE_CHARS])
+                if len(piece.text) > room:
+                    rows.append([])
+                    room = PIECE_CHARS
+                rows[-1].append(piece)
+                room -= len(piece.text)
+        return rows
 
 
 @dataclass(frozen=True, kw_only=True)

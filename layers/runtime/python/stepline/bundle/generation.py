@@ -110,10 +110,15 @@ class Generation:
             raise violation
 
     async def _close(self, reason: CloseReason) -> None:
-        try:
-            await self.delivery.close(reason)
-        except StreamPolicyViolation as second:
-            logger.info("a second policy violation", extra={"code": second.code})
+        """Tell everybody that it is over; a cancel meanwhile costs the listener who was being told, and no other."""
+        while True:
+            try:
+                await self.delivery.close(reason)
+            except StreamPolicyViolation as second:
+                logger.info("a second policy violation", extra={"code": second.code})
+            except asyncio.CancelledError:
+                continue
+            return
 
 
 def plan_parser(channels: Sequence[ChannelSpec]) -> ChannelParser:

@@ -7,6 +7,7 @@ next. A consumer that raises is logged, counted and left alone for the rest of t
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -108,7 +109,7 @@ class Failures:
 
     _rows: dict[tuple[str, str], SubscriberError] = field(default_factory=dict)
 
-    def count(self, channel: str, consume: object, error: Exception) -> None:
+    def count(self, channel: str, consume: object, error: BaseException) -> None:
         """Count a failure."""
         name = name_of(consume)
         row = self._rows.setdefault(
@@ -149,8 +150,10 @@ class Consumer:
             return await result if inspect.isawaitable(result) else result
         except StreamPolicyViolation:
             raise
-        except Exception as error:
-            # the documented edge: a consumer's failure is its own
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            # the documented edge: a consumer's failure is its own, also that what it waited for was cancelled
             logger.exception(
                 "stream subscriber failed",
                 extra={"channel": self._channel, "subscriber": name_of(self._consume)},
@@ -158,3 +161,9 @@ class Consumer:
             self._is_left_alone = True
             self._failures.count(self._channel, self._consume, error)
             return None
+
+
+def _is_cancelled() -> bool:
+    """Tell whether somebody wants the task to end that calls the consumers."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -8,7 +8,7 @@ from typing import Final
 
 from stepline.execution.outcome import Envelope, OutputFile
 from stepline.model.source import Source
-from stepline.timeline.sources import merge_sources
+from stepline.timeline.sources import is_eligible, merge_sources
 from stepline.tools.context import ToolContext
 
 IMAGES_MAX: Final = 50
@@ -17,15 +17,12 @@ IMAGES_MAX: Final = 50
 
 def run_sources(envelope: Envelope, context: ToolContext) -> tuple[Source, ...]:
     """Return the rows of the pool that are new or changed by a run: its tools kept to their limit, so all count."""
-    images = (_image(file, context.turn) for file in envelope.files if _is_image(file))
-    return merge_sources(context.sources.known, (*envelope.sources, *islice(images, IMAGES_MAX))).rows
+    offered = (_row(file, context.turn) for file in envelope.files if file.visibility == "external")
+    images = islice(filter(is_eligible, offered), IMAGES_MAX)
+    return merge_sources(context.sources.known, (*envelope.sources, *images)).rows
 
 
-def _is_image(file: OutputFile) -> bool:
-    return file.visibility == "external" and file.body.mime.startswith("image/")
-
-
-def _image(file: OutputFile, turn: str) -> Source:
+def _row(file: OutputFile, turn: str) -> Source:
     return Source(
         title=posixpath.basename(file.path),
         text=file.description,

@@ -178,7 +178,8 @@ class ToolHost:
             if not isinstance(given, Mapping):  # only now: an object may stand for bytes
                 raise ToolError("params is an object", code="bad_params")
             check_call(tool.spec, given)
-        context = self._context(sub_call_id(self._exec_id, index))
+            # Here, too: what all contexts share, the pool above all, is made by the first one.
+            context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
         try:
             output = tool.run(given, context)

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.text import Text
@@ -23,8 +22,9 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
+from stepline.local.panel import Panel
 from stepline.local.terminal import clean, one_line, render_event, render_footer
-from stepline.model.event import ErrorFrame
+from stepline.model.event import ClientEvent, ErrorFrame
 from stepline.protocol.lane import LaneFacts
 
 THINKING_LINES = 6
@@ -108,18 +108,16 @@ class RichView:
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
         self._footer: list[str] = []
-        self._live: Live | None = None
+        self._panel = Panel(console)
 
     def __enter__(self) -> Self:
-        self._live = Live(self._panel(), console=self._console, refresh_per_second=12, transient=True)
-        self._live.start()
+        self._panel = Panel(self._console)
+        self._panel.start(self._content())
         return self
 
     def __exit__(self, *_exc: object) -> None:
         """Take the panel away; what was streamed and not recorded goes with it."""
-        if self._live is not None:
-            self._live.stop()
-        self._live = None
+        self._panel.stop()
         self._forget()
 
     def show(self, effect: Effect) -> None:
@@ -132,17 +130,14 @@ class RichView:
                 self._settle()
             case EventsApplied(events=events):
                 for event in events:
-                    self._footer += render_footer(event)
-                    for line in render_event(event):
-                        self._print(Text(line, style=_style(line)))
+                    self._tell(event)
             case TurnEnded():
                 self._end(effect)
             case Refused(frame=frame):
                 self._print(Text(render_refusal(frame), style="bold red"))
             case _:
                 pass
-        if self._live is not None:
-            self._live.update(self._panel())
+        self._panel.update(self._content())
 
     def say(self, text: str) -> None:
         self._print(Text(text, style="dim"))
@@ -161,6 +156,13 @@ class RichView:
                 self._facts[lane] = facts
             case LaneEnded():
                 self._ended.add(lane)
+
+    def _tell(self, event: ClientEvent) -> None:
+        if event.type == "solver.react.decision" and event.data.get("claim") == self._claim:
+            self._settle()  # what was thought stands above what came of it
+        self._footer += render_footer(event)
+        for line in render_event(event):
+            self._print(Text(line, style=_style(line)))
 
     def _forget(self) -> None:
         self._lanes, self._facts = {}, {}
@@ -184,9 +186,9 @@ class RichView:
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
 
     def _print(self, what: RenderableType) -> None:
-        self._console.print(what)
+        self._panel.print(what)
 
-    def _panel(self) -> RenderableType:
+    def _content(self) -> RenderableType:
         """Return the stream's end, as much as fits: a panel higher than the terminal would leave traces."""
         thinking = clean(self._text("thinking")).splitlines()[-THINKING_LINES:]
         shown: list[RenderableType] = [Text("\n".join(thinking), style="dim italic")] if thinking else []
@@ -217,7 +219,7 @@ class RichView:
 
     def _title(self, lane: str) -> str:
         if _kind(lane) == "code":
-            number = lane.split(".")[1]
+            number = lane.partition(".")[2]
             return self._lanes.get(f"exec.{number}.name") or "program"
         facts = self._facts.get(lane)
         return (facts.artifact_name if facts else "") or lane

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,8 +24,8 @@ from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
 from stepline.model.ids import Lane, turn_id, utc
-from stepline.model.source import Citation
 from stepline.model.step import Step
+from stepline.model.tally import Tally
 
 logger = logging.getLogger(__name__)
 
@@ -107,14 +108,16 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
         turn=state.turn,
         iteration=state.cursor.iteration,
         answer=decision.answer if decision else "",
-        citations=cited(decision) if decision else (),
+        **_cited(decision),
     )
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
 def _closed(suffix: Sequence[Batch], ports: Ports, state: State, code: str) -> Closed:
     """Return the turn's end: by the decision that it stands at, or by the error that ended it."""
-    now, tally = utc(ports.clock.now()), state.tally
+    now = utc(ports.clock.now())
+    # A turn that a release opened which did not count is not counted from its middle.
+    tally = state.tally if state.tally.opened_ms else Tally()
     decision = None if code else _decision(suffix, state)
     closing = Closed(
         turn=state.turn,
@@ -138,21 +141,18 @@ def _closed(suffix: Sequence[Batch], ports: Ports, state: State, code: str) -> C
         started_at=decision.started_at,
         answer=decision.answer,
         followups=decision.followups,
-        citations=cited(decision),
+        **_cited(decision),
         model=decision.model,
     )
 
 
-def cited(decision: Decided) -> tuple[Citation, ...]:
-    """Return the sources that a decision's answer cites, of those that it cites anywhere."""
-    if not decision.citations:
-        return ()
-    from stepline.protocol.citation import CitationStream  # noqa: PLC0415 - 10 ms that most turns need not spend
+def _cited(decision: Decided | None) -> dict[str, Any]:
+    """Return what a decision's answer cites, of what it cites anywhere, as an end of it stores that."""
+    if decision is None or not (decision.citations or decision.unresolved):
+        return {}
+    from stepline.protocol.citation import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
 
-    stream = CitationStream({source.sid: source for source in decision.citations}, "markdown")
-    stream.feed(decision.answer)
-    stream.close()
-    return tuple(source for source in decision.citations if source.sid in stream.used)
+    return cite({row.sid: row for row in decision.citations}, (decision.answer,), pooled=True)._asdict()
 
 
 def _end(

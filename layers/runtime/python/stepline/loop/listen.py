@@ -1,7 +1,8 @@
 """Listen to one generation: take the stream apart and show it, while it comes, to whoever watches.
 
 The call is ended early when nothing that may follow can count: when the generation begins with anything but its
-thinking, and when a decision comes that no round has room for.
+thinking, and when a decision comes that no round has room for. A call that fails behind an answer that was shown to
+its end has done what it was for: asked again, the model would give the user another answer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import logging
 from contextlib import closing
 from dataclasses import dataclass
 
+from stepline.errors import SteplineError
 from stepline.loop.port import Ports
 from stepline.loop.screen import Screen
 from stepline.metrics import FIRST_DELTA_MS
@@ -28,7 +30,8 @@ logger = logging.getLogger(__name__)
 class Heard:
     """A generation as it came, and the answer as far as it was shown.
 
-    `stopped` is the code for which we ended the call; the transcript then ends where that was known.
+    `stopped` is the code for which we ended the call; the transcript then ends where that was known. A call that
+    failed behind its answer has the stop reason `cut`.
     """
 
     transcript: Transcript
@@ -41,18 +44,26 @@ def listen(
     ports: Ports, model: ModelClient, request: ModelRequest, rules: RoundRules, *, step: Step, claim: int
 ) -> Heard:
     """Stream one answer through the parser to the listeners. Raises what `ModelStream` raises."""
-    parser = ChannelParser()
+    parser, guard = ChannelParser(), PrefixGuard() if rules.strict else None
     aborted: AbortReason = "provider_error"
     stopped = ""
     with closing(ports.relay.open(step.lane(), claim)) as stream:
         screen = Screen(stream, rules)
         try:
             with model.stream(request) as running:
-                stopped = _hear(ports, running, parser, screen, PrefixGuard() if rules.strict else None)
+                try:
+                    stopped = _hear(ports, running, parser, screen, guard)
+                except SteplineError as error:
+                    if not screen.answered:
+                        raise
+                    logger.warning("call failed behind its answer", extra={"code": error.reason})
+                else:
+                    aborted = "policy" if stopped else ""
                 completion = running.completion()
-            aborted = "policy" if stopped else ""
         finally:
-            screen.show(parser.close(aborted or "eof"))
+            rest = parser.close(aborted or "eof")
+            if guard is None or not guard.violation:  # else what was kept back counts as little as the rest
+                screen.show(rest)
             screen.close(aborted)
     return Heard(transcript=parser.transcript(), completion=completion, answer=screen.answer, stopped=stopped)
 

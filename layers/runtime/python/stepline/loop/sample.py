@@ -15,7 +15,7 @@ from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
-from stepline.protocol.citation import citable, citations
+from stepline.protocol.citation import citable, cite
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.round import RoundRules
 from stepline.timeline.announce import announce
@@ -108,6 +108,7 @@ def _record(
     now = utc(ports.clock.now())
     decision, notes = verdict.decision, verdict.notes
     answer = (decision.final_answer if decision else None) or ""
+    cited = cite(citable(timeline.sources), (notes, answer))
     return Decided(
         iteration=step.iteration,
         claim=0,
@@ -126,7 +127,8 @@ def _record(
         stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
         model=completion.model,
         usage=completion.usage,
-        citations=citations(timeline.sources, (notes, answer)),
+        citations=cited.citations,
+        unresolved=cited.unresolved,
     )
 
 

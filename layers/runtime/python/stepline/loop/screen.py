@@ -34,6 +34,11 @@ class Screen:
         """The answer as far as it was shown, citations as the model wrote them."""
         return self._show.answer
 
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was shown, and its decision is complete."""
+        return self._show.answered
+
     def show(self, events: Sequence[ChannelEvent]) -> None:
         """Take the next events of the parser."""
         self._write(self._show.show(events))

@@ -7,6 +7,11 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 _PORTS: Final = {"http": 80, "https": 443}
+URL_CHARS: Final = 2_048
+
+CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+"""What reorders the text around it, and C0 and C1 controls; joiners are none, which scripts and emoji need."""
+
 _SPACES: Final = re.compile(r"\s+")
 _TRACKING: Final = re.compile(r"(?:utm_[^=]*|gclid|fbclid)(?:=|\Z)", re.IGNORECASE)
 
@@ -26,6 +31,14 @@ def normalise_url(url: str) -> str:
     port = "" if parts.port in (None, _PORTS[parts.scheme]) else f":{parts.port}"
     query = "&".join(pair for pair in parts.query.split("&") if not _TRACKING.match(pair))
     return f"{parts.scheme}://{userinfo}{at}{host}{port}{parts.path.rstrip('/')}{query and f'?{query}'}"
+
+
+def web_url(url: str) -> str:
+    """Return an address as it can be linked to: http(s), with a host, of bearable length; "" for any other."""
+    url = url.strip()
+    if len(url) > URL_CHARS or CONTROLS.search(url) or split_web(url) is None:
+        return ""
+    return url
 
 
 def split_web(url: str) -> SplitResult | None:

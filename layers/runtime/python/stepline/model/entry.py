@@ -58,7 +58,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
     `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in their order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the sources that
-    notes and answer cite and that were there when the model was asked.
+    notes and answer cite and that were there when the model was asked, `unresolved` the numbers they cite that no
+    source of the pool had; without a pool there are neither.
     """
 
     iteration: int
@@ -80,6 +81,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     model: str = ""
     usage: Usage | None = None
     citations: tuple[Citation, ...] = ()
+    unresolved: tuple[int, ...] = ()
 
 
 class Started(Value, tag="started", tag_field="kind"):
@@ -117,10 +119,11 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
     iteration: int
     answer: str = ""
     citations: tuple[Citation, ...] = ()
+    unresolved: tuple[int, ...] = ()
 
 
 class Closed(Value, tag="closed", tag_field="kind"):
-    """The turn's one end, with the answer that was recorded and the sources it cites.
+    """The turn's one end, with the answer that was recorded and what it cites, as in `Decided`.
 
     `usage`, `rounds`, `files` and the times count the whole turn; `model` gave the answer.
     """
@@ -135,6 +138,7 @@ class Closed(Value, tag="closed", tag_field="kind"):
     message: str = ""
     started_at: str = ""
     citations: tuple[Citation, ...] = ()
+    unresolved: tuple[int, ...] = ()
     usage: Usage | None = None
     rounds: int = 0
     files: int = 0

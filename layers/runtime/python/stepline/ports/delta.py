@@ -20,8 +20,8 @@ class Delta(Value):
 
 
 class Deltas(Protocol):
-    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
-        """Store a piece; the same piece twice is one."""
+    def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
+        """Store pieces, all of them or none; the same ones twice are one. More than one together cost less."""
         ...
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:

@@ -41,7 +41,10 @@ class Hit(Value):
 
 
 class WebSearch(Protocol):
-    """A search engine."""
+    """A search engine. `about` says, in words for the model, what it searches and how new that is."""
+
+    @property
+    def about(self) -> str: ...
 
     def search(self, query: SearchQuery) -> tuple[Hit, ...]:
         """Return the best hits, best first; none for a query that finds nothing.

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol, get_args
 
 from stepline.model.decision import ActionName
-from stepline.protocol.fanout import Candidate, FanoutRule, Strategy, is_full, refuse
+from stepline.protocol.fanout import ACTIONS_MAX, Candidate, FanoutRule, Strategy, is_full, refuse
 from stepline.protocol.field import FieldStream
 from stepline.protocol.repair import repair_object
 
@@ -21,6 +21,9 @@ ACTIONS: Final[Mapping[str, ActionName]] = {name: name for name in get_args(Acti
 TOO_MANY: Final = "multi_action_bundle_too_many_actions"
 UNREADABLE: Final = "multi_action_bundle_invalid_item"
 ANSWER_AFTER: Final = "multi_action_bundle_final_answer_after_non_neutral"
+
+ASKED_MAX: Final = 2 * ACTIONS_MAX
+"""How many decisions of a generation are looked at: each that is refused costs a notice."""
 
 ACTION: Final = ("action",)
 TOOL_ID: Final = ("tool_call", "tool_id")
@@ -50,6 +53,10 @@ class Identity(NamedTuple):
         """Whether it says enough to be admitted or refused."""
         return bool(self.tool_id) if self.action == "call_tool" else bool(self.action)
 
+    def same(self, other: Identity) -> bool:
+        """Tell whether another reading of the decision says the same; a text in two pieces, or broken, has two."""
+        return self.action == other.action and (self.action != "call_tool" or self.tool_id == other.tool_id)
+
 
 class Admission:
     """Admits the decisions of one generation, in the order in which they were written.
@@ -71,7 +78,7 @@ class Admission:
         self._allowed = allowed
         self._last_round = last_round
         self._admitted: list[Candidate] = []
-        self._asked = False
+        self._asked = 0
         self._faulty = False  # a decision was refused for what it is
 
     @property
@@ -81,16 +88,18 @@ class Admission:
 
     @property
     def full(self) -> bool:
-        """Whether nothing further can be admitted, whatever it is; a round of one action takes the first or none."""
-        if self._rule.limit == 1:
-            return self._asked
-        return is_full(self._rule, self._admitted)
+        """Whether nothing further can be admitted, whatever it is.
+
+        A round of one action takes the first or none; no round is asked without end.
+        """
+        asked_max = 1 if self._rule.limit == 1 else ASKED_MAX
+        return self._asked >= asked_max or is_full(self._rule, self._admitted)
 
     def ask(self, action: str, tool_id: str = "") -> str:
         """Admit the next decision, or return the code of its refusal. Empty: it does not say what it is."""
         if self.full:
             return TOO_MANY
-        self._asked = True
+        self._asked += 1
         if fault := self._fault(action, tool_id):
             self._faulty = True
             return fault

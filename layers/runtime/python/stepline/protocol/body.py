@@ -191,9 +191,15 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
 
 def _plan_marks(notes: str, notices: list[Notice]) -> str:
     """Return the lines of an answer's notes that acknowledge a plan's step; the rest belongs into the answer."""
-    lines = [line for line in notes.splitlines() if line.strip()]
-    marks = [line for line in lines if line.lstrip().startswith(tuple(MARKS.values()))]
-    if len(marks) < len(lines):
+    marks = plan_marks(notes)
+    dropped = sum(bool(line.strip()) for line in notes.splitlines()) - len(marks.splitlines())
+    if dropped:
         message = "The answer stands; its notes were dropped. With an answer, notes hold plan marks and nothing else."
-        notices.append(make_notice("final_answer_with_notes", message, dropped_lines=len(lines) - len(marks)))
-    return "\n".join(marks)
+        notices.append(make_notice("final_answer_with_notes", message, dropped_lines=dropped))
+    return marks
+
+
+def plan_marks(notes: str) -> str:
+    """Return the lines that acknowledge a plan's step."""
+    marks = tuple(MARKS.values())
+    return "\n".join(line for line in notes.splitlines() if line.lstrip().startswith(marks))

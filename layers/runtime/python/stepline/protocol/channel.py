@@ -19,6 +19,7 @@ from stepline.protocol.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, Channel
 from stepline.protocol.judgement import Step, Tag, judge, judge_in_ignored, opening_or_drop, read_tag
 from stepline.protocol.span import scanner_for
 from stepline.protocol.transcript import (
+    INTERRUPTED,
     ChannelEvent,
     Closed,
     CloseReason,
@@ -101,6 +102,9 @@ class ChannelParser:
             return []
         self._closed = True
         held, self._held = self._held, ""
+        begun = ""  # of a tag that would have come
+        if reason in INTERRUPTED and self._where == "outside" and ">" not in held:
+            held, begun = "", held
         events = self._scan(held, final=True)
         if self._where in {"suspended", "legacy"}:
             rest = "".join(self._pieces)
@@ -109,6 +113,8 @@ class ChannelParser:
             events += self._scan(rest, final=True)
         self._end_body(reason, events, truncated=True)
         self._cut()
+        if begun:
+            self._slices.append(Slice("tag", begun))
         self._enter("outside")
         return events
 

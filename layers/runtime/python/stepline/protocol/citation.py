@@ -1,11 +1,11 @@
 """Citations: `[[S:1,3-5]]` in a text that grows becomes links, and the text that is stored keeps its tokens.
 
 In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Text that is no token goes through as
-it came, and what may become one is held back until that is known: never more than some hundred characters. Nothing
-is replaced inside code.
+it came, and what may become one is held back until that is known: never more than a token may have, which is some
+hundred characters, and with what an element may hold two thousand. Nothing is replaced inside code.
 
 A sid that the sources do not hold is left out of what is shown, and so is a token of which nothing remains; both
-are told by `unresolved`. With no sources at all nothing is replaced: no text could mean one.
+are told by `unresolved`. Where there are no sources at all nothing is replaced: no text could mean one.
 Source: docs/concepts/sources.md#citations.
 """
 
@@ -13,21 +13,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, Protocol, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
-from stepline.model.address import host_of
+from msgspec.structs import replace
+
+from stepline.model.address import web_url
 from stepline.model.source import Citation, Source
-from stepline.protocol.link import html_link, markdown_link
+from stepline.protocol.link import Place, html_link, html_links, markdown_link, markdown_links
+from stepline.protocol.prose import ProseScanner
 from stepline.protocol.sid_token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
-from stepline.protocol.span import MarkdownScanner
 
 __all__ = [
     "CITED_FORMATS",
     "SIDS_MAX",
     "CitationStream",
+    "Cited",
     "CitedFormat",
     "citable",
-    "citations",
+    "cite",
     "cited_sids",
     "expand",
     "parse_ids",
@@ -45,7 +48,9 @@ _WIDE = re.compile("[\uff3b\ufe47\ufe5d]")
 
 
 class _Scanner(Protocol):
-    def read(self, text: str) -> str: ...
+    def read(self, text: str) -> Place: ...
+
+    def skip(self, shown: str) -> None: ...
 
 
 class CitationStream:
@@ -55,20 +60,28 @@ class CitationStream:
     range only the ends are told if they are not known, because only known sids are looked for within.
     """
 
-    def __init__(self, sources: Mapping[int, Citation], format: str) -> None:  # noqa: A002 - the word of a channel's facts
-        """Take what sids mean; a format that shows no links (json, code) goes through as it is."""
+    def __init__(
+        self,
+        sources: Mapping[int, Citation],
+        format: str,  # noqa: A002 - the word of a channel's facts
+        *,
+        pooled: bool = False,
+    ) -> None:
+        """Take what sids mean; a format that shows no links (json, code) goes through as it is.
+
+        `pooled`: there are more sources than these, so what these do not have is unknown even if they are none.
+        """
         self._sources = sources
         self._sids = sorted(sources)
-        self._live = bool(sources) and format in CITED_FORMATS
+        self._live = (pooled or bool(sources)) and format in CITED_FORMATS
         self._html = format == "html"
         self._forms: Mapping[str, Form] = {}
         self._mark = _MARK
-        self._scanner: _Scanner = MarkdownScanner()
+        self._scanner: _Scanner = ProseScanner()
         if self._html:
             self._read_markup()
         self._held = ""
         self._unread: list[str] = []
-        self._edge = ""
         self._links: dict[int, str] = {}
         self._used: dict[int, None] = {}
         self._unresolved: dict[int, None] = {}
@@ -125,43 +138,37 @@ class CitationStream:
             shown.append(text[done:start])
             place = self._read(text[done:start])
             done, at = start, start + 1
-            if place not in ("", "sup"):
+            if not place.is_text:
                 continue
             if token is None:
                 self._held = text[start:]
                 return "".join(shown)
-            shown.append(self._render(ranges, bare=place == "sup"))
-            self._scanner.read(token[0])
-            self._edge = shown[-1][-1:] or self._edge
+            shown.append(self._render(ranges, place))
+            self._scanner.skip(shown[-1])
             done = at = token.end()
         self._unread.append(text[done:])
         shown.append(text[done:])
         return "".join(shown)
 
-    def _read(self, text: str) -> str:
+    def _read(self, text: str) -> Place:
         """Return where the text so far ends."""
         text = "".join((*self._unread, text))
         self._unread.clear()
-        self._edge = text[-1:] or self._edge
         return self._scanner.read(text)
 
-    def _render(self, ranges: Iterable[Range], *, bare: bool) -> str:
+    def _render(self, ranges: Iterable[Range], place: Place) -> str:
         known, unknown = expand(ranges, self._sids)
         self._used |= dict.fromkeys(known)
         self._unresolved |= dict.fromkeys(unknown)
         if not known:
             return ""
-        links = " ".join(map(self._link, known))
-        if not self._html:
-            # An image, or a bracket that is none, would be made of what stands right before the link.
-            return f" {links}" if self._edge in ("!", "\\") else links
-        return links if bare else f'<sup class="cite" data-sids="{",".join(map(str, known))}">{links}</sup>'
+        cited = [self._sources[sid] for sid in known]
+        return (html_links if self._html else markdown_links)(cited, place, self._link)
 
-    def _link(self, sid: int) -> str:
-        link = self._links.get(sid)
+    def _link(self, source: Citation) -> str:
+        link = self._links.get(source.sid)
         if link is None:
-            source = self._sources[sid]
-            link = self._links[sid] = html_link(source) if self._html else markdown_link(source)
+            link = self._links[source.sid] = html_link(source) if self._html else markdown_link(source)
         return link
 
 
@@ -171,24 +178,28 @@ def render_citations(text: str, sources: Mapping[int, Citation], format: str) ->
     return stream.feed(text) + stream.close()
 
 
+class Cited(NamedTuple):
+    """What texts cite, in their order, each once: rows that are there, and numbers that are not."""
+
+    citations: tuple[Citation, ...] = ()
+    unresolved: tuple[int, ...] = ()
+
+
 def citable(pool: Mapping[int, Source]) -> dict[int, Citation]:
-    """Return what a text may cite. A row that is no page of the web has a title and no address."""
-    return {
-        sid: Citation(sid=sid, title=row.title, url=row.url if host_of(row.url) else "")
-        for sid, row in pool.items()
-    }
+    """Return what a text may cite. What is no address of a page becomes no link, whatever it is."""
+    return {sid: Citation(sid=sid, title=row.title, url=row.url) for sid, row in pool.items()}
 
 
-def citations(pool: Mapping[int, Source], texts: Iterable[str]) -> tuple[Citation, ...]:
-    """Return the sources that Markdown texts cite, in the order of the texts, each once."""
-    cited = [text for text in texts if _MARK.search(text)]
-    if not cited:
-        return ()
-    known = citable(pool)
+def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = False) -> Cited:
+    """Return what Markdown texts cite; a row that is no page of the web has a title and no address."""
     used: dict[int, None] = {}
-    for text in cited:
-        stream = CitationStream(known, "markdown")
-        stream.feed(text)
-        stream.close()
-        used |= dict.fromkeys(stream.used)
-    return tuple(known[sid] for sid in used)
+    unresolved: dict[int, None] = {}
+    for text in texts:
+        if _MARK.search(text):
+            stream = CitationStream(known, "markdown", pooled=pooled)
+            stream.feed(text)
+            stream.close()
+            used |= dict.fromkeys(stream.used)
+            unresolved |= dict.fromkeys(stream.unresolved)
+    rows = (known[sid] for sid in used)
+    return Cited(tuple(replace(row, url=web_url(row.url)) for row in rows), tuple(unresolved)[:SIDS_MAX])

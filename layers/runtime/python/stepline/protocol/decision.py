@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from stepline.errors import DecisionError
 from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision
+from stepline.protocol.admission import TOO_MANY
 from stepline.protocol.fanout import Candidate
 from stepline.protocol.grammar import CODE, SUMMARY, THINKING, ChannelSpec
 from stepline.protocol.notice import NOTHING_RAN, make_notice
@@ -77,10 +78,12 @@ def read_decision(
         told = _told(ruling, cut)
     kept = ruling.kept
     answers = any(one.candidate.ends for one in kept)
-    salvages = not answers and bool(streamed_answer.strip()) and (rules.last_round or not cut)
+    guilty = next((one for one in ruling.refused if one.identity.action in _ENDS), None)
+    partial = bool(cut) and (guilty is None or (guilty.cut and guilty.code == "json_decode_error"))
+    salvages = not answers and bool(streamed_answer.strip()) and (rules.last_round or not partial)
     if salvages:
         kept = (*(one for one in kept if one.candidate.neutral), _salvaged(streamed_answer))
-        told = [_answer_kept(ruling, told), *(told if ruling.count > 1 else ())]
+        told = [_answer_kept(guilty, told), *(told if ruling.count > 1 else ())]
     elif kept:
         # Of a refused generation it does not matter what was tolerated, and "the rest counts" would not be true.
         told = [*tolerated, *ruling.notices, *told]
@@ -109,8 +112,8 @@ def _told(ruling: Ruling, cut: str) -> list[Notice]:
         (one,) = ruling.refused
         return [_refusal(DecisionError(one.message, code=one.code, **one.facts), cut)]
     told = [_sibling(one, cut) for one in ruling.refused]
-    if cut and ruling.kept and not any(one.cut for one in ruling.refused):
-        message = "The generation was cut by its output limit behind the decision; the decision counts."
+    if cut and ruling.kept and not any(one.cut or one.code == TOO_MANY for one in ruling.refused):
+        message = "The generation was cut short behind the decision; the decision counts."
         told.append(make_notice("generation_truncated", message, stop_reason=cut))
     return told
 
@@ -145,9 +148,8 @@ def _salvaged(answer: str) -> Kept:
     return Kept(decision=decision, candidate=Candidate(action="complete"))
 
 
-def _answer_kept(ruling: Ruling, told: Sequence[Notice]) -> Notice:
+def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
     """Return that an answer stands though its decision was refused, and why it was."""
     message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
-    guilty = next((one for one in ruling.refused if one.identity.action in _ENDS), None)
     code, error = (guilty.code, guilty.message) if guilty else (told[0].code, told[0].message)
     return make_notice("answer_kept_from_stream", message, reason=code, parser_error=error)

@@ -10,7 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from stepline.errors import DecisionError
+from stepline.model.decision import ToolCall
 from stepline.protocol.admission import ACTION, TOOL_ID, Identity, identify_fields
+from stepline.protocol.body import plan_marks
+from stepline.protocol.call import check_call
 from stepline.protocol.exec_widget import ExecWidget
 from stepline.protocol.field import FieldStream, Path, Taker
 from stepline.protocol.gate import Gate
@@ -61,6 +65,11 @@ class DecisionView:
         """The answer as far as it was shown, citations as the model wrote them."""
         return self._answer.raw
 
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was shown, and the object that holds it is complete."""
+        return bool(self.answer.strip()) and self._fields.over and not self._fields.broken
+
     def close(self, body: str, reason: AbortReason) -> None:
         """Hear that the body is complete, or why it never will be; `body` is all of it."""
         if reason in ("", "eof") and body.strip():
@@ -80,10 +89,10 @@ class DecisionView:
         taker: Taker | None = None
         if path in _FACTS:
             taker = _Fact(self._read_action if path == ACTION else self._read_tool)
-        elif path == _NOTES:
-            taker = self._gate.guard(self._notes)
+        elif path == _NOTES and action in ("", "call_tool"):
+            taker = self._gate.guard(self._notes if action else _Early(lambda: self._noting))
         elif path == _ANSWER and action != "call_tool":
-            taker = self._gate.guard(self._answer if action else _EarlyAnswer(self))
+            taker = self._gate.guard(self._answer if action else _Early(lambda: self._answering))
         elif path[:-1] == _PARAMS and action in ("", "call_tool"):
             taker = self._choose_param(path[-1])
         return taker
@@ -124,7 +133,12 @@ class DecisionView:
         return self._identity.action == "call_tool"
 
     @property
-    def answering(self) -> LaneWriter | None:
+    def _noting(self) -> LaneWriter | None:
+        """The lane of the notes as they come; of an answer's notes only plan marks are kept, so they wait."""
+        return self._notes if self._calls else None
+
+    @property
+    def _answering(self) -> LaneWriter | None:
         """The lane of the answer, if it is one."""
         return None if self._calls else self._answer
 
@@ -134,11 +148,12 @@ class DecisionView:
         """Make what is shown what will be recorded."""
         found = repair(body)
         if self._gate.state == "pending":
-            if self._fields.broken:
-                self._gate.forget()  # it is written anew below
+            self._gate.forget()  # it is written anew below, as it was read now
             self._ask(identify_fields(found.fields if found else {}))
         if self._gate.state == "denied":
             return
+        if found and not self._identity.same(identify_fields(found.fields)):
+            found = None  # it will be refused, so what was shown is not put right
         if found is None or (found.guessed and self._calls and self._rules.strict):
             if self.widget:
                 self.widget.fail(UNREAD)
@@ -149,13 +164,14 @@ class DecisionView:
 
     def _correct(self, fields: Mapping[str, Any], params: Mapping[str, Any]) -> None:
         notes = fields.get("notes")
-        self._notes = self._put_right(self._notes, notes)
+        notes = notes if isinstance(notes, str) else ""
+        self._notes = self._put_right(self._notes, notes if self._calls else plan_marks(notes))
         if not self._calls:
             self._answer = self._put_right(self._answer, fields.get("final_answer"))
             return
         self._finish_record(params)
         if self.widget:
-            self.widget.describe(notes if isinstance(notes, str) else "", params)
+            self._describe(self.widget, notes, params)
         tool_id = self._identity.tool_id
         if tool_id == PLAN and not self._rules.tools[tool_id].validate(params):
             facts = LaneFacts(
@@ -165,13 +181,20 @@ class DecisionView:
             card.take(render_plan_card(params))
             card.end()
 
+    def _describe(self, widget: ExecWidget, notes: str, params: Mapping[str, Any]) -> None:
+        """Show what the program is for; that there will be none if the call breaks its contract."""
+        call = ToolCall(tool_id=self._identity.tool_id, params=dict(params))
+        try:
+            check_call(call, self._rules.tools, self._rules.allowed)
+        except DecisionError as refused:
+            widget.fail(refused.reason)
+        else:
+            widget.describe(notes, params)
+
     def _finish_record(self, params: Mapping[str, Any]) -> None:
         record = self._record
-        if self._fields.broken and record.lane is None:
-            record.forget()
-            for trait in TRAITS:
-                if isinstance(value := params.get(trait), str):
-                    record.learn(trait, value)
+        if record.lane is None:
+            record.relearn(params)
         record.finish()
         if record.lane:
             record.lane = self._put_right(record.lane, record.content(params))
@@ -197,20 +220,20 @@ class DecisionView:
         return f"timeline_text.react.{what}.{self._rules.iteration}.{self._index}"
 
 
-class _EarlyAnswer:
-    """Takes an answer that came before the action, once the gate lets it go: then it is known whose it is."""
+class _Early:
+    """Takes a text that came before the action, once the gate lets it go: then it is known whose it is."""
 
-    __slots__ = ("_view",)
+    __slots__ = ("_find",)
 
-    def __init__(self, view: DecisionView) -> None:
-        self._view = view
+    def __init__(self, find: Callable[[], LaneWriter | None]) -> None:
+        self._find = find
 
     def take(self, text: str, /) -> None:
-        if lane := self._view.answering:
+        if lane := self._find():
             lane.take(text)
 
     def end(self) -> None:
-        if lane := self._view.answering:
+        if lane := self._find():
             lane.end()
 
 

@@ -27,15 +27,15 @@ class CodeLane(LaneWriter):
     def __init__(self, name: str, facts: LaneFacts, emit: Emit) -> None:
         super().__init__(name, facts, emit)
         self.aborted: AbortReason = ""
-        self._lead = ""
+        self._lead: list[str] = []
 
     def take(self, text: str, /) -> None:
         """Write the next piece."""
         if not self.chars:
-            text = self._lead + text
+            self._lead.append(text)
             if text.isspace():
-                self._lead = text
                 return
+            text = "".join(self._lead)
         self._write(text)
 
     def close(self, aborted: AbortReason = "") -> None:

@@ -31,6 +31,7 @@ _CUT_ESCAPE = re.compile(rf"(?:{_HIGH})?(?:\\(?:u{_HEX}{{0,3}})?)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK = re.compile(r'["{}\[\]:,]')
 _DEEP_MARK = re.compile(r'["{}\[\]]')
+_BEGINNINGS = '"{['
 _BEHIND_KEY, _BEHIND_VALUE = ":", ",}]"
 _BEHIND_ANY = _BEHIND_KEY + _BEHIND_VALUE
 
@@ -76,6 +77,7 @@ class FieldStream:
         self._path: list[str] = []  # the keys around us
         self._value_next = False
         self._follows = ""  # behind a string: what may come next
+        self._bare = False  # since the last mark something stood that is neither string nor bracket
         self._key: list[str] = []  # the pieces of the key at hand
         self._seen: set[Path] = set()
 
@@ -110,6 +112,8 @@ class FieldStream:
             gap = text[at : found.start()] if found else text[at:]
             if gap.strip() or (found and found[0] not in self._follows):
                 self._break()
+        elif shallow and not self._fits(text, at, found):
+            self._break()
         if found is None:
             return len(text)
         self._follows = ""
@@ -128,6 +132,16 @@ class FieldStream:
             case _:
                 self._shut(found[0])
         return found.end()
+
+    def _fits(self, text: str, at: int, found: re.Match[str] | None) -> bool:
+        """Tell whether a mark, and what stands before it, may stand where no string has just ended."""
+        end = found.start() if found else len(text)
+        if end > at and not text[at:end].isspace():
+            self._bare = True
+        if found is None:
+            return True
+        bare, self._bare = self._bare, False
+        return found[0] != ":" and not (bare and found[0] in _BEGINNINGS)
 
     def _shut(self, bracket: str) -> None:
         if (self._open.pop() == "{") != (bracket == "}"):

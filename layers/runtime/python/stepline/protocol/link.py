@@ -1,41 +1,58 @@
-"""Links that a citation becomes: titles and addresses come from the web, so nothing of them may act as markup."""
+"""Links that a citation becomes: titles and addresses come from the web, so nothing of them may act as markup.
+
+What a link may look like depends on where it stands: behind `](` only an address fits, within a link none does.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final
-from urllib.parse import urlsplit
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
+from stepline.model.address import CONTROLS, web_url
 from stepline.model.source import Citation
 
 TITLE_CHARS: Final = 300
-URL_CHARS: Final = 4_000
 
 _UNSAFE: Final = " \"'()<>\\^`{|}"
 _IN_URL: Final = {ord(char): f"%{ord(char):02X}" for char in _UNSAFE}
-_IN_MARKDOWN: Final = {**{ord(char): f"\\{char}" for char in "\\[]|`<>"}, ord('"'): "'"}
+# Angle brackets as entities: within HTML that stands in Markdown a backslash protects nothing.
+_IN_MARKDOWN: Final = {
+    **{ord(char): f"\\{char}" for char in "\\[]|`*~"},
+    ord('"'): "'",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+}
+_ENTITY: Final = re.compile(r"&(?=#?[A-Za-z0-9]{1,32};)")
+# What begins a block, a link's address or a definition, or what readers make links of by themselves.
+_ACTIVE: Final = re.compile(
+    r"^(?=[!#$%'()+,\-./:;=?@^_{}])|^[0-9]{1,9}(?=[.)])|(?<=www)(?=\.)|(?=://)|(?=!\Z)", re.IGNORECASE
+)
 _IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that could end one is encoded by then
-# What reorders the text around it, and C0 and C1 controls; joiners stay, which scripts and emoji need.
-_CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+class Place(NamedTuple):
+    """Where in a text a citation stands.
+
+    `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked` within `<a>`.
+    `address`: Markdown takes what follows for the address of a link. `edge` is the character before.
+    """
+
+    is_text: bool = True
+    raised: bool = False
+    linked: bool = False
+    address: bool = False
+    edge: str = ""
 
 
 def safe_url(url: str) -> str:
     """Return an http(s) address with everything encoded that could end it early; "" for any other."""
-    url = url.strip()
-    if len(url) > URL_CHARS or _CONTROLS.search(url):
-        return ""
-    try:
-        parts = urlsplit(url)
-        if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
-            return ""
-    except ValueError:
-        return ""
-    return url.translate(_IN_URL)
+    return web_url(url).translate(_IN_URL)
 
 
 def plain_title(source: Citation) -> str:
     """Return what a source is called, on one line; its number if it has no name at all."""
-    title = " ".join(_CONTROLS.sub(" ", source.title or source.url).split())
+    title = " ".join(CONTROLS.sub(" ", source.title or source.url).split())
     if len(title) > TITLE_CHARS:
         title = title[: TITLE_CHARS - 1] + "…"
     return title or f"Source {source.sid}"
@@ -43,8 +60,20 @@ def plain_title(source: Citation) -> str:
 
 def markdown_link(source: Citation) -> str:
     """Return `[title](url)`, or the title alone where there is no address to go to."""
-    title, url = plain_title(source).translate(_IN_MARKDOWN), safe_url(source.url)
+    title, url = plain_title(source), safe_url(source.url)
+    if not url:
+        title = _ACTIVE.sub(lambda mark: f"{mark[0]}\0", title)
+    title = _ENTITY.sub("&amp;", title).translate(_IN_MARKDOWN).replace("\0", "\\")
     return f"[{title}]({url})" if url else title
+
+
+def markdown_links(sources: Sequence[Citation], place: Place, link: Callable[[Citation], str]) -> str:
+    """Return the links to these sources, of which `link` makes one each; where only an address fits, the first one."""
+    if place.address:
+        return next(filter(None, (safe_url(source.url) for source in sources)), "")
+    links = " ".join(map(link, sources))
+    # An image, an autolink, or a bracket that is none, would be made of what stands right before the link.
+    return f" {links}" if place.edge in ("!", "\\", "<") else links
 
 
 def html_link(source: Citation) -> str:
@@ -53,3 +82,11 @@ def html_link(source: Citation) -> str:
     if not url:
         return text
     return f'<a href="{url.translate(_IN_ATTRIBUTE)}" target="_blank" rel="noopener noreferrer">{text}</a>'
+
+
+def html_links(sources: Sequence[Citation], place: Place, link: Callable[[Citation], str]) -> str:
+    """Return the links to these sources, raised if the place is not; plain numbers within a link."""
+    links = " ".join(f"[S:{source.sid}]" if place.linked else link(source) for source in sources)
+    if place.raised:
+        return links
+    return f'<sup class="cite" data-sids="{",".join(str(source.sid) for source in sources)}">{links}</sup>'

@@ -6,16 +6,19 @@ Pieces may be cut before any `<` and any bracket.
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
-Place: TypeAlias = Literal["", "sup", "code", "tag"]
+from stepline.protocol.link import Place
 
+_NO_TEXT: Final = Place(is_text=False)
 _CODE: Final = frozenset({"code", "pre"})
-_UNPARSED: Final = frozenset({"script", "style", "textarea", "title"})
+_UNPARSED: Final = frozenset(
+    {"iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp"}
+)
 _MARK: Final = re.compile(r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*)|[!/?])")
 # Text and whole tags that change nothing, which is nearly all of a page, in one go.
 _PLAIN: Final = re.compile(
-    rf"(?:[^<]++|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup))/?[A-Za-z][^<>\"'=]*+"
+    rf"(?:[^<]++|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup|a)(?![A-Za-z0-9-]))/?[A-Za-z][^<>\"'=]*+"
     r"(?:=\s*(?:\"[^\"]*+\"|'[^']*+')[^<>\"'=]*+)*+>)*+",
     re.IGNORECASE,
 )
@@ -25,7 +28,7 @@ _IN_TAG: Final = re.compile(r"=\s*(?P<quote>[\"'])|>")
 class MarkupScanner:
     """Follows the markup of one HTML body."""
 
-    __slots__ = ("_code", "_name", "_sup", "_unparsed", "_until")
+    __slots__ = ("_code", "_link", "_name", "_sup", "_unparsed", "_until")
 
     def __init__(self) -> None:
         self._until = ""  # what ends the markup that is open: a quote, ">", "-->"
@@ -33,17 +36,19 @@ class MarkupScanner:
         self._unparsed = ""  # the element whose content is no markup
         self._code = 0
         self._sup = 0
+        self._link = False
 
     def read(self, text: str) -> Place:
-        """Read on and return where `text` ends: "" in running text, "sup" in running text that is raised."""
+        """Read on and return where `text` ends."""
         at = 0
         while at >= 0:
             at = self._in_markup(text, at) if self._until else self._in_text(text, at)
-        if self._until or self._unparsed:
-            return "tag"
-        if self._code:
-            return "code"
-        return "sup" if self._sup else ""
+        if self._until or self._unparsed or self._code:
+            return _NO_TEXT
+        return Place(raised=self._sup > 0, linked=self._link)
+
+    def skip(self, shown: str) -> None:
+        """Pass over a citation that is shown so: whatever it opens, it closes."""
 
     def _in_text(self, text: str, at: int) -> int:
         """Go to behind the next mark and open it; -1 if there is none."""
@@ -81,5 +86,7 @@ class MarkupScanner:
             self._code = max(0, self._code + step)
         elif name == "sup":
             self._sup = max(0, self._sup + step)
+        elif name == "a":
+            self._link = step > 0  # a link within a link ends the first one
         elif name in _UNPARSED:
             self._unparsed = name if step > 0 else ""

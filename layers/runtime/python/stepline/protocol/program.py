@@ -13,12 +13,11 @@ from stepline.model.decision import Notice, ToolCall
 from stepline.protocol.call import ToolSpecLike
 from stepline.protocol.grammar import CODE, DECISION
 from stepline.protocol.notice import NOTHING_RAN, make_notice
-from stepline.protocol.transcript import Instance, Transcript
+from stepline.protocol.transcript import INTERRUPTED, Instance, Transcript
 
 Programs: TypeAlias = tuple[Instance, ...]
 
 MISPLACED = "code_channel_without_single_exec"
-ENDED_BY_US = frozenset({"policy", "cancelled", "provider_error"})
 
 
 def bind_programs(transcript: Transcript) -> dict[int, Programs]:
@@ -27,14 +26,16 @@ def bind_programs(transcript: Transcript) -> dict[int, Programs]:
     Blank decisions bind nothing, and of a single decision all are.
     """
     decisions = [one.instance for one in transcript.of(DECISION.name) if one.raw.strip()]
-    bound: dict[int, Programs] = {}
+    bound: dict[int, list[Instance]] = {}
     owner = decisions[0] if len(decisions) == 1 else -1
     for one in transcript.instances:
-        if one.channel == DECISION.name and one.instance in decisions:
+        if not one.raw.strip():
+            continue
+        if one.channel == DECISION.name:
             owner = one.instance
-        elif one.channel == CODE.name and one.raw.strip():
-            bound[owner] = (*bound.get(owner, ()), one)
-    return bound
+        elif one.channel == CODE.name:
+            bound.setdefault(owner, []).append(one)
+    return {owner: tuple(programs) for owner, programs in bound.items()}
 
 
 def check_program(
@@ -75,7 +76,7 @@ def check_program(
             channels=len(programs),
         )
     program = programs[0]
-    if program.truncated and (cut or program.reason in ENDED_BY_US):
+    if program.truncated and (cut or program.reason in INTERRUPTED):
         raise DecisionError(f"The program was cut off. {NOTHING_RAN}", code="generation_truncated")
     return program.raw
 

@@ -135,6 +135,11 @@ class Record:
         self._held.clear()
         self._ended = False
 
+    def relearn(self, params: Mapping[str, Any]) -> None:
+        """Hear everything anew from the whole call."""
+        self.forget()
+        self._traits = {trait: value for trait in TRAITS if isinstance(value := params.get(trait), str)}
+
     def finish(self) -> None:
         """Hear that the call is complete: what it did not say is as by default."""
         self._traits = {"channel": "canvas", "path": "", **self._traits}

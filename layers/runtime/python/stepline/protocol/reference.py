@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final, get_args
 
+from stepline.protocol.admission import ASKED_MAX
 from stepline.protocol.body import DECISION_FIELDS
 from stepline.protocol.fanout import (
     ACTIONS_MAX,
@@ -118,7 +119,8 @@ if its parameters turn out bad; an answer behind one that cannot be read, or cal
 refused. What is admitted is then checked alone and against the others: the same call twice, the same file twice, a
 `ref:` to a file that the round itself writes. Whatever does not run costs a notice, with the number of the action
 (`index`, from 1) and the id that its call would have had (`parent_tool_call_id`); the others run, in their order, each
-under its own id. A round of which nothing is left is refused.
+under its own id. A round of which nothing is left is refused. No more than {asked_max} decisions of a generation are
+looked at, and none behind the first that finds no room.
 
 A program stands in the code channel right behind its decision, before the next one; a round takes one. Beside an
 answer neutral actions run, and then the turn ends. An answer that the user has seen stands, whatever else is refused.
@@ -144,6 +146,7 @@ def render_reference() -> str:
         ),
         fields="\n".join(f"| `{name}` | {kind} | {meaning} |" for name, kind, meaning in DECISION_FIELDS),
         actions_max=ACTIONS_MAX,
+        asked_max=ASKED_MAX,
         classic=", ".join(f"`{name}`" for name in CLASSIC_NAMES),
         kinds=" | ".join(_WORDS),
         lines="|".join(["---"] * len(_WORDS)),

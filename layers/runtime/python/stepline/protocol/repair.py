@@ -208,26 +208,27 @@ class _Reader:
         if char == ",":
             return self._goes_on(self._skip(at + 1), self._open)
         if char in _OPENER:
-            return self._chain_ends(at)
+            return self._chain_ends(at, self._open)
         if self._open[-1] == "{":
             return bool(_KEY.match(self.text, at))
         return char == '"' and lines > 0
 
     def _goes_on(self, at: int, opened: list[str]) -> bool:
-        """Tell whether what stands behind a comma may stand there."""
+        """Tell whether what stands behind a comma may stand there; `opened` are the brackets around it."""
         char = self._char(at)
         if char in _OPENER:
-            return _OPENER[char] == opened[-1] and self._chain_ends(at)
+            return _OPENER[char] == opened[-1] and self._chain_ends(at, opened)
         if opened[-1] == "{":
             return bool(_KEY.match(self.text, at))
         return char in _VALUE_STARTS
 
-    def _chain_ends(self, at: int) -> bool:
+    def _chain_ends(self, at: int, opened: list[str]) -> bool:
         """Tell whether the closing brackets from `at` on close what is open and lead on.
 
-        Nothing but another object may follow the last of them.
+        Nothing but another object may follow the last of them. Every bracket closes one, so this looks no further
+        than containers may be deep.
         """
-        left = self._open.copy()
+        left = opened.copy()
         while (char := self._char(at)) in _OPENER:
             while left and left[-1] != _OPENER[char]:
                 left.pop()

@@ -21,9 +21,9 @@ from stepline.protocol.collision import Collisions
 from stepline.protocol.fanout import Candidate
 from stepline.protocol.grammar import DECISION
 from stepline.protocol.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.program import ENDED_BY_US, Programs, bind_programs, check_program
+from stepline.protocol.program import Programs, bind_programs, check_program
 from stepline.protocol.round import RoundRules
-from stepline.protocol.transcript import Instance, Transcript
+from stepline.protocol.transcript import INTERRUPTED, Instance, Transcript
 
 _WHY: Final[Mapping[str, str]] = {
     TOO_MANY: "the round already had as many actions as it may have. Send it in the next round.",
@@ -84,7 +84,10 @@ class Refused(Value):
 
 
 class Ruling(Value):
-    """What came of the decisions of one generation, `count` in all. `notices` are about those that were kept."""
+    """What came of the decisions of one generation, `count` in all; behind the first of too many none is told of.
+
+    `notices` are about those that were kept.
+    """
 
     count: int = 0
     kept: tuple[Kept, ...] = ()
@@ -101,6 +104,8 @@ def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> 
     refused: list[Refused] = []
     notices: list[Notice] = []
     for number, instance in enumerate(instances, 1):
+        if refused and refused[-1].code == TOO_MANY:
+            break  # what follows was not even read where the generation came in small pieces
         identity, own = identify(instance.raw), list[Notice]()
         try:
             one = judge.keep(instance, number, identity, programs.get(instance.instance, ()), own)
@@ -113,7 +118,7 @@ def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> 
                     code=error.reason,
                     message=str(error),
                     facts=error.context,
-                    cut=cut and instance.truncated,
+                    cut=cut and _is_unfinished(instance, cut=cut) and instance.reason != "policy",
                 )
             )
         else:
@@ -150,14 +155,15 @@ class _Judge:
         # One that stands alone is told what is wrong with itself.
         if code in _WHY and not self._alone:
             raise DecisionError(_WHY[code], code=code, details=self._details(code, instance))
-        whole = not (instance.truncated and (self._cut or instance.reason in ENDED_BY_US))
-        decision = read_body(instance.raw, notices, repairs_calls=whole and not rules.strict)
+        mends = not rules.strict and not _is_unfinished(instance, cut=self._cut)
+        decision = read_body(instance.raw, notices, repairs_calls=mends)
+        named = decision.tool_call.tool_id if decision.tool_call else ""
+        if not identity.same(Identity(decision.action, named)):
+            raise _two_readings(identity)
         decision = check_action(decision, notices, last_round=rules.last_round)
         call = decision.tool_call
         if call:
             check_call(call, rules.tools, rules.allowed)
-        if not self._alone and not _is(identity, decision):
-            raise DecisionError(_WHY[UNREADABLE], code=UNREADABLE)
         program = check_program(call, rules.tools, programs, notices, alone=self._alone, cut=self._cut)
         candidate = make_candidate(decision.action, call.tool_id if call else "", rules.tools)
         if call is None:
@@ -180,7 +186,15 @@ class _Judge:
         )
 
 
-def _is(identity: Identity, decision: ParsedDecision) -> bool:
-    """Tell whether a decision is what it was admitted as; two ways to read broken JSON may differ."""
-    call = decision.tool_call
-    return identity.action == decision.action and (call is None or call.tool_id == identity.tool_id)
+def _is_unfinished(instance: Instance, *, cut: bool) -> bool:
+    """Tell whether the model would have written more of it; `cut`: the generation's end is missing."""
+    return instance.reason in INTERRUPTED or (cut and instance.reason == "eof")
+
+
+def _two_readings(identity: Identity) -> DecisionError:
+    """Return why a decision does not count whose channel says two things: the user may have seen the other one."""
+    return DecisionError(
+        f"The channel holds more than one decision: {cap(identity.tool_id or identity.action, 80)}, and another one. "
+        f"{NOTHING_RAN} Write exactly one JSON object into a decision channel, and nothing else.",
+        code="multi_decision_in_one_channel",
+    )

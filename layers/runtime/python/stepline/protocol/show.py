@@ -39,8 +39,12 @@ class Show:
     @property
     def answer(self) -> str:
         """The answer as far as it was shown, citations as the model wrote them."""
-        views = [*self._views, self._view] if self._view else self._views
-        return next((view.answer for view in views if view.answer), "")
+        return next((view.answer for view in self._all() if view.answer), "")
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was shown, and its decision is complete."""
+        return any(view.answered for view in self._all())
 
     def show(self, events: Sequence[ChannelEvent]) -> list[LaneEvent]:
         """Take the next events of the parser."""
@@ -63,9 +67,13 @@ class Show:
         widgets = [view.widget for view in self._views if view.widget]
         if len(self._views) == len(widgets) == 1 and not reason:
             widgets[0].take_programs(self._early_programs)
+            self._early_programs.clear()
         for widget in widgets:
             widget.close(reason)
         return self.show(())
+
+    def _all(self) -> list[DecisionView]:
+        return [*self._views, self._view] if self._view else self._views
 
     def _begin(self, opened: Opened) -> None:
         self._open = opened

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 Range: TypeAlias = tuple[int, int]
 
 SIDS_MAX: Final = 500
-"""So many sids a text without known sources may cite: a range in it is the model's word."""
+"""So many sids a range means at most, and a text without known sources: how long it is, is the model's word."""
 
 IDS_CHARS: Final = 400
 
@@ -81,12 +81,15 @@ def parse_ids(ids: str) -> list[Range]:
 
 
 def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sids of `known`, which is sorted, that lie in the ranges, and the ranges' ends that are unknown."""
+    """Return the sids of `known`, which is sorted, that lie in the ranges, and the ranges' ends that are unknown.
+
+    The smallest SIDS_MAX of a range count: more links than that nobody reads.
+    """
     found: dict[int, None] = {}
     unknown: dict[int, None] = {}
     for first, last in ranges:
         members = known[bisect_left(known, first) : bisect_right(known, last)]
-        found |= dict.fromkeys(members)
+        found |= dict.fromkeys(members[:SIDS_MAX])
         if not members or members[0] != first:
             unknown[first] = None
         if not members or members[-1] != last:

@@ -14,6 +14,7 @@ from stepline.protocol.grammar import Escape
 Span: TypeAlias = Literal["", "inline", "fence", "string", "program", "line"]
 
 _TICKS = re.compile(r"``*")  # written so that the search begins with a literal, which is fast
+_TICKS_OR_TILDES = re.compile(r"`+|~~~+")
 _FENCE_TICKS = 3
 _INDENT_MAX = 3
 
@@ -61,12 +62,17 @@ class JsonScanner:
 
 
 class MarkdownScanner:
-    """Code spans, which die at the end of their line, and fences, which begin on a line of their own."""
+    """Code spans, which die at the end of their line, and fences, which begin on a line of their own.
 
-    __slots__ = ("_fence", "_indent", "_inline", "_opening")
+    With `tildes` a fence may be made of them, too.
+    """
 
-    def __init__(self) -> None:
-        self._fence = 0  # backticks of the open fence
+    __slots__ = ("_fence", "_indent", "_inline", "_marks", "_opening", "_tilde")
+
+    def __init__(self, *, tildes: bool = False) -> None:
+        self._marks = _TICKS_OR_TILDES if tildes else _TICKS
+        self._fence = 0  # characters of the open fence
+        self._tilde = False  # it is made of tildes
         self._inline = 0  # backticks of the open span
         self._opening = False  # still on the line that opened the fence
         self._indent = 0  # blanks since the line began, or -1 when it holds more than blanks
@@ -74,12 +80,12 @@ class MarkdownScanner:
     def read(self, text: str) -> Span:
         """Read on and return "fence", "inline" or ""."""
         at = 0
-        if not self._fence and "```" not in text:
+        if not self._fence and "```" not in text and (self._marks is _TICKS or "~~~" not in text):
             at = max(text.rfind("\n"), 0)  # no span outlives its line
-        for ticks in _TICKS.finditer(text, at):
-            self._pass(text[at : ticks.start()])
-            at = ticks.end()
-            self._run(at - ticks.start())
+        for run in self._marks.finditer(text, at):
+            self._pass(text[at : run.start()])
+            at = run.end()
+            self._run(at - run.start(), tilde=text[run.start()] == "~")
         self._pass(text[at:])
         if self._fence:
             return "fence"
@@ -93,17 +99,20 @@ class MarkdownScanner:
         if between and self._indent >= 0:
             self._indent = -1 if between.strip(" ") else self._indent + len(between)
 
-    def _run(self, count: int) -> None:
+    def _run(self, count: int, *, tilde: bool) -> None:
         starts_line = 0 <= self._indent <= _INDENT_MAX
         if self._fence:
             # ```json {} ``` on one line is a span that looked like a fence
-            if count >= self._fence and (starts_line or self._opening):
+            ends = starts_line or (self._opening and not tilde)
+            if tilde == self._tilde and count >= self._fence and ends:
                 self._fence = 0
+        elif tilde and not starts_line:
+            pass  # crossed out, or text
         elif self._inline:
             if count == self._inline:
                 self._inline = 0
         elif starts_line and count >= _FENCE_TICKS:
-            self._fence, self._opening = count, True
+            self._fence, self._tilde, self._opening = count, tilde, True
         else:
             self._inline = count
         self._indent = -1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from stepline.model.base import Value
 
 CloseReason: TypeAlias = Literal["normal", "implicit", "eof", "cancelled", "policy", "provider_error"]
+
+INTERRUPTED: Final[frozenset[CloseReason]] = frozenset({"cancelled", "policy", "provider_error"})
+"""Reasons that say: the model would have gone on."""
 
 
 class Opened(Value, kw_only=False, gc=False):

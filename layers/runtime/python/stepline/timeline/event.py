@@ -91,7 +91,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             data = RoundRestarted(claim=state.claim, iteration=state.cursor.iteration, attempt=state.attempt)
             return [make_event(data, batch.at, turn, "running")]
         case Deferred():
-            deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry.citations))
+            deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry))
             return [make_event(deferred, batch.at, entry.turn, "update")]
         case Dropped():
             return [make_event(MessageDropped(n=entry.n, reason=entry.reason), batch.at, "", "skipped")]

@@ -69,7 +69,7 @@ _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "
 
 def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
     """Return the events of a decision: itself, what was refused or corrected of it, its plan, its calls."""
-    notes = linked(entry.notes, entry.citations)
+    notes = linked(entry.notes, entry)
     ok = entry.accepted
     events = [make_event(_decision(entry, notes), at, turn, "completed" if ok else "error")]
     events += [_notice(entry, notice, at, turn) for notice in entry.notices]

@@ -5,10 +5,11 @@ Source: docs/reference/events.md#the-end-of-a-turn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
-from stepline.model.entry import Closed
+from stepline.model.address import web_url
+from stepline.model.entry import Closed, Decided, Deferred
 from stepline.model.event import ClientEvent
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -29,6 +30,8 @@ from stepline.timeline.event_data import (
     make_event,
 )
 
+Citing: TypeAlias = Decided | Deferred | Closed
+
 INTERRUPTED: Final = "execution_lost"
 ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
     INTERRUPTED: "turn_interrupted",
@@ -43,7 +46,6 @@ WEIGHTS: Final = {
 }
 """What a token costs beside one of plain input: the ratios that the model's provider publishes."""
 
-
 _BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
 """With one of these a citation begins."""
 
@@ -56,7 +58,8 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     ok = entry.outcome == "completed"
     status: Status = "completed" if ok else "error"
     told: list[EventData] = []
-    cited = [_cited(source) for source in entry.citations if is_on_the_web(source.url)] if ok else []
+    pages = [source for source in entry.citations if web_url(source.url)] if ok else []
+    cited = [_cited(source) for source in sorted(pages, key=lambda source: source.sid)]
     if cited:
         told.append(Citations(count=len(cited), items=cited))
     if ok and entry.followups:
@@ -74,14 +77,9 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     return [make_event(data, entry.at, entry.turn, status) for data in told]
 
 
-def linked(text: str, citations: Sequence[Citation]) -> str:
-    """Return Markdown in which what is cited is linked; the log keeps the tokens."""
-    return _link(text, citations)[0] if citations else text
-
-
-def is_on_the_web(url: str) -> bool:
-    """Tell whether a source can be evidence: http or https."""
-    return url[:8].lower().startswith(("http://", "https://"))
+def linked(text: str, cited: Citing) -> str:
+    """Return Markdown of an entry in which what is cited is linked; the log keeps the tokens."""
+    return _link(text, cited)[0] if cited.citations or cited.unresolved else text
 
 
 def weigh(usage: Usage) -> int:
@@ -105,19 +103,20 @@ def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
     )
 
 
-def _link(text: str, citations: Sequence[Citation]) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     """Return the text with links, the numbers it cites that are known, and those that are not.
 
-    Where nothing of it is known, it stays as it is: the link of an unknown source is no better than its number.
+    It is what was shown as it was written: without a pool nothing is replaced, with one what is unknown is left out.
     """
-    if not citations and not any(mark in text for mark in _BRACKETS):
+    pooled = bool(cited.citations or cited.unresolved)
+    if not pooled and not any(mark in text for mark in _BRACKETS):
         return text, (), ()
     # Most functions post events and most answers cite nothing: what they need not load costs 10 ms.
     from stepline.protocol.citation import CitationStream, cited_sids  # noqa: PLC0415 - see above
 
-    if not citations:
+    if not pooled:
         return text, (), cited_sids(text)
-    stream = CitationStream({source.sid: source for source in citations}, "markdown")
+    stream = CitationStream({source.sid: source for source in cited.citations}, "markdown", pooled=True)
     shown = stream.feed(text) + stream.close()
     return shown, stream.used, stream.unresolved
 
@@ -127,7 +126,7 @@ def _cited(source: Citation) -> CitedSource:
 
 
 def _answered(entry: Closed) -> TurnAnswered:
-    answer, used, unresolved = _link(entry.answer, entry.citations)
+    answer, used, unresolved = _link(entry.answer, entry)
     return TurnAnswered(
         final_answer=answer,
         answer=answer,

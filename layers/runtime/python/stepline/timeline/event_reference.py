@@ -44,7 +44,7 @@ wait, the same batch opens the next turn, and its `chat.start` comes last.
 
 The answer of the terminal event replaces whatever text was streamed. In it, in notes and in deferred answers
 `[[S:1]]` has become a link; the log keeps what the model wrote. A number that no source has is left out of the text
-and told in `unresolved_sids`; an answer that cites nothing that is known stays as it was written.
+and told in `unresolved_sids`; in a conversation without any source a text stays as it was written.
 
 There are no prices here. `weighted_tokens` counts
 {weights}.
@@ -57,7 +57,7 @@ whose type, step, route or status is not exactly one of this page stays inside, 
 deployment fails. Such rules (`EventRule`, in `Ports.outward`) can withhold more, and never let more pass. The simplest
 is a list of types, `events.withhold` in the bundle's properties and in the deployment's assembly
 ([settings](settings.md)). It may hold none of those by which clients follow a turn:
-{followed}.
+{followed}. Rules are about events: what streams on lanes, they do not judge.
 
 A batch whose events are withheld still comes, as a frame with fewer or none, so that it is no hole.
 

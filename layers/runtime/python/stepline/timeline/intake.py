@@ -77,7 +77,7 @@ class Intake:
         self.title, self.decided_at, self.answer = old.title, old.decided_at, old.answer
         self.history, self.sealed, self.loose = list(old.history), list(old.sealed), list(old.loose)
         self.plans, self.arrived = dict(old.plans), dict(old.arrived)
-        self.sources, self.cited = old.sources, old.cited
+        self.sources, self.cited = dict(old.sources), dict(old.cited)
         self.turn_part, self.seen_part, self.fused = old.turn_part, old.seen_part, old.fused
         self.seen, self.waiting_results, self.attempts = old.seen, old.waiting_results, old.attempts
         self.usages: list[Usage] = [old.usage]
@@ -110,8 +110,7 @@ class Intake:
                 self.waiting_results -= 1
                 if entry.plans:
                     self.keep_plans(entry.plans)
-                if entry.sources:
-                    self.sources = {**self.sources, **{row.sid: row for row in entry.sources}}
+                self.sources |= {row.sid: row for row in entry.sources}
                 return render_result(entry, self.turn, last=self.waiting_results == 0)
             case Decided():
                 return self.take_decision(batch, entry)
@@ -168,8 +167,7 @@ class Intake:
             self.usages.append(entry.usage)
         if entry.plan is not None:
             self.keep_plans((entry.plan,))
-        if entry.citations:
-            self.cited = {**self.cited, **{cited.sid: batch.n for cited in entry.citations}}
+        self.cited |= {cited.sid: batch.n for cited in entry.citations}
         self.waiting_results = len(entry.actions) if entry.accepted else 0
         if entry.accepted and entry.answer:
             self.attempts, self.answer = self.attempts + 1, entry.answer

@@ -6,17 +6,19 @@ Source: docs/concepts/sources.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from stepline.model.address import host_of, normalise_url
+from stepline.model.address import URL_CHARS, host_of, normalise_url, web_url
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.quote import INDENT, inline
 
 SID_MAX: Final = 999_999
-TITLE_CHARS, URL_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_048, 2_000, 100_000
+TITLE_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_000, 100_000
+FACT_CHARS: Final = 200
 
 ROWS_SHOWN: Final = 16
 CITED_SHOWN: Final = 8
@@ -26,6 +28,14 @@ PLACE_SHOWN_CHARS: Final = 80
 
 _LONGER: Final = ("title", "text", "content")
 _SCORES: Final = ("objective_relevance", "query_relevance")
+_FACTS: Final = (
+    "mime",
+    "author",
+    "authority",
+    "published_time_iso",
+    "modified_time_iso",
+    "fetched_time_iso",
+)
 _FILLED: Final = tuple(
     name
     for name in Source.__struct_fields__
@@ -56,7 +66,7 @@ def is_eligible(source: Source) -> bool:
     """Tell whether the pool takes a row: pages of the web, what a person entered, and of files only images."""
     match source.source_type:
         case "web":
-            return bool(host_of(source.url.strip()))
+            return bool(web_url(source.url))
         case "manual":
             return bool(source.title or source.text or source.url)
         case _:
@@ -64,13 +74,16 @@ def is_eligible(source: Source) -> bool:
 
 
 def fit_source(source: Source) -> Source:
-    """Return a row with its texts cut to what one row may take."""
+    """Return a row with everything in it that a stranger wrote cut to what one row may take."""
+    facts = {name: getattr(source, name)[:FACT_CHARS] for name in _FACTS}
     return replace(
         source,
+        **facts,
         title=source.title.strip()[:TITLE_CHARS],
         url=source.url.strip()[:URL_CHARS],
         text=source.text[:TEXT_CHARS],
         content=source.content[:CONTENT_CHARS],
+        favicon_url=web_url(source.favicon_url),
     )
 
 
@@ -78,6 +91,8 @@ def merge_sources(
     pool: Mapping[int, Source], incoming: Iterable[Source], *, keys: Mapping[str, int] | None = None
 ) -> Merged:
     """Merge rows into the pool. A known source keeps its number, a new one the number it proposes if that is free.
+
+    Otherwise it gets the one behind the last, or the first that is free where nothing lies behind the last.
 
     `keys` are the numbers of the pool's rows by `source_key`, for who merges often.
     """
@@ -90,10 +105,11 @@ def merge_sources(
         if not is_eligible(proposed):
             sids.append(0)
             continue
-        row, key = fit_source(proposed), source_key(fit_source(proposed))
+        row = fit_source(proposed)
+        key = source_key(row)
         sid = known.get(key, 0)
         if not sid:
-            sid = row.sid if _is_free(row.sid, pool, changed) else last + 1
+            sid = next(sid for sid in chain((row.sid, last + 1), count(1)) if _is_free(sid, pool, changed))
             known[key] = sid
         last = max(last, sid)
         before = changed.get(sid) or pool.get(sid)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from stepline.errors import ToolError
@@ -12,6 +13,9 @@ from stepline.timeline.sources import merge_sources, source_key
 
 BROUGHT_MAX: Final = 500
 """New sources that one call, or one run with all its calls, may bring."""
+
+ROWS_MAX: Final = 5_000
+"""Rows that are cited at once, known ones included: each of them takes time."""
 
 
 class SourcePool:
@@ -35,9 +39,11 @@ class SourcePool:
 
         What the pool does not take, a file that is no image, is left out. Raises ToolError `too_many_sources`.
         """
-        incoming = list(rows)
+        incoming = list(islice(rows, ROWS_MAX + 1))
         if not incoming:
             return ()
+        if len(incoming) > ROWS_MAX:
+            raise ToolError(f"at most {ROWS_MAX} rows are cited at once", code="too_many_sources")
         with self._lock:
             keys = self._keys = self._keys or {source_key(row): sid for sid, row in self._rows.items()}
             merged = merge_sources(self._rows, incoming, keys=keys)

@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, ToolError
-from stepline.model.address import host_of, normalise_url
+from stepline.model.address import normalise_url
 from stepline.model.path import SourcesPath
 from stepline.model.source import Source
 from stepline.ports.search import Hit, SearchQuery, WebSearch
+from stepline.timeline.sources import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.read_sources import items_stats
 from stepline.tools.registry import Tool
@@ -29,14 +30,15 @@ logger = logging.getLogger(__name__)
 QUERIES_MAX: Final = 8
 QUERY_CHARS: Final = 400
 TEXT_CHARS, TEXTS_CHARS = 400, 6_000
+TITLE_CHARS, FACT_CHARS = 120, 60
 FILTERED: Final = "web_search.filtered_results"
 
-_QUERY: Final = {"type": "string", "minLength": 1, "maxLength": QUERY_CHARS}
+_QUERY: Final = {"type": "string", "minLength": 1, "maxLength": QUERY_CHARS, "pattern": "\\S"}
 
 WEB_SEARCH: Final = ToolSpec(
     tool_id="web_tools.web_search",
     purpose=(
-        "Search the web. What is found gets a number in the pool of sources, by which you cite it: [[S:<sid>]]. Snippets "
+        "Search the web, or what stands in for it: the result says what was searched. What is found gets a number in the pool of sources, by which you cite it: [[S:<sid>]]. Snippets "
         "are shown; read the whole text of a row with react.read at so:sources_pool[<sid>]."
     ),
     schema={
@@ -101,9 +103,8 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Search, number what was found, and tell model and user. Raises ToolError `search_unavailable`."""
     if context.search is None:
         raise ToolError("nothing can be looked up here", code="search_unavailable")
-    queries = (
-        [params["queries"]] if isinstance(params["queries"], str) else list(dict.fromkeys(params["queries"]))
-    )
+    asked = [params["queries"]] if isinstance(params["queries"], str) else params["queries"]
+    queries = list(dict.fromkeys(query.strip() for query in asked))
     try:
         hits = find(context.search, queries, params, at=datetime.fromisoformat(context.ts))
     except DependencyError as error:
@@ -113,11 +114,12 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     cited = context.cite(_source(hit, context.ts) for hit in hits)
     # A page's row may have been there before, with the snippet of another query: what is shown is this one's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
-    result = context.result(WEB_SEARCH.tool_id, _status(rows, queries))
+    shown = [{**row, "text": _clip(row.get("text", ""), TEXT_CHARS)} for row in rows]
+    result = context.result(WEB_SEARCH.tool_id, _status(shown, queries, about=context.search.about))
     context.emit(
         FILTERED,
         {
-            "results": rows,
+            "results": shown,
             "objective": params.get("objective", ""),
             "queries": queries,
             "search_id": context.call_id,
@@ -152,8 +154,8 @@ def find(engine: WebSearch, queries: list[str], params: Mapping[str, Any], *, at
             if rank >= len(hits):
                 continue
             hit, key = hits[rank], normalise_url(hits[rank].url)
-            if not host_of(key):
-                continue  # an address that nobody can visit is no source
+            if not is_eligible(_source(hit, "")):
+                continue  # an address that nobody can visit
             before = kept.get(key)
             if before is None or (hit.relevance or 0) > (before.relevance or 0):
                 kept[key] = hit
@@ -180,8 +182,9 @@ def _source(hit: Hit, fetched: str) -> Source:
 
 def _row(source: Source, hit: Hit) -> dict[str, Any]:
     """Return what is shown of a page; what is not known of it is left out."""
+    own = fit_source(_source(hit, ""))
     row: dict[str, Any] = msgspec.to_builtins(
-        replace(source, text=hit.text, content="", query_relevance=hit.relevance, turn_id="")
+        replace(source, text=own.text, content="", query_relevance=hit.relevance, turn_id="")
     )
     favicon = {"favicon": row.pop("favicon_url")} if "favicon_url" in row else {}
     return {**row, **favicon}
@@ -191,17 +194,27 @@ def _content(hit: Hit) -> dict[str, str]:
     return {"content": hit.content} if hit.content else {}
 
 
-def _status(rows: list[dict[str, Any]], queries: list[str]) -> dict[str, Any]:
+def _status(rows: list[dict[str, Any]], queries: list[str], *, about: str) -> dict[str, Any]:
     """Return what the model reads: rows short enough to be seen whole."""
+    told = {"status": "ok", "searched": about, "queries": queries}
     if not rows:
-        return {"status": "ok", "queries": queries, "results": [], "message": "nothing was found"}
+        return {**told, "results": [], "message": "nothing was found"}
     chars = min(TEXT_CHARS, TEXTS_CHARS // len(rows))
     sids = tuple((row["sid"], row["sid"]) for row in rows)
     return {
-        "status": "ok",
-        "queries": queries,
+        **told,
         "artifact_path": str(SourcesPath(ranges=sids)),
-        "results": [{**row, "text": _clip(row.get("text", ""), chars)} for row in rows],
+        "results": [_brief(row, chars) for row in rows],
+    }
+
+
+def _brief(row: Mapping[str, Any], chars: int) -> dict[str, Any]:
+    """Return a row as the model reads it; the whole of it stands in the pool."""
+    limits = {"text": chars, "title": TITLE_CHARS, "url": TITLE_CHARS}
+    return {
+        name: _clip(value, limits.get(name, FACT_CHARS)) if isinstance(value, str) else value
+        for name, value in row.items()
+        if name != "favicon"
     }
 
 

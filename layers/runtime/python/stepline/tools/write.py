@@ -145,7 +145,7 @@ def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     blocks += [context.result(WRITE.tool_id, meta), _content_block(writing, body, meta, context)]
     if writing.scratchpad:
         blocks.append(_note_block(writing, context))
-    sources = context.cite(_image_row(writing, body))
+    sources = context.cite(_file_row(writing, body))
     return ToolOutput(blocks=tuple(block for block in blocks if block is not None), sources=sources)
 
 
@@ -242,9 +242,9 @@ def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], contex
     )
 
 
-def _image_row(writing: Writing, body: Body) -> list[Source]:
-    """Return the row of the pool that an image becomes which the user may see; no other file is one."""
-    if writing.visibility == "internal" or not body.mime.startswith("image/"):
+def _file_row(writing: Writing, body: Body) -> list[Source]:
+    """Return the row of a file that the user may see; the pool takes it if it is an image."""
+    if writing.visibility == "internal":
         return []
     return [
         Source(

@@ -1,8 +1,10 @@
-"""Stored text of the running generation: a row a piece, written without a condition, gone after an hour."""
+"""Stored text of the running generation: a row a moment, written without a condition, gone after an hour."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from stepline.adapters.aws.error import Item
 from stepline.adapters.aws.table import Table, delta_pk, key
@@ -14,29 +16,39 @@ if TYPE_CHECKING:
 
 
 class DynamoDeltas:
-    """Pieces sort by their key: the name, then the offset with its zeros."""
+    """A row is found by its first piece, the name and the offset with its zeros; the others stand in it as JSON.
+
+    Capacity is counted by the row and the begun kilobyte, and lanes are many and short.
+    """
 
     def __init__(self, table: Table, clock: Clock) -> None:
         """Keep pieces in `table`; `clock` decides what has expired, because AWS deletes days later."""
         self._table = table
         self._clock = clock
 
-    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
+    def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
+        first, *more = deltas
         expires_at = int(self._clock.now().timestamp()) + DELTA_TTL_S
+        beside: Item = {"more": {"S": msgspec.json.encode(more).decode()}} if more else {}
         self._table.put(
             {
-                **key(delta_pk(lane, claim), f"{delta.name}#{delta.off:09d}"),
-                "text": {"S": delta.text},
+                **key(delta_pk(lane, claim), f"{first.name}#{first.off:09d}"),
+                "text": {"S": first.text},
                 "expires_at": {"N": str(expires_at)},
+                **beside,
             }
         )
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
         rows = self._table.query("pk = :pk", {":pk": {"S": delta_pk(lane, claim)}}, ConsistentRead=True)
         now = self._clock.now().timestamp()
-        return [_read_delta(row) for row in rows if int(row["expires_at"]["N"]) > now]
+        live = (row for row in rows if int(row["expires_at"]["N"]) > now)
+        return sorted(
+            (delta for row in live for delta in _read_row(row)), key=lambda one: (one.name, one.off)
+        )
 
 
-def _read_delta(row: Item) -> Delta:
+def _read_row(row: Item) -> list[Delta]:
     name, _, off = row["sk"]["S"].rpartition("#")
-    return Delta(name=name, off=int(off), text=row["text"]["S"])
+    more = msgspec.json.decode(row["more"]["S"], type=list[Delta]) if "more" in row else []
+    return [Delta(name=name, off=int(off), text=row["text"]["S"]), *more]

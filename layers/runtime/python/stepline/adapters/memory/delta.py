@@ -18,11 +18,11 @@ class MemoryDeltas:
         self._clock = clock
         self._streams: dict[tuple[str, int], dict[tuple[str, int], tuple[Delta, float]]] = {}
 
-    def put(self, lane: Lane, claim: int, delta: Delta) -> None:
+    def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         expires_at = self._clock.now().timestamp() + DELTA_TTL_S
         with self._lock:
             stream = self._streams.setdefault((lane.key(), claim), {})
-            stream[delta.name, delta.off] = (delta, expires_at)
+            stream.update({(delta.name, delta.off): (delta, expires_at) for delta in deltas})
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:
         now = self._clock.now().timestamp()

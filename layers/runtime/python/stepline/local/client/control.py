@@ -71,5 +71,5 @@ def fold_ends(
 def _decoded(line: str) -> LaneOpened | LaneClosed | None:
     try:
         return _DECODER.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
