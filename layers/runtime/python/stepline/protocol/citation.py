@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from stepline.model.address import web_url
 from stepline.model.source import Citation, Source
-from stepline.protocol.link import Place, html_link, html_links, markdown_link, markdown_links
+from stepline.protocol.link import Place, html_links, markdown_links
 from stepline.protocol.prose import ProseScanner
 from stepline.protocol.sid_token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
 
@@ -44,7 +44,6 @@ CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
 
 _PIECES_MAX: Final = 4_000
 _MARK = re.compile(MARK)
-_WIDE = re.compile("[\uff3b\ufe47\ufe5d]")
 
 
 class _Scanner(Protocol):
@@ -82,7 +81,7 @@ class CitationStream:
             self._read_markup()
         self._held = ""
         self._unread: list[str] = []
-        self._links: dict[int, str] = {}
+        self._shown: dict[tuple[tuple[Range, ...], Place], str] = {}
         self._used: dict[int, None] = {}
         self._unresolved: dict[int, None] = {}
 
@@ -100,9 +99,9 @@ class CitationStream:
         """Take the next piece; return what can be shown."""
         if not self._live:
             return text
-        if self._held or "[" in text or (self._html and "<" in text):
+        if self._held or "[" in text or (self._html and "<" in text and _may_raise(text)):
             return self._take(self._held + text, final=False)
-        if not text.isascii() and _WIDE.search(text):
+        if not text.isascii() and ("\uff3b" in text or "\ufe47" in text or "\ufe5d" in text):
             return self._take(text, final=False)
         unread = self._unread
         unread.append(text)
@@ -131,7 +130,7 @@ class CitationStream:
             start = mark.start()
             form = self._forms.get(text[start], TOKEN)
             token = form.whole.match(text, start)
-            ranges = form.read(token[0]) if token else []
+            ranges = form.read(token) if token else []
             if not ranges and (token or final or not form.cut.fullmatch(text, start)):
                 at = start + 1
                 continue
@@ -157,19 +156,25 @@ class CitationStream:
         return self._scanner.read(text)
 
     def _render(self, ranges: Iterable[Range], place: Place) -> str:
+        cited = (tuple(ranges), place)
+        shown = self._shown.get(cited)
+        if shown is None:
+            shown = self._shown[cited] = self._link(*cited)
+        return shown
+
+    def _link(self, ranges: Iterable[Range], place: Place) -> str:
+        """Return what is shown of a token, and note what it cites."""
         known, unknown = expand(ranges, self._sids)
         self._used |= dict.fromkeys(known)
         self._unresolved |= dict.fromkeys(unknown)
         if not known:
             return ""
-        cited = [self._sources[sid] for sid in known]
-        return (html_links if self._html else markdown_links)(cited, place, self._link)
+        return (html_links if self._html else markdown_links)([self._sources[sid] for sid in known], place)
 
-    def _link(self, source: Citation) -> str:
-        link = self._links.get(source.sid)
-        if link is None:
-            link = self._links[source.sid] = html_link(source) if self._html else markdown_link(source)
-        return link
+
+def _may_raise(text: str) -> bool:
+    """Tell whether a `<sup` may begin in a text; nearly every piece of a page has some other tag."""
+    return "<s" in text or "<S" in text or text[-1:] == "<"
 
 
 def render_citations(text: str, sources: Mapping[int, Citation], format: str) -> str:  # noqa: A002 - as above

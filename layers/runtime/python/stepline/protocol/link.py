@@ -6,7 +6,7 @@ What a link may look like depends on where it stands: behind `](` only an addres
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from stepline.model.address import CONTROLS, web_url
@@ -67,11 +67,11 @@ def markdown_link(source: Citation) -> str:
     return f"[{title}]({url})" if url else title
 
 
-def markdown_links(sources: Sequence[Citation], place: Place, link: Callable[[Citation], str]) -> str:
-    """Return the links to these sources, of which `link` makes one each; where only an address fits, the first one."""
+def markdown_links(sources: Sequence[Citation], place: Place) -> str:
+    """Return the links to these sources; where only an address fits, the first one."""
     if place.address:
         return next(filter(None, (safe_url(source.url) for source in sources)), "")
-    links = " ".join(map(link, sources))
+    links = " ".join(map(markdown_link, sources))
     # An image, an autolink, or a bracket that is none, would be made of what stands right before the link.
     return f" {links}" if place.edge in ("!", "\\", "<") else links
 
@@ -84,9 +84,9 @@ def html_link(source: Citation) -> str:
     return f'<a href="{url.translate(_IN_ATTRIBUTE)}" target="_blank" rel="noopener noreferrer">{text}</a>'
 
 
-def html_links(sources: Sequence[Citation], place: Place, link: Callable[[Citation], str]) -> str:
+def html_links(sources: Sequence[Citation], place: Place) -> str:
     """Return the links to these sources, raised if the place is not; plain numbers within a link."""
-    links = " ".join(f"[S:{source.sid}]" if place.linked else link(source) for source in sources)
+    links = " ".join(f"[S:{source.sid}]" if place.linked else html_link(source) for source in sources)
     if place.raised:
         return links
     return f'<sup class="cite" data-sids="{",".join(str(source.sid) for source in sources)}">{links}</sup>'

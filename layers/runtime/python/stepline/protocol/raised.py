@@ -25,9 +25,9 @@ MARK: Final = "<(?=[Ss]|\\Z)"
 """The pattern of where one may begin."""
 
 
-def _read(element: str) -> list[Range]:
+def _read(element: re.Match[str]) -> list[Range]:
     """Return what an element cites: what it shows, or else what its attribute says."""
-    head, _, body = element.partition(">")
+    head, _, body = element[0].partition(">")
     tokens = (*TOKEN.whole.finditer(body), *_SHORT.finditer(body))
     if shown := [span for token in tokens for span in parse_ids(token["ids"])]:
         return shown

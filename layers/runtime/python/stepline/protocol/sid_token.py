@@ -46,7 +46,7 @@ class Form(NamedTuple):
 
     whole: re.Pattern[str]
     cut: re.Pattern[str]
-    read: Callable[[str], list[Range]]
+    read: Callable[[re.Match[str]], list[Range]]
 
 
 def cut_off(atoms: Sequence[str]) -> str:
@@ -70,6 +70,8 @@ def cited_sids(text: str) -> tuple[int, ...]:
 
 def parse_ids(ids: str) -> list[Range]:
     """Return the ranges that the inside of a token names; what is no number from 1 on is passed over."""
+    if ids.isdecimal() and ids.isascii() and len(ids) < 10:  # nearly every token
+        return [(int(ids), int(ids))] if int(ids) else []
     ranges = []
     for part in _COMMA.split(_WEIGHTLESS.sub("", ids)):
         bounds = _PART.fullmatch(part)
@@ -88,6 +90,11 @@ def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ..
     found: dict[int, None] = {}
     unknown: dict[int, None] = {}
     for first, last in ranges:
+        if first == last:
+            at = bisect_left(known, first)
+            there = at < len(known) and known[at] == first
+            (found if there else unknown)[first] = None
+            continue
         members = known[bisect_left(known, first) : bisect_right(known, last)]
         found |= dict.fromkeys(members[:SIDS_MAX])
         if not members or members[0] != first:
@@ -97,9 +104,8 @@ def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ..
     return tuple(found), tuple(unknown)
 
 
-def _read(token: str) -> list[Range]:
-    match = TOKEN.whole.fullmatch(token)
-    return parse_ids(match["ids"]) if match else []
+def _read(token: re.Match[str]) -> list[Range]:
+    return parse_ids(token["ids"])
 
 
 _ATOMS = (OPEN, _GAP, OPEN, *_BODY, _GAP, _CLOSE)
