@@ -151,7 +151,7 @@ def test_a_call_whose_json_has_to_be_guessed_gets_no_program():
         ('[{"filename": "a.csv", "more": 1}, 7]', [{"filename": "a.csv"}]),
         (
             [{"filepath": "a.csv", "visibility": "internal"}],
-            [{"filepath": "a.csv", "visibility": "internal"}],
+            [{"filename": "a.csv", "visibility": "internal"}],
         ),
         ("no json", None),
         ("[" * 100_000, None),

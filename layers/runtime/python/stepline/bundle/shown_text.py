@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation import CitationStream, cited_sids
+from stepline.protocol.citation import CITED_FORMATS, CitationStream, cited_sids
 from stepline.protocol.grammar import ChannelSpec, cut_off
-
-CITED_FORMATS = frozenset({"markdown", "text", "html"})
 
 _IDS_CHARS_MAX = 256
 _PARTS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -13,6 +14,7 @@ from stepline.loop.port import Ports
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
+from stepline.model.source import Citation
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.protocol.citation import citable, cite
@@ -55,7 +57,8 @@ def sample(
         stop_reason=heard.completion.stop_reason,
         streamed_answer=heard.answer,
     )
-    return Sample(decision=_record(ports, timeline, step, verdict, heard.completion, began=began))
+    decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
+    return Sample(decision=decision)
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
@@ -103,12 +106,19 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
 
 
 def _record(
-    ports: Ports, timeline: Timeline, step: Step, verdict: Verdict, completion: Completion, *, began: datetime
+    ports: Ports,
+    timeline: Timeline,
+    step: Step,
+    verdict: Verdict,
+    completion: Completion,
+    *,
+    began: datetime,
+    sources: Mapping[int, Citation],
 ) -> Decided:
     now = utc(ports.clock.now())
     decision, notes = verdict.decision, verdict.notes
     answer = (decision.final_answer if decision else None) or ""
-    cited = cite(citable(timeline.sources), (notes, answer))
+    cited = cite(sources, (notes, answer))
     return Decided(
         iteration=step.iteration,
         claim=0,

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
+from stepline.model.contract import read_promises
 from stepline.protocol.lane import AbortReason, LaneFacts
 from stepline.protocol.lane_writer import Emit, LaneWriter, write_whole
 from stepline.protocol.program import MISPLACED
-
-_CONTRACT_KEYS: Final = ("filename", "filepath", "description", "visibility")
 
 
 class CodeLane(LaneWriter):
@@ -66,7 +63,7 @@ class ExecWidget:
             self._write("name", "program.name", "text", name)
         if notes:
             self._write("objective", "objective", "text", notes)
-        if contract := _contract(params.get("contract")):
+        if contract := read_promises(params.get("contract")):
             told = {"execution_id": self._execution_id, "contract": contract}
             self._write("contract", "contract", "json", _json(told))
 
@@ -123,13 +120,3 @@ class ExecWidget:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _contract(raw: Any) -> list[dict[str, str]]:
-    """Return the files that a call promises, as far as it is a list of objects at all."""
-    try:
-        items = msgspec.json.decode(raw) if isinstance(raw, str) else raw
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return [{key: item[key] for key in _CONTRACT_KEYS if isinstance(item.get(key), str)} for item in found]

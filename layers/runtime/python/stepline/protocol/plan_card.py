@@ -19,7 +19,9 @@ def render_plan_card(params: Mapping[str, Any]) -> str:
     """Return the card of a valid call of `react.plan`: a title, what it is about, a line a step."""
     steps = params.get("steps") or ()
     lines = [_TITLES.get(params.get("mode", "new"), _TITLES["new"])]
-    if about := params.get("plan_id") or (f"{len(steps)} steps" if steps else ""):
+    if about := params.get("plan_id") or (
+        f"{len(steps)} step{'s' if len(steps) > 1 else ''}" if steps else ""
+    ):
         lines.append(f"└ {about}")
     lines += [f"□ {' '.join(str(step).split())}" for step in steps]
     return "\n".join(lines)

@@ -8,10 +8,11 @@ Source: docs/reference/events.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from stepline.model.contract import read_promises
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted, Started
 from stepline.model.event import ClientEvent
@@ -39,13 +40,14 @@ def program_asked(action: Action, objective: str, at: str, turn: str) -> list[Cl
     if action.code is None:
         return []
     run, name = action.call_id, action.params.get("prog_name")
+    promised = [PromisedFile(**file) for file in read_promises(action.params.get("contract"))]
     told: list[EventData] = []
     if objective:
         told.append(ProgramObjective(execution_id=run, text=objective))
     if isinstance(name, str) and name:
         told.append(ProgramName(execution_id=run, text=name))
     told.append(ProgramCode(execution_id=run, language="python", text=action.code))
-    told.append(ProgramContract(execution_id=run, contract=_contract(action.params.get("contract"))))
+    told.append(ProgramContract(execution_id=run, contract=promised))
     return [make_event(data, at, turn, "started") for data in told]
 
 
@@ -81,20 +83,3 @@ def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
         except msgspec.ValidationError:
             pass  # the client is told all the same, under the type of what is not known
     return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")
-
-
-def _contract(raw: Any) -> list[PromisedFile]:
-    """Return what the model promised, as far as it is a list of objects at all."""
-    try:
-        items = msgspec.json.decode(raw) if isinstance(raw, str) else raw
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    found = items if isinstance(items, list) else []
-    return [
-        PromisedFile(**{key: item[key] for key in _PROMISED if isinstance(item.get(key), str)})
-        for item in found
-        if isinstance(item, dict)
-    ]
-
-
-_PROMISED: Final = ("filename", "description", "visibility")

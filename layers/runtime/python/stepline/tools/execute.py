@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-import msgspec
-
 from stepline.errors import ToolError
+from stepline.model.contract import read_promises
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -20,14 +19,8 @@ from stepline.tools.spec import ToolSpec
 
 def promised_files(params: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the files that a contract names, as it names them; what is wrong with one is for the run to say."""
-    contract = params.get("contract")
-    try:
-        items = msgspec.json.decode(contract) if isinstance(contract, str) else contract
-    except (msgspec.DecodeError, RecursionError):
-        return ()
-    objects = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    names = [item.get("filename") or item.get("filepath") for item in objects]
-    return tuple(name.strip() for name in names if isinstance(name, str) and name.strip())
+    names = (promise.get("filename", "").strip() for promise in read_promises(params.get("contract")))
+    return tuple(name for name in names if name)
 
 
 EXECUTE: Final = ToolSpec(

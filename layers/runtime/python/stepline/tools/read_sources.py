@@ -23,7 +23,7 @@ def show_sources(rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars
     while True:
         shown, cut = fit_rows(rows, budget)
         text = render_rows(shown)
-        if len(text.encode()) <= most_bytes and (len(text) <= caps.max_chars):
+        if len(text.encode()) <= most_bytes and len(text) <= caps.max_chars:
             break
         if not budget:
             return None

@@ -1,0 +1,28 @@
+"""What a call promises to write, before anybody has checked it: the one lenient reading of a contract."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+_KEPT: Final = ("filename", "description", "visibility")
+
+
+def read_promises(raw: Any) -> list[dict[str, str]]:
+    """Return the files of a contract, as far as it is a list of objects at all, or JSON text of one.
+
+    Each has `filename`, for which `filepath` stands as well, `description` and `visibility`, where they are texts.
+    What is wrong with one is for the run to say.
+    """
+    try:
+        items = msgspec.json.decode(raw) if isinstance(raw, str) else raw
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    return [_read_promise(item) for item in found]
+
+
+def _read_promise(item: dict[str, Any]) -> dict[str, str]:
+    named = {**item, "filename": item.get("filename") or item.get("filepath")}
+    return {key: named[key] for key in _KEPT if isinstance(named.get(key), str)}
