@@ -48,6 +48,13 @@ class Stage:
     multi_action: str = "off"
     max_actions_per_round: int = 8
     protocol: str = "strict"
+    agent_version: str = "v3"
+    context_max_tokens: int = 80_000
+    context_window_tokens: int = 200_000
+    cache_ttl_s: int = 300
+    keep_recent_turns: int = 6
+    keep_intact_turns: int = 2
+    cache_minimum_tokens: Mapping[str, int] = field(default_factory=dict)
     search_corpus: str = ""
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
@@ -78,6 +85,8 @@ class Stage:
             raise ValueError(f"multi_action: {self.multi_action!r} is none of {', '.join(FANOUT_MODES)}")
         if self.protocol not in ("strict", "tolerant"):
             raise ValueError(f"protocol: {self.protocol!r} is neither strict nor tolerant")
+        if self.agent_version not in ("v2", "v3"):
+            raise ValueError(f"agent_version: {self.agent_version!r} is neither v2 nor v3")
         self._check_doors()
 
     def _check_doors(self) -> None:
@@ -163,6 +172,13 @@ class Stage:
             multi_action=text("multi_action", "off"),
             max_actions_per_round=int(text("max_actions_per_round", "8")),
             protocol=text("protocol", "strict"),
+            agent_version=text("agent_version", "v3"),
+            context_max_tokens=int(text("context_max_tokens", "80000")),
+            context_window_tokens=int(text("context_window_tokens", "200000")),
+            cache_ttl_s=int(text("cache_ttl_s", "300")),
+            keep_recent_turns=int(text("keep_recent_turns", "6")),
+            keep_intact_turns=int(text("keep_intact_turns", "2")),
+            cache_minimum_tokens=json.loads(text("cache_minimum_tokens", "{}")),
             search_corpus=text("search_corpus"),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),

@@ -38,6 +38,23 @@ def test_a_stage_says_how_many_actions_a_round_may_take_and_how_strictly_it_is_r
         read(protocol="lax")
 
 
+def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
+    stage = read(
+        agent_version="v2",
+        context_max_tokens="60000",
+        context_window_tokens="100000",
+        cache_ttl_s="0",
+        keep_recent_turns="9",
+        keep_intact_turns="3",
+        cache_minimum_tokens='{"some-model": 7}',
+    )
+    assert (stage.agent_version, stage.context_max_tokens, stage.context_window_tokens) == ("v2", 60_000, 100_000)
+    assert (stage.cache_ttl_s, stage.keep_recent_turns, stage.keep_intact_turns) == (0, 9, 3)
+    assert stage.cache_minimum_tokens == {"some-model": 7}
+    with pytest.raises(ValueError, match="agent_version"):
+        read(agent_version="v1")
+
+
 def test_an_image_makes_programs_run_in_tasks():
     assert read(exec_image="codebuild").has_tasks
     assert not read().has_tasks

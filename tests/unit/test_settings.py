@@ -3,10 +3,13 @@ from pathlib import Path
 import pytest
 
 from stepline.bootstrap import in_memory, policy
+from stepline.bootstrap.choice import read_caps, task_settings
 from stepline.errors import InputError
+from stepline.loop.agent import DECISION_ROLE
 from stepline.protocol.fanout import FanoutRule
 from stepline.setting_table import TABLE
 from stepline.settings import Settings, env, render_reference
+from stepline.timeline.rules import ContextRules
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {
@@ -14,6 +17,8 @@ OTHER_VALUES = {
     "max_iterations": ("7", 7),
     "multi_action": ("yes", "safe_fanout"),
     "protocol": ("tolerant", "tolerant"),
+    "agent_version": ("v2", "v2"),
+    "cache_minimum_tokens": ('{"some-model": 7}', {"some-model": 7}),
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
     "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
@@ -79,6 +84,65 @@ def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
     assert (plain.fanout.mode, plain.strict) == ("off", True)
 
 
+def rules(**said):
+    return policy(Settings.from_env(said)).context
+
+
+def test_the_contexts_limits_are_what_the_deployment_sets():
+    assert rules() == ContextRules()
+    assert rules(
+        AI_REACT_CONTEXT_MAX_TOKENS="60000",
+        STEPLINE_CONTEXT_WINDOW_TOKENS="100000",
+        STEPLINE_CACHE_TTL_S="0",
+        STEPLINE_KEEP_RECENT_TURNS="9",
+        STEPLINE_KEEP_INTACT_TURNS="3",
+        STEPLINE_CACHE_MINIMUM_TOKENS='{"claude": 100}',
+    ) == ContextRules(
+        max_tokens=60_000,
+        window_tokens=100_000,
+        ttl_s=0,
+        keep_turns=9,
+        intact_turns=3,
+        cache_minimum_tokens=100,
+    )
+
+
+@pytest.mark.parametrize("count", ["0", "-1"])
+def test_a_count_of_nothing_is_the_default(count):
+    names = ("STEPLINE_CONTEXT_WINDOW_TOKENS", "STEPLINE_KEEP_RECENT_TURNS", "STEPLINE_KEEP_INTACT_TURNS")
+    assert rules(AI_REACT_CONTEXT_MAX_TOKENS=count, **dict.fromkeys(names, count)) == ContextRules()
+
+
+def test_the_bundle_bounds_a_request_before_the_assembly_and_both_before_the_variable():
+    said = {
+        "STEPLINE_BUNDLE_PROPS": '{"react": {"context": {"max_tokens": 40000}}}',
+        "STEPLINE_ASSEMBLY": '{"ai": {"react": {"context": {"max_tokens": 50000}}}}',
+        "AI_REACT_CONTEXT_MAX_TOKENS": "60000",
+    }
+    seen = []
+    for variable in list(said):
+        seen.append(rules(**said).max_tokens)
+        del said[variable]
+    assert [*seen, rules().max_tokens] == [40_000, 50_000, 60_000, 80_000]
+
+
+def test_what_is_cached_depends_on_the_model_that_decides():
+    haiku = '{"*": "claude-haiku-4-5"}'
+    assert rules(STEPLINE_MODEL_ROLES=haiku).cache_minimum_tokens == 4096
+    decides = f'{{"{DECISION_ROLE}": "claude-opus-4-7"}}'
+    assert rules(STEPLINE_MODEL_ROLES=decides).cache_minimum_tokens == 2048
+
+
+def test_a_read_never_takes_more_than_its_share_of_a_request():
+    assert read_caps(Settings.from_env({})).max_tokens == 12_000
+    assert read_caps(Settings.from_env({"AI_REACT_CONTEXT_MAX_TOKENS": "40000"})).max_tokens == 6_000
+
+
+def test_a_task_is_told_the_bound_of_a_request_that_the_bundle_sets():
+    said = Settings.from_env({"STEPLINE_BUNDLE_PROPS": '{"react": {"context": {"max_tokens": 40000}}}'})
+    assert read_caps(Settings.from_env(task_settings(said))) == read_caps(said)
+
+
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
@@ -87,6 +151,14 @@ def test_what_bounds_a_round_reaches_the_agent_and_its_instructions():
         ("AI_REACT_AGENT_MULTI_ACTION", "sometimes"),
         ("STEPLINE_MAX_ACTIONS_PER_ROUND", "few"),
         ("STEPLINE_PROTOCOL", "lax"),
+        ("AI_REACT_AGENT_VERSION", "v1"),
+        ("AI_REACT_CONTEXT_MAX_TOKENS", "plenty"),
+        ("STEPLINE_CONTEXT_WINDOW_TOKENS", "wide"),
+        ("STEPLINE_CACHE_TTL_S", "5m"),
+        ("STEPLINE_KEEP_RECENT_TURNS", "all"),
+        ("STEPLINE_KEEP_INTACT_TURNS", "some"),
+        ("STEPLINE_CACHE_MINIMUM_TOKENS", '{"some-model": "1k"}'),
+        ("STEPLINE_CACHE_MINIMUM_TOKENS", "1024"),
         ("STEPLINE_MODEL_PROVIDER", "parrot"),
         ("STEPLINE_MODEL_ROLES", "{"),
         ("STEPLINE_MODEL_ROLES", "[]"),

@@ -4,7 +4,6 @@ import json
 from typing import ClassVar
 
 import pytest
-from msgspec.structs import replace
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.execution.blocks import CALLS_CHARS, run_blocks
@@ -13,12 +12,14 @@ from stepline.execution.host import sub_call_id
 from stepline.model.block import Block
 from stepline.model.entry import Resulted
 from stepline.model.execution import ToolCallRecord
-from stepline.timeline.layout import RESULT_PREVIEW_CHARS, render_result
+from stepline.timeline.render.entry import RESULT_PREVIEW_CHARS
+from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.result import lean_blocks, whole_blocks
-from stepline.timeline.view import is_shown
 from stepline.timeline.workspace import fold_files
+from stepline.timeline.writer import Writer
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.execute import EXECUTE
+from tests.unit.timeline.words import render_result
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised
 
@@ -183,10 +184,11 @@ def test_the_model_reads_the_report_the_files_and_the_previews(scene) -> None:
 
 def test_only_what_the_model_reads_counts_as_shown(scene) -> None:
     *_, kept, asked, answered = blocks = filled(scene, calls=(call(),))
-    assert [is_shown(block) for block in (kept, asked, answered)] == [False] * 3
-    assert is_shown(replace(answered, meta={}))
-    assert is_shown(blocks[0])
-    assert is_shown(blocks[2])
+    pieces = list(Writer(STANDARD, TURN, 1).result(1, recorded(blocks), last=True))
+    shown = {piece.path for piece in pieces if piece.shows}
+    assert not shown & {block.path for block in (kept, asked, answered)}
+    assert blocks[0].path in shown
+    assert blocks[2].meta["source_path"] in shown
 
 
 def test_what_the_model_reads_of_a_run_is_bounded(scene) -> None:

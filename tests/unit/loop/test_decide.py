@@ -13,9 +13,9 @@ from stepline.errors import (
     ModelRefused,
     SteplineError,
 )
-from stepline.loop.decide import GAVE_UP
+from stepline.loop.status_answer import CAUSES, GO_ON, Cause
 from stepline.loop.sweep import replace_owner
-from stepline.model.entry import Decided, Reopened
+from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.event import DeltaFrame
 from stepline.model.usage import Usage
 from stepline.ports.model import ModelRequest
@@ -38,6 +38,10 @@ def prompt(request: ModelRequest) -> str:
 
 def decided(scene: Scene) -> Decided:
     return scene.entries(Decided)[-1]
+
+
+def nothing_done(cause: Cause, *, rounds: int) -> str:
+    return f"{CAUSES[cause]}\n\n- {rounds} round{'' if rounds == 1 else 's'}\n\n{GO_ON}"
 
 
 # --- what is recorded
@@ -125,8 +129,10 @@ def test_a_round_that_stays_broken_ends_the_turn_with_a_fixed_answer() -> None:
     scene.run()
     scene.model.assert_read()
     assert [entry.accepted for entry in scene.entries(Decided)] == [False, False, True]
-    assert (decided(scene).action, decided(scene).answer) == ("exit", GAVE_UP)
+    assert (decided(scene).action, decided(scene).ended) == ("exit", "violations")
+    assert decided(scene).answer == nothing_done("violations", rounds=3)
     assert scene.state.status == "idle"
+    assert scene.entries(Closed)[-1].reason == "exit"
 
 
 def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
@@ -134,13 +140,13 @@ def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
     scene = opened(BROKEN, plan, BROKEN, plan, BROKEN, turn_retries=2)
     scene.run()
     scene.model.assert_read()
-    assert decided(scene).answer == GAVE_UP
+    assert decided(scene).answer.startswith(CAUSES["violations"])
 
 
 def test_a_bound_of_no_retries_gives_up_at_once() -> None:
     scene = opened(BROKEN, round_retries=0)
     assert scene.decide().route == "close"
-    assert decided(scene).answer == GAVE_UP
+    assert decided(scene).answer == nothing_done("violations", rounds=1)
 
 
 def test_the_last_round_takes_an_answer_and_nothing_else() -> None:
@@ -149,8 +155,10 @@ def test_the_last_round_takes_an_answer_and_nothing_else() -> None:
     assert "LAST ROUND" not in prompt(scene.model.requests[0])
     assert "LAST ROUND" in prompt(scene.model.requests[1])
     entry = decided(scene)
-    assert (entry.action, entry.actions, entry.answer) == ("exit", (), GAVE_UP)
+    assert (entry.action, entry.actions, entry.ended) == ("exit", (), "max_iterations")
+    assert entry.answer.startswith(CAUSES["max_iterations"])
     assert entry.notices[-1].code == "last_round_requires_answer"
+    assert scene.entries(Closed)[-1].reason == "max_iterations"
 
 
 def test_a_followup_gives_the_last_round_back() -> None:

@@ -19,14 +19,9 @@ from stepline.model.ids import Lane
 from stepline.protocol.channel import read_channels
 from stepline.protocol.decision import read_decision
 from stepline.protocol.round import RoundRules
-from stepline.timeline.layout import (
-    render_decision,
-    render_event,
-    render_opening,
-    render_prompt,
-    render_result,
-)
+from stepline.timeline.render.entry import render_event, render_opening, render_prompt
 from stepline.tools.catalogue import default_registry
+from tests.unit.timeline.words import render_decision, render_result
 
 TOOLS = {spec.tool_id: spec for spec in default_registry(executes=True).specs}
 TURN = "turn_20261121T101010_abcdef"

@@ -8,7 +8,7 @@ import pytest
 
 from stepline.model.plan import Plan
 from stepline.model.usage import estimate_tokens
-from stepline.timeline.announce import (
+from stepline.timeline.render.announce import (
     PLANS_SHOWN,
     Budget,
     announce,

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.timeline.preview import cap_params
-from stepline.timeline.quote import BLOB_CHARS, clean, inline, inline_json, is_whole, quote, render_params
+from stepline.timeline.render.preview import cap_params
+from stepline.timeline.render.quote import (
+    BLOB_CHARS,
+    clean,
+    inline,
+    inline_json,
+    is_whole,
+    quote,
+    render_params,
+)
 from tests.unit.timeline.story import patient
 
 anything = st.text(

@@ -11,7 +11,7 @@ from hypothesis import given
 from stepline.model.ids import call_id
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render import MARKS_MAX, render
+from stepline.timeline.render.request import MARKS_MAX, render
 from tests.unit.timeline.story import Story, patient, stories
 
 STRUCTURE = re.compile(

@@ -107,9 +107,9 @@ def test_a_view_never_stands_for_its_source():
     source = f"fi:{story.turn}.outputs/a.md"
     assert story.timeline().visible(source) is None
     story.act(("react.read", {}))
-    view = story.block(
-        f"tc:{story.turn}.{story.call()}.view.0", "# A", meta={"source_path": source, "whole": True}
-    )
+    call = story.call()
+    meta = {"source_path": source, "source_sha256": "ab" * 32, "whole": True}
+    view = story.block(f"tc:{story.turn}.{story.call()}.view.0", "# A", meta=meta)
     liar = story.block(source, "not the file", meta={"source_path": f"fi:{story.turn}.outputs/b.md"})
     story.result(blocks=(view, liar))
     (found,) = story.timeline().resolve(source)
@@ -117,7 +117,7 @@ def test_a_view_never_stands_for_its_source():
     assert story.timeline().resolve(view.path) == ()
     shown = story.timeline().visible(source)
     assert shown is not None
-    assert (shown.path, shown.text) == (view.path, "# A")
+    assert (shown.path, shown.call_id, shown.digest) == (source, call, "ab" * 8)
 
 
 def test_what_was_written_last_is_what_a_path_means():

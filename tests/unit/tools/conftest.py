@@ -16,6 +16,8 @@ from stepline.model.ids import Lane, call_id
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebSearch
+from stepline.timeline.piece import Shown
+from stepline.timeline.writer import digest
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, run_tool
@@ -51,10 +53,13 @@ class World:
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         return tuple(block for group in self.groups for block in group if block.turn_id == turn)
 
-    def visible(self, path: str) -> Block | None:
+    def visible(self, path: str) -> Shown | None:
         for block in self._newest_first():
-            if block.meta.get("source_path") == path or (block.path == path and block.body is None):
-                return block
+            meta, about = block.meta, {"path": path, "n": 0, "turn_id": TURN, "call_id": block.call_id}
+            if meta.get("source_path") == path and meta.get("whole"):
+                return Shown(**about, digest=meta["source_sha256"][:16])
+            if block.path == path and block.body is None and not meta.get("source_path"):
+                return Shown(**about, digest=digest(block.text))
         return None
 
     def _newest_first(self) -> Iterator[Block]:

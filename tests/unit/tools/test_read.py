@@ -194,7 +194,10 @@ def test_a_file_read_whole_before_is_not_repeated_until_it_changes(world):
     again = read(world, paths=[FILE])
     assert row(again)["status"] == "exists_in_visible_context"
     ref = read_status(again)["visible_context_refs"][FILE]
-    assert (ref["path"], ref["tool_result_path"]) == (first.blocks[1].path, first.blocks[0].path)
+    assert (ref["path"], ref["tool_result_path"]) == (
+        first.blocks[1].meta["source_path"],
+        first.blocks[0].path,
+    )
     world.call("react.write", {"path": "report.md", "content": "two"})
     assert views(read(world, paths=[FILE])) == ["two"]
 

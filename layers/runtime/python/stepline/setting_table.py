@@ -80,18 +80,65 @@ TABLE: Final = (
         "JSON had to be mended. `tolerant`: both count, with a notice.",
     ),
     Setting(
+        "agent_version",
+        "AI_REACT_AGENT_VERSION",
+        "v3",
+        "Where neither the bundle's properties nor the assembly say: `v3`; `v2`, in which a gate names a new conversation "
+        "before its first round, a round takes one action whatever else is said, and the instructions are its own.",
+    ),
+    Setting(
+        "context_max_tokens",
+        "AI_REACT_CONTEXT_MAX_TOKENS",
+        "80000",
+        "Tokens of a request at most, estimated, where neither the bundle's properties nor the assembly say; before "
+        "there are more the context is shortened. Not positive: 80000.",
+    ),
+    Setting(
+        "context_window_tokens",
+        "STEPLINE_CONTEXT_WINDOW_TOKENS",
+        "200000",
+        "The model's context window; a request and its answer fit into it, whatever else is said.",
+    ),
+    Setting(
+        "cache_ttl_s",
+        "STEPLINE_CACHE_TTL_S",
+        "300",
+        "How long the provider keeps a prompt; after that, older turns are shortened. 0: never for that reason.",
+    ),
+    Setting(
+        "keep_recent_turns",
+        "STEPLINE_KEEP_RECENT_TURNS",
+        "6",
+        "Newest turns, the open one among them, that stay turns when older ones are shortened; not positive: 6.",
+    ),
+    Setting(
+        "keep_intact_turns",
+        "STEPLINE_KEEP_INTACT_TURNS",
+        "2",
+        "The newest of them that nothing is taken from; not positive: 2.",
+    ),
+    Setting(
+        "cache_minimum_tokens",
+        "STEPLINE_CACHE_MINIMUM_TOKENS",
+        "{}",
+        "JSON map from the beginning of a model's name to the shortest prompt that its provider keeps; the first that "
+        "fits counts, the built-in ones last.",
+    ),
+    Setting(
         "bundle_props",
         "STEPLINE_BUNDLE_PROPS",
         "{}",
         "JSON object: the bundle's properties. `config.react.max_iterations`, then `react.max_iterations`, cap a turn; "
-        "`multi_action` at the same places bounds a round, and `events.withhold` lists client events that do not leave.",
+        "`multi_action` and `context.max_tokens` at the same places bound a round and its request, `agent_version` is the "
+        "agent's, and `events.withhold` lists client events that do not leave.",
     ),
     Setting(
         "assembly",
         "STEPLINE_ASSEMBLY",
         "{}",
         "JSON object: the deployment's assembly. `ai.react.max_iterations` caps a turn, "
-        "`ai.react.react_agent_multiaction` bounds a round, after the properties; `events.withhold` adds to theirs.",
+        "`ai.react.react_agent_multiaction` bounds a round and `ai.react.context.max_tokens` its request, "
+        "`ai.react.react_agent_version` is the agent's, all after the properties; `events.withhold` adds to theirs.",
     ),
     Setting(
         "turn_deadline_s",
@@ -130,7 +177,7 @@ TABLE: Final = (
         "read_visible_context_fraction",
         "AI_REACT_READ_VISIBLE_CONTEXT_FRACTION",
         "0.15",
-        "Share of the model's window one `react.read` may fill.",
+        "Share of a request that one `react.read` may fill.",
     ),
     Setting(
         "search_corpus",

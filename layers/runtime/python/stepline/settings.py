@@ -14,17 +14,19 @@ from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.execution import MODES, Mode, Scope, Strategy, Switch
 from stepline.model.fanout import FANOUT_MODES, FanoutMode
+from stepline.model.version import VERSIONS, AgentVersion
 from stepline.setting_table import TABLE, Setting
 
 ModelProvider = Literal["anthropic", "bedrock"]
 Protocol = Literal["strict", "tolerant"]
 N = TypeVar("N", int, float)
 
-_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_per_minute", "_per_round")
+_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_turns", "_per_minute", "_per_round")
 _CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
     "model_provider": {name: name for name in get_args(ModelProvider)},
     "multi_action": FANOUT_MODES,
     "protocol": {name: name for name in get_args(Protocol)},
+    "agent_version": {name: name for name in VERSIONS},
     "exec_mode": MODES,
     "exec_strategy": {name: name for name in get_args(Strategy)},
     "descriptor_payload_scope": {name: name for name in get_args(Scope)},
@@ -53,6 +55,13 @@ class Settings(Value):
     multi_action: FanoutMode
     max_actions_per_round: int
     protocol: Protocol
+    agent_version: AgentVersion
+    context_max_tokens: int
+    context_window_tokens: int
+    cache_ttl_s: int
+    keep_recent_turns: int
+    keep_intact_turns: int
+    cache_minimum_tokens: Mapping[str, int]
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]
     turn_deadline_s: int
@@ -140,6 +149,8 @@ def _parse(row: Setting, text: str) -> Any:
             return tuple(item.strip() for item in text.split(",") if item.strip())
         case "model_roles":
             return _roles(row, text)
+        case "cache_minimum_tokens":
+            return _token_counts(row, text)
         case "read_visible_context_fraction":
             return _number(row, text, float)
         case "bundle_props" | "assembly":
@@ -176,6 +187,13 @@ def _roles(row: Setting, text: str) -> dict[str, str]:
     if not all(isinstance(model, str) for model in roles.values()):
         raise InputError(f"{row.variable} is not a map from role to model", code="bad_setting")
     return roles
+
+
+def _token_counts(row: Setting, text: str) -> dict[str, int]:
+    counts = _object(row, text)
+    if not all(isinstance(count, int) and count >= 0 for count in counts.values()):
+        raise InputError(f"{row.variable} is not a map from model to tokens", code="bad_setting")
+    return counts
 
 
 def _print(value: Any) -> str:

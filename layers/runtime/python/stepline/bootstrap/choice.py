@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
+from stepline.adapters.cache_minimum import cache_minimum
 from stepline.adapters.corpus import CorpusSearch
-from stepline.adapters.model_call import plan_roles
+from stepline.adapters.model_call import DEFAULT_ROLE, plan_roles
+from stepline.bundle.context_cap import resolve_context_cap
 from stepline.bundle.multi_action import resolve_fanout
 from stepline.bundle.outward import resolve_outward
 from stepline.bundle.round_cap import resolve_round_cap
-from stepline.loop.agent import HOST_MODES
+from stepline.bundle.version import resolve_version
+from stepline.loop.agent import DECISION_ROLE, HOST_MODES
 from stepline.loop.port import Policy
 from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
+from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule
 from stepline.settings import Settings, env
 from stepline.timeline.event_filter import EventFilter
+from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:
@@ -33,11 +38,10 @@ TASK_FIELDS: Final = (
     "read_visible_max_tokens",
     "read_visible_max_bytes",
     "read_visible_context_fraction",
+    "context_max_tokens",
+    "context_window_tokens",
 )
 """Settings that a task is handed for its tools."""
-
-WINDOW_TOKENS = 200_000
-"""The context window of the models we map by default."""
 
 
 def policy(settings: Settings) -> Policy:
@@ -49,6 +53,35 @@ def policy(settings: Settings) -> Policy:
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
         user_messages_per_minute=settings.user_messages_per_minute,
+        context=context_rules(settings),
+    )
+
+
+def context_rules(settings: Settings) -> ContextRules:
+    """Return the limits of a conversation's context as the deployment sets them; a count that is not positive is the default."""
+    standard = ContextRules()
+    roles = plan_roles(settings.model_provider, settings.model_roles)
+    model = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE]).model
+    return ContextRules(
+        max_tokens=resolve_context_cap(
+            props=settings.bundle_props, assembly=settings.assembly, variable=settings.context_max_tokens
+        ),
+        window_tokens=_positive(settings.context_window_tokens, standard.window_tokens),
+        ttl_s=max(0, settings.cache_ttl_s),
+        keep_turns=_positive(settings.keep_recent_turns, standard.keep_turns),
+        intact_turns=_positive(settings.keep_intact_turns, standard.intact_turns),
+        cache_minimum_tokens=cache_minimum(model, settings.cache_minimum_tokens),
+    )
+
+
+def _positive(number: int, default: int) -> int:
+    return number if number > 0 else default
+
+
+def agent_version(settings: Settings) -> AgentVersion:
+    """Return the version of the agent's way of working."""
+    return resolve_version(
+        props=settings.bundle_props, assembly=settings.assembly, variable=settings.agent_version
     )
 
 
@@ -121,7 +154,8 @@ def region_of(settings: Settings) -> str:
 
 def task_settings(settings: Settings) -> dict[str, str]:
     """Return the variables of a task's supervisor: what its tools need, and no way to the table, the bucket or the model."""
-    return env(**{field: getattr(settings, field) for field in TASK_FIELDS})
+    fields = {field: getattr(settings, field) for field in TASK_FIELDS}
+    return env(**fields | {"context_max_tokens": context_rules(settings).max_tokens})
 
 
 def read_caps(settings: Settings) -> ReadCaps:
@@ -131,7 +165,7 @@ def read_caps(settings: Settings) -> ReadCaps:
         max_tokens=settings.read_visible_max_tokens,
         max_bytes=settings.read_visible_max_bytes,
         context_fraction=settings.read_visible_context_fraction,
-        window_tokens=WINDOW_TOKENS,
+        window_tokens=context_rules(settings).budget,
     )
 
 

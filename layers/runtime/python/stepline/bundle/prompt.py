@@ -14,7 +14,7 @@ from typing import Final
 
 from stepline.model.fanout import FanoutMode
 from stepline.protocol.fanout import FanoutRule, Strategy, is_classic
-from stepline.timeline.announce import Caps
+from stepline.timeline.render.announce import Caps
 from stepline.tools.spec import ToolSpec, render_catalogue
 
 EXECUTION: Final = "execution"

@@ -25,7 +25,8 @@ from stepline.model.ids import utc
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.clock import Clock
-from stepline.timeline.preview import cap_params
+from stepline.timeline.piece import Shown
+from stepline.timeline.render.preview import cap_params
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call
 
@@ -73,7 +74,7 @@ class _Unseen:
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         return self._timeline.turn_blocks(turn)
 
-    def visible(self, path: str) -> Block | None:
+    def visible(self, path: str) -> Shown | None:
         return None
 
 

@@ -42,6 +42,9 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
     "STEPLINE_MAX_ACTIONS_PER_ROUND": "max_actions_per_round",
     "STEPLINE_PROTOCOL": "protocol",
+    "AI_REACT_AGENT_VERSION": "agent_version",
+    "AI_REACT_CONTEXT_MAX_TOKENS": "context_max_tokens",
+    "STEPLINE_CACHE_TTL_S": "cache_ttl_s",
     "STEPLINE_SEARCH_CORPUS": "search_corpus",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""

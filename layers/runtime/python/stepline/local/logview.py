@@ -19,17 +19,23 @@ from stepline.model.batch import Batch
 from stepline.model.decision import Notice
 from stepline.model.entry import (
     Closed,
+    Compacted,
+    Compacting,
+    Contributed,
     Decided,
     Deferred,
     Dropped,
     Entry,
+    Feedback,
     Inbound,
     Opened,
     Owner,
+    Pruned,
     Reopened,
     Resulted,
     Started,
     TakenOver,
+    Titled,
 )
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
@@ -79,7 +85,7 @@ def render_summary(batch: Batch) -> Iterator[str]:
             label = " " * 5
 
 
-def render_entry(entry: Entry) -> list[str]:
+def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
     """Return what an entry says."""
     match entry:
         case Owner(user=user):
@@ -94,6 +100,8 @@ def render_entry(entry: Entry) -> list[str]:
             failed = f" {entry.error.get('code', '')}" if entry.error else ""
             paths = " ".join(block.path for block in entry.blocks if block.path)
             return [f"{entry.status}{failed}: {entry.tool_id} {entry.call_id} {one_line(paths)}".rstrip()]
+        case Pruned() | Compacting() | Compacted() | Titled() | Contributed() | Feedback():
+            return _context(entry)
         case _:
             return _protocol(entry)
 
@@ -127,6 +135,26 @@ def _notice(notice: Notice, *, accepted: bool) -> list[str]:
     index = notice.extra.get("index")
     said = f"  notice {notice.code}: {one_line(notice.message)}"
     return [f"  {render_rejection(index, notice.code)}", said] if accepted and index else [said]
+
+
+def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Feedback) -> list[str]:
+    match entry:
+        case Pruned():
+            return [f"turns before the newest {entry.keep} shortened ({entry.cause})"]
+        case Compacting():
+            return [f"compaction begins: {entry.before_tokens} of {entry.max_tokens} tokens"]
+        case Compacted():
+            why = f" ({entry.reason})" if entry.reason else ""
+            return [f"compaction {entry.status}{why}: {entry.before_tokens} → {entry.after_tokens} tokens"]
+        case Titled():
+            return [f"title: {one_line(entry.title)}"]
+        case Contributed():
+            return [
+                f"contributed {one_line(block.type)} {one_line(block.path)}".rstrip()
+                for block in entry.blocks
+            ]
+        case Feedback():
+            return [f"feedback on {entry.turn}: {entry.reaction or 'none'} {one_line(entry.text)}".rstrip()]
 
 
 def _protocol(entry: Reopened | Started | Deferred | Dropped | TakenOver) -> list[str]:

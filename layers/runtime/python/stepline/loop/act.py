@@ -51,7 +51,7 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
 
 def _run_next(work: Work, timeline: Timeline) -> Batch | Step | None:
     """Run the next action. Return the batch of its result, the step that runs its program, or None if the round went on without us."""
-    state, tail = timeline.state, timeline.batches[-1]
+    state, tail = timeline.state, timeline.tail
     index = state.cursor.action
     action = _action(timeline, state.decided, index)
     if action.code is not None:
@@ -72,7 +72,7 @@ def effect_of(registry: Registry, tool_id: str) -> Effect:
 
 
 def _action(timeline: Timeline, decided: int, index: int) -> Action:
-    decision = next(e for e in timeline.batches[decided - 1].entries if isinstance(e, Decided))
+    decision = next(e for e in timeline.since(decided - 1, decided)[0].entries if isinstance(e, Decided))
     return decision.actions[index]
 
 

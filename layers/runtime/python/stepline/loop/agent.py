@@ -11,7 +11,11 @@ from stepline.model.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
 from stepline.protocol.fanout import FanoutRule
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry
+from stepline.tools.shelf import Shelf
 from stepline.tools.spec import ToolSpec
+
+DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
+"""Who is asked what to do in a round, in the map from role to model."""
 
 HOST_MODES: Final[frozenset[Mode]] = frozenset({"process", "docker"})
 """Modes that run programs beside the functions."""
@@ -41,17 +45,19 @@ class Agent:
     Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
     `fanout` bounds how many actions a round may have, and which together; its instructions (`system`) say the same.
     `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
+    `shelves` hold what the agent reads outside the conversation, by the family of the paths.
     """
 
     system: str
     registry: Registry
     caps: ReadCaps
     execution: Execution | None = None
-    role: str = "solver.react.v2.decision.v2.regular"
+    role: str = DECISION_ROLE
     max_tokens: int = 20_000
     temperature: float | None = None
     fanout: FanoutRule = field(default_factory=FanoutRule)
     strict: bool = True
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

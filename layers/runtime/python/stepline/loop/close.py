@@ -19,13 +19,14 @@ from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
 from stepline.loop.port import Ports
 from stepline.loop.tally import epoch_ms
-from stepline.loop.transition import closed, next_round, opened
+from stepline.loop.transition import closed, next_round, opened, titled
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
-from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened
+from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened, Titled
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.step import Step
 from stepline.model.tally import Tally
+from stepline.timeline.working_summary import parse_title
 
 logger = logging.getLogger(__name__)
 
@@ -70,8 +71,10 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         waiting, steers = pending(suffix, state)
         if waiting and not code and _round_left(ports, state):
             return _defer(suffix, tail, state)
-        closing = _closed(suffix, ports, state, code)
-        return _end(ports, lane, tail, closing, waiting=waiting, steers=steers)
+        decision = None if code else _decision(suffix, state)
+        closing = _closed(decision, ports, state, code)
+        title = parse_title(decision.summary) if decision and not state.titled else ""
+        return _end(ports, lane, tail, closing, title=title, waiting=waiting, steers=steers)
 
     batch = journal.commit(plan)
     if isinstance(batch, Step):
@@ -113,12 +116,11 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
-def _closed(suffix: Sequence[Batch], ports: Ports, state: State, code: str) -> Closed:
+def _closed(decision: Decided | None, ports: Ports, state: State, code: str) -> Closed:
     """Return the turn's end: by the decision that it stands at, or by the error that ended it."""
     now = utc(ports.clock.now())
     # A turn that a release opened which did not count is not counted from its middle.
     tally = state.tally if state.tally.opened_ms else Tally()
-    decision = None if code else _decision(suffix, state)
     closing = Closed(
         turn=state.turn,
         outcome="error",
@@ -137,7 +139,7 @@ def _closed(suffix: Sequence[Batch], ports: Ports, state: State, code: str) -> C
     return replace(
         closing,
         outcome="completed",
-        reason=decision.action,
+        reason="max_iterations" if decision.ended == "max_iterations" else decision.action,
         started_at=decision.started_at,
         answer=decision.answer,
         followups=decision.followups,
@@ -161,12 +163,18 @@ def _end(
     tail: Batch,
     closing: Closed,
     *,
+    title: str,
     waiting: tuple[int, ...],
     steers: tuple[int, ...],
 ) -> Draft:
     n = tail.n + 1
-    entries: list[Entry] = [closing, *(Dropped(n=steer, reason="turn_closed") for steer in steers)]
-    state = closed(tail.state)
+    named = [Titled(title=title, at=closing.at, turn=closing.turn)] if title else []
+    entries: list[Entry] = [
+        *named,
+        closing,
+        *(Dropped(n=steer, reason="turn_closed") for steer in steers),
+    ]
+    state = titled(closed(tail.state), n) if title else closed(tail.state)
     if waiting:
         now = ports.clock.now()
         turn = turn_id(now, f"{lane.key()}/{n}")

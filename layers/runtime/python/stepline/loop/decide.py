@@ -19,6 +19,7 @@ from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Policy, Ports
 from stepline.loop.sample import Sample, Sampler, sample
+from stepline.loop.status_answer import Cause, status_answer
 from stepline.loop.transition import decided, rejected, reopened
 from stepline.metrics import CACHED_TOKENS, DECISIONS_REJECTED, INPUT_TOKENS, OUTPUT_TOKENS, ROUNDS_DECIDED
 from stepline.model.batch import Batch, State
@@ -30,12 +31,6 @@ from stepline.ports.model import ModelClient
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
-
-GAVE_UP = (
-    "I could not produce a valid answer within this turn's limits. What was done so far is kept in the "
-    "conversation; send a message to continue from there."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Mind:
@@ -69,7 +64,7 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
     check_attempt(state, step.attempt)
     claim = state.claim
     if step.attempt > 0:
-        opening = _reopen(ports, journal, step, timeline.batches[-1])
+        opening = _reopen(ports, journal, step, timeline.tail)
         if not isinstance(opening, Batch):
             return opening
         timeline, claim = mind.history.follow(journal, opening), opening.n
@@ -104,11 +99,11 @@ def _record(
         if where != "mine":
             return ended(step, "stop") if where == "stop" else onward(step, at.state)
         check_claim(at.state, claim)
-        entry = settle(taken.decision, at.state, ports.policy)
+        entry = settle(taken.decision, at.state, ports.policy, timeline)
         entry = replace(entry, claim=claim)
         return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry, rendered=rendered))
 
-    batch = journal.commit(plan, tail=timeline.batches[-1])
+    batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):
         publish(ports, journal.lane, batch)
         _count(ports.meter, taken.decision)
@@ -125,15 +120,24 @@ def _count(meter: Meter, decision: Decided) -> None:
     meter.count(OUTPUT_TOKENS, usage.output_tokens)
 
 
-def settle(decision: Decided, state: State, policy: Policy) -> Decided:
-    """Return the decision as it is recorded: one that nobody may try again becomes an exit with a fixed answer."""
+def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
+    """Return the decision as it is recorded: one that nobody may try again becomes an exit.
+
+    Its answer is what the user has seen of one, or else what there is to say of the turn so far.
+    """
     if decision.accepted:
         return decision
     last = state.cursor.iteration + 1 >= policy.max_iterations + state.credits
     spent = state.round_retries >= policy.round_retries or state.turn_retries >= policy.turn_retries
     if not last and not spent:
         return decision
-    return replace(decision, accepted=True, action="exit", actions=(), answer=decision.answer or GAVE_UP)
+    final = replace(decision, accepted=True, action="exit", actions=())
+    if decision.answer:
+        return final
+    cause: Cause = "max_iterations" if last else "violations"
+    entries = (entry for _, entry in timeline.entries)
+    answer = status_answer(entries, timeline.plans.values(), turn=state.turn, cause=cause)
+    return replace(final, answer=answer, ended=cause)
 
 
 def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:

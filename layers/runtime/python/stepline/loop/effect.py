@@ -39,6 +39,7 @@ def standing_step(lane: Lane, batch: Batch) -> Step:
         epoch=state.epoch,
         iteration=state.cursor.iteration,
         route=state.route(),
+        segment=state.segment,
     )
 
 

@@ -70,7 +70,7 @@ def _run(ports: Ports, backends: Backends, timeline: Timeline, request: ExecRequ
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
-        batches = [batch for batch in timeline.batches if batch.n <= request.n]
+        batches = timeline.since(0, request.n)
         job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool)
         try:
             run = executor.run(job)

@@ -46,7 +46,13 @@ def check_attempt(state: State, attempt: int) -> None:
 def onward(step: Step, state: State) -> Step:
     """Return the step that the state asks for next; its route is a word of the graph."""
     return replace(
-        step, iteration=state.cursor.iteration, route=state.route(), attempt=0, error=None, launch=None
+        step,
+        iteration=state.cursor.iteration,
+        route=state.route(),
+        attempt=0,
+        error=None,
+        launch=None,
+        segment=state.segment,
     )
 
 

@@ -92,7 +92,7 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
 
     parcel = Parcel(
         request=request,
-        batches=tuple(encode_batch(batch) for batch in timeline.batches if batch.n <= request.n),
+        batches=tuple(encode_batch(batch) for batch in timeline.since(0, request.n)),
         started=write(STARTED, JSON),
         run=write(RUN, JSON),
         files=write(FILES, BYTES),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepline.loop.port import Ports
 from stepline.loop.spill import hydrate
 from stepline.model.batch import EMPTY, Batch
-from stepline.model.entry import Closed, Inbound
+from stepline.model.entry import Closed, Inbound, Titled
 from stepline.model.ids import Lane
 from stepline.ports.log import Listing
 from stepline.timeline.event import render_title
@@ -30,6 +30,9 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
-    """Return the beginning of the conversation's first message, on one line."""
-    first = batch if batch.n == 1 else hydrate(ports.artifacts, ports.log.get(lane, 1) or EMPTY)
-    return render_title(next((entry.text for entry in first.entries if isinstance(entry, Inbound)), ""))
+    """Return the conversation's own title, or the beginning of its first message, on one line."""
+    n = batch.state.titled or 1
+    found = batch if batch.n == n else hydrate(ports.artifacts, ports.log.get(lane, n) or EMPTY)
+    named = (entry.title for entry in found.entries if isinstance(entry, Titled))
+    said = (entry.text for entry in found.entries if isinstance(entry, Inbound))
+    return render_title(next(named, "") or next(said, ""))

@@ -17,6 +17,7 @@ from stepline.ports.relay import Relay
 from stepline.ports.search import WebSearch
 from stepline.ports.task import Grants, Tasks
 from stepline.timeline.event_filter import EventFilter
+from stepline.timeline.rules import ContextRules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Policy:
     append_tries: int = 10
     started_fresh_s: float = 5.0
     user_messages_per_minute: int = 0
+    context: ContextRules = ContextRules()
 
 
 @dataclass(frozen=True, kw_only=True)

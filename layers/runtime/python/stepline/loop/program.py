@@ -62,7 +62,7 @@ def advance_program(work: Work, timeline: Timeline, index: int, action: Action) 
 
     Return the step that runs it, the batch of its result, or None if the round went on without us.
     """
-    tail = timeline.batches[-1]
+    tail = timeline.tail
     if timeline.state.running == action.call_id:
         return _go_on(work, timeline, index, action)
     if work.step.route == "act" and work.agent.execution is not None:
@@ -149,7 +149,7 @@ def _go_on(work: Work, timeline: Timeline, index: int, action: Action) -> Batch 
     reported = envelope is not None
     if envelope is None:
         envelope, reported = _lost(work, request)
-    batch = record(work, timeline.batches[-1], index, _result(work, timeline, action, request, envelope))
+    batch = record(work, timeline.tail, index, _result(work, timeline, action, request, envelope))
     if batch is not None:
         _count(work, envelope)
         if request.profile.mode == "fargate":

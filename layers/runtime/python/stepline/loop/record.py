@@ -56,6 +56,7 @@ class Work:
             caps=self.agent.caps,
             search=self.ports.search,
             sources=SourcePool(timeline.sources),
+            shelves=self.agent.shelves,
         )
 
 

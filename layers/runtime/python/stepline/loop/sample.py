@@ -20,9 +20,9 @@ from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.protocol.citation import citable, cite
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.round import RoundRules
-from stepline.timeline.announce import announce
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render import render
+from stepline.timeline.render.announce import announce
+from stepline.timeline.render.request import render
 from stepline.timeline.sources import render_pool
 from stepline.tools.plan import apply_acks, parse_acks
 

@@ -88,5 +88,15 @@ def taken_over(state: State, n: int) -> State:
 def closed(state: State) -> State:
     """Leave the lane idle; what the conversation has consumed so far stays."""
     return State(
-        owner=state.owner, prev=state.prev, input_tokens=state.input_tokens, output_tokens=state.output_tokens
+        owner=state.owner,
+        prev=state.prev,
+        input_tokens=state.input_tokens,
+        output_tokens=state.output_tokens,
+        segment=state.segment,
+        titled=state.titled,
     )
+
+
+def titled(state: State, n: int) -> State:
+    """Give the conversation a title of its own; the turn stands where it stood."""
+    return replace(state, titled=n)

@@ -32,7 +32,8 @@ class State(Row):
     `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
     the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events. `executes` is the number, from 1, of the
     decided action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions stand
-    beside an answer, so that the turn closes after the last of them.
+    beside an answer, so that the turn closes after the last of them. `segment` is the newest batch up to which the
+    conversation is sealed in a segment, and `titled` the one that gave it a title of its own; 0 if there is none.
     Source: docs/concepts/log.md.
     """
 
@@ -58,6 +59,8 @@ class State(Row):
     executes: int = 0
     tally: Tally = Tally()
     ends: bool = False
+    segment: int = 0
+    titled: int = 0
 
     def route(self) -> str:
         """Return where the state machine goes from here."""

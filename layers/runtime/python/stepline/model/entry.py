@@ -17,6 +17,8 @@ from stepline.model.source import Citation, Source
 from stepline.model.usage import Usage
 
 Outcome = Literal["completed", "error"]
+CompactionKind: TypeAlias = Literal["history", "history_with_split_turn", "current_turn_prefix"]
+CompactionTrigger: TypeAlias = Literal["render_token_limit", "forced"]
 
 
 class Owner(Value, tag="owner", tag_field="kind"):
@@ -51,6 +53,20 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     attempt: int
 
 
+BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction", "feedback", "provider"]
+
+
+class Bust(Value):
+    """A warm request that read less from the cache than the request before left there, in tokens, and why.
+
+    `provider`: nothing that we changed explains it.
+    """
+
+    reason: BustReason
+    expected_tokens: int
+    read_tokens: int
+
+
 class Decided(Value, tag="decision", tag_field="kind"):
     """What the model decided in one round, recorded before any of its actions runs.
 
@@ -59,7 +75,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in their order; beside
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the sources that
     notes and answer cite and that were there when the model was asked, `unresolved` the numbers they cite that no
-    source of the pool had; without a pool there are neither.
+    source of the pool had; without a pool there are neither. `ended` says why the runtime answered in the model's
+    place. `system` is a digest of the request's system part, if it
+    is not that of the decision before; `bust` says that a cache that may live was read for less than it holds.
     """
 
     iteration: int
@@ -82,6 +100,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
     usage: Usage | None = None
     citations: tuple[Citation, ...] = ()
     unresolved: tuple[int, ...] = ()
+    system: str = ""
+    bust: Bust | None = None
+    ended: Literal["", "max_iterations", "violations"] = ""
 
 
 class Started(Value, tag="started", tag_field="kind"):
@@ -91,11 +112,22 @@ class Started(Value, tag="started", tag_field="kind"):
     deadline: str = ""
 
 
+class Hide(Value):
+    """An overlay: what batch `n` brought at `path` is read as `replacement`, or not at all if that is empty.
+
+    The block stays what it was, and its path leads to all of it.
+    """
+
+    path: str
+    n: int
+    replacement: str = ""
+
+
 class Resulted(Value, tag="result", tag_field="kind"):
     """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again.
 
     `program` is set for a run of generated code; `emitted` is what the tools told the user on the way. `sources`
-    are the rows of the pool that are new or changed by it.
+    are the rows of the pool that are new or changed by it, `hides` what the model reads shorter from here on.
     """
 
     call_id: str
@@ -110,6 +142,7 @@ class Resulted(Value, tag="result", tag_field="kind"):
     program: bool = False
     emitted: tuple[ToolEvent, ...] = ()
     sources: tuple[Source, ...] = ()
+    hides: tuple[Hide, ...] = ()
 
 
 class Deferred(Value, tag="deferred", tag_field="kind"):
@@ -163,6 +196,89 @@ class TakenOver(Value, tag="takeover", tag_field="kind"):
     takeovers: int
 
 
+class Pruned(Value, tag="pruned", tag_field="kind"):
+    """Older turns are read shorter from here on, because no cache of them lives (`ttl`) or to make room (`budget`).
+
+    The `keep` newest turns, counting the open one, stay turns, the `intact` newest of them untouched; older ones
+    become cards or rows. `settled`: of the open turn, too, the results up to this batch are read by their stubs.
+    """
+
+    turn: str
+    at: str
+    cause: Literal["ttl", "budget"]
+    keep: int
+    intact: int
+    settled: int = 0
+    before_tokens: int = 0
+    after_tokens: int = 0
+
+
+class Compacting(Value, tag="compacting", tag_field="kind"):
+    """A compaction begins: a model is about to be asked for a summary. `id` names it in all that is said of it."""
+
+    id: str
+    turn: str
+    at: str
+    scope: CompactionKind
+    trigger: CompactionTrigger
+    before_tokens: int
+    max_tokens: int
+
+
+class Compacted(Value, tag="compacted", tag_field="kind"):
+    """A compaction ended, for better or worse.
+
+    `completed`: the model reads `summary` in place of every turn before the one that batch `cut` opened, and
+    `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of the kind. `summary` takes the place of an older one as well, which it has absorbed. Otherwise `reason` says why nothing
+    changed. Tokens are estimates of the whole request; `usage` is what the summaries cost.
+    """
+
+    id: str
+    turn: str
+    at: str
+    scope: CompactionKind
+    status: Literal["completed", "skipped", "error"]
+    trigger: CompactionTrigger
+    reason: str = ""
+    cut: int = 0
+    summary: str = ""
+    split: int = 0
+    checkpoint: str = ""
+    before_tokens: int = 0
+    after_tokens: int = 0
+    max_tokens: int = 0
+    usage: Usage | None = None
+
+
+class Titled(Value, tag="titled", tag_field="kind"):
+    """The conversation has a title; `text` is what the gate stage said besides, and what that cost, if there was one."""
+
+    title: str
+    at: str
+    turn: str = ""
+    text: str = ""
+    usage: Usage | None = None
+
+
+class Contributed(Value, tag="contributed", tag_field="kind"):
+    """Blocks that the code of a bundle puts on the timeline."""
+
+    turn: str
+    at: str
+    blocks: tuple[Produced, ...]
+
+
+class Feedback(Value, tag="feedback", tag_field="kind"):
+    """What a user, or a machine, thinks of a turn's answer; the newest of an origin counts. No reaction takes it back."""
+
+    turn: str
+    at: str
+    reaction: Literal["ok", "not_ok", "neutral"] | None = None
+    text: str = ""
+    origin: Literal["user", "machine"] = "user"
+    confidence: float | None = None
+
+
 Entry: TypeAlias = (
     Owner
     | Inbound
@@ -175,4 +291,10 @@ Entry: TypeAlias = (
     | Closed
     | Dropped
     | TakenOver
+    | Pruned
+    | Compacting
+    | Compacted
+    | Titled
+    | Contributed
+    | Feedback
 )

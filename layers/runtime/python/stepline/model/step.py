@@ -19,7 +19,8 @@ FORMAT = 1
 class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
-    `launch` is there between the state that prepares a task and the one that starts it. `v` is the format's version:
+    `launch` is there between the state that prepares a task and the one that starts it. `segment` is the newest batch
+    that a segment holds, so that whoever remembers nothing begins there. `v` is the format's version:
     fields may be added within one, and a reader ignores what it does not know. Source: docs/concepts/log.md#versions.
 
     Every field is written, because the state machine chooses on `route` and a choice on a field that is not there
@@ -36,6 +37,7 @@ class Step(Value, omit_defaults=False):
     attempt: int = 0
     error: dict[str, Any] | None = None
     launch: Launch | None = None
+    segment: int = 0
     v: int = 1
 
     def lane(self) -> Lane:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol
 
+from stepline.model.ids import Lane
 from stepline.model.step import Step
 
 ExecutionStatus = Literal["running", "ended", "absent"]
@@ -23,4 +26,27 @@ class Machine(Protocol):
 
     def stop(self, name: str) -> None:
         """End a running execution; nothing to do for another."""
+        ...
+
+
+class OwnMachine(Machine, Protocol):
+    """A machine whose executions are driven by whoever takes them, in this process. Several threads may call."""
+
+    def take(self, lane: Lane) -> tuple[str, Step] | None:
+        """Return the oldest execution of a conversation that was started and not taken; None if there is none."""
+        ...
+
+    def end(self, name: str) -> None:
+        """Let a running execution end, taken or not; nothing to do for another."""
+        ...
+
+    def ended(self, name: str) -> Future[None]:
+        """Return what is done when the execution has ended: at once, if it does not run. Nobody cancels it."""
+        ...
+
+    def door(self, lane: Lane) -> AbstractContextManager[Any]:
+        """Return what is held from a put that may open a turn until its execution is started.
+
+        Who puts in between would take a turn for dead that has only just begun.
+        """
         ...

@@ -13,31 +13,39 @@ from typing import Any, assert_never
 import msgspec
 
 from stepline.model.batch import Batch
-from stepline.model.block import Block
+from stepline.model.block import Block, Produced
 from stepline.model.decision import Action
 from stepline.model.entry import (
     Closed,
+    Compacted,
+    Compacting,
+    Contributed,
     Decided,
     Deferred,
     Dropped,
     Entry,
+    Feedback,
     Inbound,
     Opened,
     Owner,
+    Pruned,
     Reopened,
     Resulted,
     Started,
     TakenOver,
+    Titled,
 )
 from stepline.model.ids import call_id
 from stepline.model.plan import Plan
+from stepline.timeline.ending import completion_blocks, ending_blocks, summary_blocks
 from stepline.timeline.notice import notice_call, notice_paths
 from stepline.timeline.plan import render_steps
-from stepline.timeline.preview import cap_params
+from stepline.timeline.render.preview import cap_params
 from stepline.timeline.result import result_path, whole_blocks
 from stepline.timeline.turn import Turn, event_path, prompt_path
 
 EVENT_TYPES = {"followup": "user.followup", "steer": "user.steer"}
+PRUNED = "older turns were shortened; every path still leads to the whole"
 
 Group = tuple[Block, ...]
 """The blocks of one entry."""
@@ -73,11 +81,12 @@ def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
 
 
 class _Walk:
-    """The way through one turn: how many answers it has given so far, and which."""
+    """The way through one turn: which answers it has given so far, and what became of its plans."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.attempts: list[Block] = []
+        self.plans: dict[str, Plan] = {}
 
     def opening(self, prompts: Sequence[Inbound], waited: Sequence[Inbound]) -> list[Block]:
         turn = self.turn
@@ -87,7 +96,7 @@ class _Walk:
             blocks.append(self.event(event, "user.prompt", path))
         return blocks + [self.external(event) for event in waited]
 
-    def blocks(self, batch: Batch, entry: Entry) -> list[Block]:  # noqa: PLR0911 - one return a kind of entry
+    def blocks(self, batch: Batch, entry: Entry) -> list[Block]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
         match entry:
             case Inbound():
                 return [self.external(entry)]
@@ -109,10 +118,25 @@ class _Walk:
                 path = f"ar:{self.turn.id}.system.message.takeover_{entry.takeovers}"
                 text = "the turn was interrupted and went on from here"
                 return [self.block("system.message", "system", batch.at, path=path, text=text)]
-            case Owner() | Opened() | Reopened() | Started() | Dropped():
+            case Compacted() if entry.status == "completed":
+                return summary_blocks(entry, batch.n)
+            case Titled() if entry.text:
+                return [self.block("stage.gate", "system", entry.at, text=entry.text)]
+            case Pruned():
+                path = f"ar:{self.turn.id}.system.message.cache_pruned"
+                return [self.block("system.message", "system", entry.at, path=path, text=PRUNED)]
+            case Contributed():
+                return [self.contributed(block, entry.at) for block in entry.blocks]
+            case Owner() | Opened() | Reopened() | Started() | Dropped() | Compacting() | Feedback():
+                return []
+            case Compacted() | Titled():
                 return []
             case _:
                 assert_never(entry)
+
+    def contributed(self, block: Produced, at: str) -> Block:
+        fields = {name: getattr(block, name) for name in ("path", "mime", "text", "body", "meta")}
+        return self.block(block.type, block.author, at, **fields)
 
     def block(self, kind: str, author: str, ts: str, **fields: Any) -> Block:
         return Block(type=kind, author=author, ts=ts, turn_id=self.turn.id, **fields)
@@ -252,6 +276,7 @@ class _Walk:
         return blocks + [self.plan(plan, entry.at, entry.iteration) for plan in entry.plans]
 
     def plan(self, plan: Plan, at: str, round_: int) -> Block:
+        self.plans[plan.plan_id] = plan
         path = f"ar:{self.turn.id}.react.plan.{plan.plan_id}"
         text = _json(msgspec.to_builtins(plan))
         return self.block(
@@ -267,29 +292,8 @@ class _Walk:
         ]
 
     def closing(self, entry: Closed) -> list[Block]:
-        answers = [(block.text, block.ts) for block in self.attempts]
-        if entry.answer and (not answers or answers[-1][0] != entry.answer):
-            answers.append((entry.answer, entry.started_at or entry.at))
-        blocks = [self.completion(i + 1, len(answers), *answer) for i, answer in enumerate(answers)]
-        if entry.followups:
-            text = _json(list(entry.followups))
-            blocks.append(
-                self.block(
-                    "stage.suggested_followups", "assistant", entry.at, mime="application/json", text=text
-                )
-            )
-        path, fact = f"ar:{self.turn.id}.react.exit", {"outcome": entry.outcome, "reason": entry.reason}
-        text = _json({**fact, **({"code": entry.code} if entry.code else {})})
-        blocks.append(
-            self.block("react.exit", "react", entry.at, path=path, mime="application/json", text=text)
-        )
-        return blocks
-
-    def completion(self, index: int, count: int, text: str, ts: str) -> Block:
-        newest = f"ar:{self.turn.id}.assistant.completion"
-        path = newest if index == count else f"{newest}.{index}"
-        meta = {"completion_index": index, "completion_count": count}
-        return self.block("assistant.completion", "assistant", ts, path=path, text=text, meta=meta)
+        changed = tuple(self.plans.values())
+        return [*completion_blocks(entry, self.attempts), *ending_blocks(entry, changed)]
 
 
 def _json(value: Any) -> str:

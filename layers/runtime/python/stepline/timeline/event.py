@@ -13,21 +13,28 @@ from typing import Final, assert_never
 from stepline.model.batch import Batch
 from stepline.model.entry import (
     Closed,
+    Compacted,
+    Compacting,
+    Contributed,
     Decided,
     Deferred,
     Dropped,
     Entry,
+    Feedback,
     Inbound,
     Opened,
     Owner,
+    Pruned,
     Reopened,
     Resulted,
     Started,
     TakenOver,
+    Titled,
 )
 from stepline.model.event import ClientEvent
 from stepline.timeline.event_action import decision_events, result_events
 from stepline.timeline.event_closing import closing_events, linked
+from stepline.timeline.event_compaction import compaction_event
 from stepline.timeline.event_data import (
     Accepted,
     AnswerDeferred,
@@ -35,7 +42,7 @@ from stepline.timeline.event_data import (
     ConversationStatus,
     MessageDropped,
     RoundRestarted,
-    Titled,
+    TitleGiven,
     TurnStarted,
     make_event,
 )
@@ -57,7 +64,12 @@ def has_events(batch: Batch) -> bool:
 
     Clients chain batches by this (`prev`), so what an entry answers here may never change for logs that exist.
     """
-    return any(not isinstance(entry, Started) or entry.deadline for entry in batch.entries)
+    return any(
+        bool(entry.deadline)
+        if isinstance(entry, Started)
+        else not isinstance(entry, Pruned | Contributed | Feedback)
+        for entry in batch.entries
+    )
 
 
 def newest_event(tail: Batch) -> int:
@@ -71,7 +83,7 @@ def render_title(text: str) -> str:
     return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
 
 
-def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911 - one branch a kind of entry
+def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
     turn = batch.state.turn
     match entry:
         case Decided():
@@ -95,6 +107,13 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             return [make_event(deferred, batch.at, entry.turn, "update")]
         case Dropped():
             return [make_event(MessageDropped(n=entry.n, reason=entry.reason), batch.at, "", "skipped")]
+        case Titled():
+            named = TitleGiven(title=render_title(entry.title))
+            return [make_event(named, entry.at, entry.turn or turn, "completed")]
+        case Compacting() | Compacted():
+            return [compaction_event(entry)]
+        case Pruned() | Contributed() | Feedback():
+            return []
         case Owner():
             status = ConversationStatus(state="created", updated_at=batch.at)
             return [make_event(status, batch.at, "", "completed")]
@@ -107,7 +126,7 @@ def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
     said = Accepted(message_id=entry.message_id, kind=entry.event, text=entry.text, chars=len(entry.text))
     events = [make_event(said, entry.at, state.turn, "completed")]
     if batch.n == 1 and (title := render_title(entry.text)):
-        events.append(make_event(Titled(title=title), entry.at, state.turn, "completed"))
+        events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
     if state.status == "open" and state.opened != batch.n:
         waits = ContinuationAccepted(
             message_id=entry.message_id, message_kind=entry.event, active_turn_id=state.turn, n=batch.n

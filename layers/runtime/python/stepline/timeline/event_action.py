@@ -29,7 +29,7 @@ from stepline.timeline.event_round import (
     PlanShown,
     ToolName,
 )
-from stepline.timeline.quote import BODIES
+from stepline.timeline.render.quote import BODIES
 from stepline.timeline.result import is_offered, result_path
 
 PREVIEW_CHARS: Final = 600

@@ -15,7 +15,13 @@ from stepline.model.base import Value
 from stepline.model.event import ClientEvent
 
 Route: TypeAlias = Literal[
-    "chat_start", "chat_step", "chat_service", "chat_complete", "chat_error", "conv_status"
+    "chat_start",
+    "chat_step",
+    "chat_service",
+    "chat_compaction",
+    "chat_complete",
+    "chat_error",
+    "conv_status",
 ]
 """The families of events that a client binds to."""
 
@@ -71,8 +77,8 @@ class ContinuationAccepted(EventData):
     n: Annotated[int, Doc(description="the message's event number")]
 
 
-class Titled(EventData):
-    """The conversation has a name: the beginning of its first message."""
+class TitleGiven(EventData):
+    """The conversation has a name: the beginning of its first message, later one that says what it is about."""
 
     EVENT = "chat.conversation.title"
     ROUTE = "chat_step"

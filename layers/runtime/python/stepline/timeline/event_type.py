@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from stepline.timeline import event_compaction as compaction
 from stepline.timeline import event_data as turn
 from stepline.timeline import event_round as round_
 from stepline.timeline.event_data import EventData
@@ -25,7 +26,7 @@ class EventType(NamedTuple):
 MODELS: Final[tuple[Model, ...]] = (
     turn.ConversationStatus,
     turn.Accepted,
-    turn.Titled,
+    turn.TitleGiven,
     turn.ContinuationAccepted,
     turn.TurnStarted,
     round_.DecisionMade,
@@ -33,6 +34,7 @@ MODELS: Final[tuple[Model, ...]] = (
     round_.CallRejected,
     round_.Noticed,
     turn.RoundRestarted,
+    compaction.CompactionTold,
     round_.CallEnded,
     round_.ToolTold,
     round_.SearchFiltered,

@@ -1,15 +1,111 @@
-"""Plans in words: the steps of one as lines."""
+"""Plans in words and as facts: the steps of one as lines, what is left of those that are over, one read from JSON."""
 
 from __future__ import annotations
 
-from stepline.model.plan import MARKS, Plan
-from stepline.timeline.quote import inline
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.path import PlanPath
+from stepline.model.plan import MARKS, Plan, StepStatus
+from stepline.timeline.render.quote import inline
+
+PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]
+
+NOTE_CHARS: Final = 160
+_NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class PlanFacts(Value):
+    """What is left of a plan that is not the current one: how it ended, its steps with their marks, where it is read."""
+
+    plan_id: str
+    tag: PlanTag
+    steps: tuple[tuple[StepStatus, str], ...]
+    snapshot_ref: str
+    last_turn_id: str
+    note: str = ""
 
 
 def render_steps(plan: Plan) -> str:
     """Return a plan's steps, one a line: mark, number, label."""
-    marks = [MARKS[plan.status.get(str(n), "pending")] for n in range(1, len(plan.steps) + 1)]
     return "\n".join(
-        f"{mark} [{n}] {inline(step)}"
-        for n, (mark, step) in enumerate(zip(marks, plan.steps, strict=True), 1)
+        f"{MARKS[status]} [{n}] {inline(step)}" for n, (status, step) in enumerate(plan_steps(plan), 1)
     )
+
+
+def plan_steps(plan: Plan) -> tuple[tuple[StepStatus, str], ...]:
+    """Return a plan's steps in order, each with its status."""
+    return tuple((plan.status.get(str(n), "pending"), step) for n, step in enumerate(plan.steps, 1))
+
+
+def current_plan(plans: Iterable[Plan]) -> Plan | None:
+    """Return the one that progress is reported on: current and open."""
+    return next((plan for plan in plans if plan.current and plan.is_open()), None)
+
+
+def plan_history(plans: Iterable[Plan], notes: Mapping[str, str] = _NO_NOTES) -> tuple[PlanFacts, ...]:
+    """Return what is left of every plan but the current one, in the order given.
+
+    `notes` are what was said of a plan last, by plan.
+    """
+    found = tuple(plans)
+    current = current_plan(found)
+    return tuple(
+        PlanFacts(
+            plan_id=plan.plan_id,
+            tag=plan_tag(plan),
+            steps=plan_steps(plan),
+            snapshot_ref=str(PlanPath(plan=plan.plan_id)),
+            last_turn_id=plan.last_turn_id,
+            note=_clip(inline(notes.get(plan.plan_id, ""))),
+        )
+        for plan in found
+        if plan != current
+    )
+
+
+def plan_tag(plan: Plan) -> PlanTag:
+    """Return in one word how a plan stands."""
+    if plan.superseded_ts:
+        return "superseded"
+    if plan.closed_ts:
+        return "closed"
+    return "complete" if plan.is_complete() else "unfinished"
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Return where a plan stands, in numbers."""
+    done = [status for status, _ in plan_steps(plan)]
+    return {
+        "plan_id": plan.plan_id,
+        "current": plan.current,
+        "open": plan.is_open(),
+        "steps": len(done),
+        **{status: done.count(status) for status in MARKS},
+    }
+
+
+def read_plan(snapshot: Mapping[str, Any]) -> Plan:
+    """Read a snapshot that came from elsewhere; each of its steps is a text, or `{n, label, status}`.
+
+    Raises msgspec.ValidationError for one that is neither, or has no id.
+    """
+    steps, status = [], dict(snapshot.get("status") or {})
+    for n, step in enumerate(snapshot.get("steps") or (), 1):
+        if isinstance(step, Mapping):
+            steps.append(step.get("label", ""))
+            status[str(n)] = step.get("status", "pending")
+        else:
+            steps.append(step)
+            status.setdefault(str(n), "pending")
+    origin = snapshot.get("origin_turn_id", "")
+    told = {"created_ts": "", "last_ts": "", "last_turn_id": origin, "origin_turn_id": origin, **snapshot}
+    return msgspec.convert({**told, "steps": steps, "status": status}, Plan)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= NOTE_CHARS else f"{text[: NOTE_CHARS - 1]}…"

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stepline.model.address import URL_CHARS, host_of, normalise_url, web_url
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
-from stepline.timeline.quote import INDENT, inline
+from stepline.timeline.render.quote import INDENT, inline
 
 SID_MAX: Final = 999_999
 TITLE_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_000, 100_000

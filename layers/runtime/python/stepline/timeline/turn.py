@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepline.model.base import Value
-from stepline.model.entry import Inbound
+from stepline.model.entry import Decided, Inbound
 
 
 class Turn(Value):
@@ -24,6 +24,37 @@ class Event(Value):
     n: int
     inbound: Inbound
     path: str = ""
+
+
+class Asked(Value):
+    """The newest request: when it was sent, what the provider counted, and what we knew of it.
+
+    `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 if nobody
+    counted. `size` are the bytes of the timeline in it, `system` is the digest of its system part.
+    """
+
+    at: str = ""
+    size: int = 0
+    tokens: int = 0
+    cached: int = 0
+    system: str = ""
+    model: str = ""
+
+    def after(self, entry: Decided, at: str, *, size: int) -> Asked:
+        """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent."""
+        usage = entry.usage
+        counted = usage is not None and not usage.estimated
+        return Asked(
+            at=entry.started_at or at,
+            size=size,
+            tokens=usage.prompt_tokens if counted and usage else 0,
+            cached=usage.prompt_tokens - usage.input_tokens if counted and usage else 0,
+            system=entry.system or self.system,
+            model=entry.model,
+        )
+
+
+NEVER_ASKED = Asked()
 
 
 def prompt_path(turn: str, index: int, message_id: str) -> str:

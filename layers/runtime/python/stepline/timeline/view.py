@@ -7,43 +7,42 @@ Source: docs/concepts/timeline.md#paths.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
-
-import msgspec
 
 from stepline.model.batch import Batch
 from stepline.model.block import Block
-from stepline.model.entry import Dropped, Inbound, Resulted
+from stepline.model.entry import Decided, Dropped, Entry, Inbound, Resulted
 from stepline.model.ids import TURN
 from stepline.model.plan import Plan
+from stepline.model.source import Source
 from stepline.timeline.block import Group, derive_groups
-from stepline.timeline.layout import RESULT_PREVIEW_CHARS, SILENT, SILENT_TYPES, UNPREVIEWED
-from stepline.timeline.quote import BLOB_CHARS, has_blob, is_whole
-from stepline.timeline.result import whole_blocks
+from stepline.timeline.index import index_path, render_turn_index
 from stepline.timeline.turn import Turn
+from stepline.timeline.working_summary import summarize_turn
 
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
 _ATTEMPT = "assistant.completion.attempt"
 _LATEST_PLAN: Final = "ar:plan.latest:"
-_UNSEEN_TYPES = SILENT_TYPES | {
-    "turn.header",
-    "react.round.start",
-    "conv.working.summary",
-    "stage.suggested_followups",
-}
-"""Blocks without a text of their own in the timeline."""
+LAST: Final = 10**12
+"""Beyond every batch."""
 
 
 class View:
     """Blocks by path. Built for one timeline; what was derived once is kept."""
 
     def __init__(
-        self, history: tuple[Turn, ...], batches: tuple[Batch, ...], plans: Mapping[str, Plan]
+        self,
+        history: tuple[Turn, ...],
+        since: Callable[[int, int], Sequence[Batch]],
+        plans: Mapping[str, Plan],
+        sources: Mapping[int, Source],
     ) -> None:
         self._history = {turn.id: turn for turn in history}
-        self._batches = batches
-        self._plans = plans
+        self._ended = {turn.id: last.closed for last, turn in pairwise(history)}
+        self._since = since
+        self._plans, self._sources = plans, sources
         self._groups: dict[str, tuple[Group, ...]] = {}
 
     def blocks(self) -> tuple[Block, ...]:
@@ -58,9 +57,14 @@ class View:
         """Return the blocks of a turn, entry by entry."""
         if turn not in self._groups:
             found = self._history[turn]
-            batches = self._batches[found.opened - 1 : found.closed or None]
-            prompts = [inbound for n in found.prompts for inbound in _inbound(self._batches[n - 1])]
-            self._groups[turn] = derive_groups(found, batches, prompts, self._waited(found))
+            before = self._ended.get(turn, 0)
+            first = min([before, *(n - 1 for n in found.prompts)])
+            batches = self._since(first, found.closed or LAST)
+            by_n = {batch.n: batch for batch in batches}
+            prompts = [inbound for n in found.prompts for inbound in _inbound(by_n[n])]
+            waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
+            own = [batch for batch in batches if batch.n >= found.opened]
+            self._groups[turn] = derive_groups(found, own, prompts, waited)
         return self._groups[turn]
 
     def resolve(self, path: str) -> tuple[Block, ...]:
@@ -73,17 +77,6 @@ class View:
             plan = self._plans.get(path.removeprefix(_LATEST_PLAN))
             return self._newest(f"ar:{plan.last_turn_id}.react.plan.{plan.plan_id}") if plan else ()
         return self._newest(path) or self._alias(path)
-
-    def visible(self, path: str) -> Block | None:
-        """Return the newest block that shows this path's content to the model: the block itself or a view of it."""
-        own = next((block for block in reversed(self.resolve(path)) if is_shown(block)), None)
-        for batch in reversed(self._batches):
-            for entry in reversed(batch.entries):
-                if isinstance(entry, Resulted):
-                    for block in reversed(whole_blocks(entry, batch.state.turn)):
-                        if block == own or (_is_whole_view(block, path) and is_shown(block)):
-                            return block
-        return own
 
     def _newest(self, path: str) -> tuple[Block, ...]:
         for group in self._where(path):
@@ -104,8 +97,12 @@ class View:
             return ()
         turn, name = named[1], named[2]
         everything = [block for group in self.groups(turn) for block in group]
+        if name == "react.turn.index":
+            return (self._index(self._history[turn]),)
         if name == "conv.working.summary":
-            return tuple(b for b in everything if b.type == "conv.working.summary")[-1:]
+            return tuple(b for b in everything if b.type == "conv.working.summary")[-1:] or self._summary(
+                turn
+            )
         if name == "assistant.completion":
             return tuple(b for b in everything if b.type == _ATTEMPT)[-1:]
         if name.startswith("assistant.completion."):
@@ -113,36 +110,48 @@ class View:
             return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if number.isdecimal() else ()
         return ()
 
-    def _waited(self, turn: Turn) -> list[Inbound]:
-        """Return the events that came after the turn before had ended, and opened none."""
-        before = max((t.closed for t in self._history.values() if t.opened < turn.opened), default=0)
-        batches = self._batches[before : turn.opened]
-        settled = {entry.n for batch in batches for entry in batch.entries if isinstance(entry, Dropped)}
-        settled.update(turn.prompts)
-        return [inbound for batch in batches if batch.n not in settled for inbound in _inbound(batch)]
+    def _summary(self, turn: str) -> tuple[Block, ...]:
+        """Return what stands in for the summary that a turn's model did not write; none while the turn runs."""
+        found = self._history[turn]
+        if not found.closed:
+            return ()
+        path, meta = f"ws:{turn}.conv.working.summary", {"kind": "working_summary", "created_by": "runtime"}
+        text = summarize_turn(self.turn_blocks(turn))
+        return (_made("conv.working.summary", path, text, found, meta),)
+
+    def _index(self, turn: Turn) -> Block:
+        entries = [e for batch in self._since(turn.opened - 1, turn.closed or LAST) for e in batch.entries]
+        statuses = {entry.call_id: entry.status for entry in entries if isinstance(entry, Resulted)}
+        wanted = {sid for entry in entries for sid in _sids(entry)}
+        sources = [row for row in self._sources.values() if row.sid in wanted or row.turn_id == turn.id]
+        text = render_turn_index(turn, self.turn_blocks(turn.id), sources, statuses)
+        meta = {"artifact_kind": "react.turn.index", "generated": "on_demand", "source_turn_id": turn.id}
+        return _made("react.turn.index", index_path(turn.id), text, turn, meta)
 
 
-def is_shown(block: Block) -> bool:
-    """Tell whether the timeline shows a block's whole text to the model."""
-    if block.body is not None or block.type in _UNSEEN_TYPES or block.meta.get(SILENT):
-        return False
-    match block.type:
-        case "react.tool.call":
-            return is_whole(msgspec.json.decode(block.text)["params"])
-        case "react.decision.raw":
-            return bool(block.meta.get("interrupted"))
-        case "react.tool.result" if block.tool_id not in UNPREVIEWED:
-            return len(block.text) <= RESULT_PREVIEW_CHARS and not _encoded(block.text)
+def _made(kind: str, path: str, text: str, turn: Turn, meta: dict[str, str]) -> Block:
+    """Return a block that nobody stored."""
+    return Block(
+        type=kind, author="react", ts=turn.started_at, turn_id=turn.id, path=path, text=text, meta=dict(meta)
+    )
+
+
+def _sids(entry: Entry) -> list[int]:
+    """Return the sources that an entry brings or cites."""
+    match entry:
+        case Resulted():
+            return [source.sid for source in entry.sources]
+        case Decided():
+            return [source.sid for source in entry.citations]
         case _:
-            return not _encoded(block.text)
+            return []
 
 
-def _is_whole_view(block: Block, path: str) -> bool:
-    return block.meta.get("source_path") == path and block.meta.get("whole") is not False
-
-
-def _encoded(text: str) -> bool:
-    return len(text) >= BLOB_CHARS and has_blob(text)
+def _waited(batches: Sequence[Batch], turn: Turn) -> list[Inbound]:
+    """Return the events that came after the turn before had ended, and opened none."""
+    settled = {entry.n for batch in batches for entry in batch.entries if isinstance(entry, Dropped)}
+    settled.update(turn.prompts)
+    return [inbound for batch in batches if batch.n not in settled for inbound in _inbound(batch)]
 
 
 def _inbound(batch: Batch) -> list[Inbound]:

@@ -23,6 +23,7 @@ from stepline.model.path import (
     from_physical,
     parse_path,
 )
+from stepline.timeline.piece import ALL, Shown
 from stepline.tools.context import ToolContext
 from stepline.tools.source_rows import source_rows, sources_block
 from stepline.tools.window import SourceText, count_lines
@@ -85,12 +86,9 @@ class Content:
         """Lines of the text."""
         return count_lines(self.text or "")
 
-    def is_shown_by(self, block: Block) -> bool:
-        """Tell whether a block that is visible shows all of this, as it is now."""
-        meta = block.meta
-        if meta.get("source_path"):
-            return meta.get("whole") is True and meta.get("source_sha256") == self.sha256
-        return block.body is None and block.text == self.text
+    def is_shown_by(self, shown: Shown) -> bool:
+        """Tell whether what is visible is all of this, as it is now."""
+        return shown.digest == ALL or self.sha256.startswith(shown.digest)
 
 
 def is_text(mime: str) -> bool:

@@ -22,6 +22,7 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebSearch
+from stepline.timeline.piece import Shown
 from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
@@ -74,8 +75,8 @@ class Resolver(Protocol):
         """Return every block of one turn, in the order of the log; none for a turn that is not here."""
         ...
 
-    def visible(self, path: str) -> Block | None:
-        """Return the newest block that shows `path` to the model now: the block itself, or a view of it."""
+    def visible(self, path: str) -> Shown | None:
+        """Return where the model sees the whole of `path` now, the newest place: the block itself, or a view of it."""
         ...
 
 
@@ -98,7 +99,8 @@ class ToolContext:
 
     `events` collects what the tool emits. `model`, `settings`, `secrets` and `sources` are for the tools of a
     bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
-    conversation's pool, to which the calls of a run add together.
+    conversation's pool, to which the calls of a run add together. `shelves` hold what a bundle lets the agent read
+    beside the conversation, by the family of the paths (`tools.shelf`).
     """
 
     lane: Lane
@@ -115,6 +117,7 @@ class ToolContext:
     secrets: SecretReader = field(default_factory=NoDescriptors)
     search: WebSearch | None = None
     sources: SourcePool = field(default_factory=SourcePool)
+    shelves: Mapping[str, Callable[[str], Shelved | None]] = field(default_factory=dict)
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them; the call's output returns them, too.

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
 from stepline.model.usage import estimate_tokens
+from stepline.timeline.piece import Shown
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.read_request import Request, parse_requests
@@ -100,18 +101,18 @@ def _facts(content: Content) -> dict[str, Any]:
     return facts
 
 
-def _shown_by(content: Content, context: ToolContext) -> Block | None:
-    """Return the visible block that already shows all of this."""
-    block = context.timeline.visible(content.path)
-    return block if block is not None and content.is_shown_by(block) else None
+def _shown_by(content: Content, context: ToolContext) -> Shown | None:
+    """Return where the model already sees all of this."""
+    shown = context.timeline.visible(content.path)
+    return shown if shown is not None and content.is_shown_by(shown) else None
 
 
-def _visible_at(block: Block) -> dict[str, str]:
-    at = {"path": block.path, "visible_at": block.ts}
-    if block.call_id:
+def _visible_at(shown: Shown) -> dict[str, str]:
+    at = {"path": shown.path, "turn_id": shown.turn_id}
+    if shown.call_id:
         at |= {
-            "tool_call_id": block.call_id,
-            "tool_result_path": f"tc:{block.turn_id}.{block.call_id}.result",
+            "tool_call_id": shown.call_id,
+            "tool_result_path": f"tc:{shown.turn_id}.{shown.call_id}.result",
         }
     return at
 

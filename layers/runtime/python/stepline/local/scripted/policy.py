@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from stepline.local.scripted.draft import PLANNED, draft_file, plan_steps
+from stepline.local.scripted.errand import answer_errand
 from stepline.local.scripted.goal import Goal, Step, parse_goal
 from stepline.local.scripted.program import run_params, totals_program
 from stepline.local.scripted.progress import TOOLS, Progress, joinable, match_progress, newest_file
@@ -29,7 +30,9 @@ _WORDS: Final[dict[Step, str]] = {"pull": "pull files", "exec": "run the program
 
 
 def answer_prompt(prompt: Prompt) -> str:
-    """Return the whole answer to a request: a round of the protocol, or plain text to who does not speak it."""
+    """Return the whole answer to a request: a round of the protocol, a summary or a title, or plain text."""
+    if errand := answer_errand(prompt):
+        return errand
     if PROTOCOL_MARK not in f"{prompt.system}\n{prompt.newest_message}":
         return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
     roster = _ROSTER.search(prompt.system)

@@ -5,6 +5,7 @@
     GET    /health
     POST   /control/faults    GET    DELETE                queue, list, forget faults (see `fault`)
     GET    /control/requests  DELETE                       the last requests, what each cost and got, oldest first
+    GET    /control/sizes     DELETE                       the same of many more, their tokens only
 
 It listens on loopback, and the control endpoint answers nobody who names an Origin: no web page is a test.
 """
@@ -25,7 +26,7 @@ from urllib.parse import unquote
 import msgspec
 
 from stepline.local.scripted import wire
-from stepline.local.scripted.cache import PromptCache
+from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.prompt import BadRequestError, Prompt, parse_prompt
 from stepline.local.scripted.reply import Reply, plan_reply
@@ -34,6 +35,8 @@ DEFAULT_TOKEN_DELAY_MS: Final = 8.0
 DEFAULT_WINDOW_TOKENS: Final = 200_000
 MAX_BODY_BYTES: Final = 32_000_000
 KEPT_REQUESTS: Final = 100
+KEPT_SIZES: Final = 10_000
+TASK_CHARS: Final = 100
 _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
 
 
@@ -61,6 +64,7 @@ class ScriptedServer(ThreadingHTTPServer):
         self.cache = PromptCache(now_s=now_s)
         self.faults = FaultQueue()
         self.requests: deque[dict[str, Any]] = deque(maxlen=KEPT_REQUESTS)
+        self.sizes: deque[dict[str, Any]] = deque(maxlen=KEPT_SIZES)
         self._thread: threading.Thread | None = None
 
     @property
@@ -160,6 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
             case "DELETE", "/control/requests":
                 self.server.requests.clear()
                 self._send(200, {})
+            case "GET", "/control/sizes":
+                self._send(200, list(self.server.sizes))
+            case "DELETE", "/control/sizes":
+                self.server.sizes.clear()
+                self._send(200, {})
             case _:
                 raise BadRequestError("Not found", status=404, kind="not_found_error")
 
@@ -168,13 +177,19 @@ class _Handler(BaseHTTPRequestHandler):
         fault = self.server.faults.take(prompt)
         record = {"body": body, "fault": fault.kind if fault else None, "sent_chars": 0}
         self.server.requests.append(record)
-        reply = plan_reply(
-            prompt,
-            fault,
-            use=self.server.cache.look(prompt, workspace=workspace),
-            window_tokens=self.server.window_tokens,
-            fixtures=self.server.fixtures,
-        )
+        use = self.server.cache.look(prompt, workspace=workspace)
+        try:
+            reply = plan_reply(
+                prompt,
+                fault,
+                use=use,
+                window_tokens=self.server.window_tokens,
+                fixtures=self.server.fixtures,
+            )
+        except BadRequestError as refused:
+            self.server.sizes.append(_size(prompt, use, status=refused.status))
+            raise
+        self.server.sizes.append(_size(prompt, use, status=reply.status))
         if reply.status != 200:
             self._refuse(
                 BadRequestError(reply.text, status=reply.status, kind=reply.error_type), reply.retry_after_s
@@ -230,6 +245,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, error: BadRequestError, retry_after_s: float | None = None) -> None:
         body = wire.error(error.kind, str(error), request_id=f"req_{wire.message_id()[4:]}")
         self._send(error.status, body, retry_after_s=retry_after_s)
+
+
+def _size(prompt: Prompt, use: CacheUse, *, status: int) -> dict[str, Any]:
+    """Return what a request had: its task is the first line of its instructions."""
+    task = prompt.system.strip().partition("\n")[0][:TASK_CHARS]
+    return {"task": task, "tokens": prompt.tokens, "cached": use.read, "status": status}
 
 
 def _json(body: bytes) -> Any:

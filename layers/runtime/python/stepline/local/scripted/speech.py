@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from stepline.model.base import Value
 
-WHO_I_AM: Final = (
-    "I am Stepline's scripted model: a small program with fixed rules, not an AI. "
-    "To talk to a real model, set `ANTHROPIC_API_KEY` and run `stepline up` again."
-)
+NOT_AN_AI: Final = "I am Stepline's scripted model: a small program with fixed rules, not an AI."
+WHO_I_AM: Final = f"{NOT_AN_AI} To talk to a real model, set `ANTHROPIC_API_KEY` and run `stepline up` again."
 WHAT_I_CAN: Final = (
     "What I do know: *make a plan with three steps, write it to a file with the word tulip in it and read it "
     "back* · *write a file note.md with some text* · *read note.md* · *write a CSV of sales over six months to "
@@ -19,6 +17,7 @@ WHAT_I_CAN: Final = (
     "Python · *search for prompt caching and tell me what you find* · *write a file lake.md with the word reed in it, "
     "read note.md and make two plans, all in one round* · *what did I say before?*"
 )
+TITLE_CHARS: Final = 60
 
 
 class Saying(Value):
@@ -36,13 +35,13 @@ class Saying(Value):
         if self.notes:
             decision["notes"] = self.notes
         decision["tool_call"] = {"tool_id": self.tool, "params": self.params}
-        return _decision(decision) + (_channel("code", self.code) if self.code else "")
+        return _decision(decision) + (channel("code", self.code) if self.code else "")
 
 
 def say_calls(*, thinking: str, calls: Sequence[Saying]) -> str:
     """Return a round that calls tools, in this order."""
-    empty = "" if any(call.code for call in calls) else _channel("code", "")
-    return _channel("thinking", _plain(thinking)) + "".join(call.channels for call in calls) + empty
+    empty = "" if any(call.code for call in calls) else channel("code", "")
+    return channel("thinking", plain(thinking)) + "".join(call.channels for call in calls) + empty
 
 
 def say_answer(
@@ -69,14 +68,15 @@ def say_answer(
     }
     summary = "\n".join(
         [
-            f"Goal: {_plain(goal)}",
-            f"Outcome: {_plain(outcome)}",
+            f"Title: {plain(quote(goal, limit_chars=TITLE_CHARS))}",
+            f"Goal: {plain(goal)}",
+            f"Outcome: {plain(outcome)}",
             f"Refs: {', '.join(refs) or 'none'}",
             "Retrieval anchors: phrases[scripted model], entities[]",
         ]
     )
-    before = _channel("thinking", _plain(thinking)) + "".join(call.channels for call in calls)
-    return before + _decision(decision) + _channel("code", "") + _channel("summary", summary)
+    before = channel("thinking", plain(thinking)) + "".join(call.channels for call in calls)
+    return before + _decision(decision) + channel("code", "") + channel("summary", summary)
 
 
 def quote(text: str, *, limit_chars: int = 300) -> str:
@@ -88,12 +88,14 @@ def quote(text: str, *, limit_chars: int = 300) -> str:
 def _decision(decision: dict[str, Any]) -> str:
     body = json.dumps(decision, ensure_ascii=False, indent=2)
     # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
-    return _channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")
+    return channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")
 
 
-def _channel(name: str, body: str) -> str:
+def channel(name: str, body: str) -> str:
+    """Return a channel of the protocol."""
     return f"<channel:{name}>{body}</channel:{name}>"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text on one line, of at most 400 characters, without anything that a parser might take for a tag."""
     return quote(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")

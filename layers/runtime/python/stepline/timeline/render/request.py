@@ -42,8 +42,9 @@ def render_timeline(timeline: Timeline) -> tuple[Part, ...]:
     parts = list(sealed[fused:])
     if fused:
         parts.insert(0, Part(text="".join([part.text for part in sealed[:fused]])))
-    if timeline.loose:
-        parts.append(Part(text="".join([text for _, text in timeline.loose])))
+    start = timeline.ends[-1] if timeline.ends else 0
+    if loose := "".join([piece.text for piece in timeline.pieces[start:]]):
+        parts.append(Part(text=loose))
     offset = fused - 1 if fused else 0
     ends = {timeline.turn_part - offset, timeline.seen_part - offset, len(parts)}
     for end in ends:

@@ -1,4 +1,4 @@
-"""Layout: the text of one entry, as the model reads it.
+"""The standard layout of entries and blocks: what happened, as the model reads it.
 
 Every function returns whole lines, each ended by a line break; what the functions return in log order is the
 timeline. A text depends on its own entry and on what stood before it, never on what comes later.
@@ -12,10 +12,10 @@ from typing import Final
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
-from stepline.model.entry import Closed, Decided, Deferred, Inbound, Opened, Resulted
-from stepline.timeline.notice import PARENT, notice_paths
-from stepline.timeline.quote import INDENT, inline, inline_json, quote, render_params
-from stepline.timeline.result import result_path
+from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted
+from stepline.model.plan import Plan
+from stepline.timeline.notice import PARENT
+from stepline.timeline.render.quote import INDENT, inline, inline_json, quote, render_params
 
 RULE: Final = "━" * 38
 ROUND_TOP: Final = ("┌──────── ROUND ", " ────────┐")
@@ -33,7 +33,6 @@ SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", 
 SILENT: Final = "silent"
 """Meta of a single block of which the same is true."""
 
-_LINE: Final = "\n"
 _HEADERS: Final = {"followup": "[FOLLOWUP DURING TURN]", "steer": "[STEER DURING TURN]"}
 _STATUS: Final = {
     "ok": "ok",
@@ -47,7 +46,7 @@ def render_opening(entry: Opened) -> str:
     return f"\n{RULE}\nTURN {entry.turn} (started at {entry.at})\n{RULE}\n"
 
 
-def render_prompt(event: Inbound, path: str, *, carried: str = "") -> str:
+def render_prompt(event: Inbound, path: str, carried: str = "") -> str:
     """Render a message that opened the turn; `carried` is where it stands in the turn before, if it came there."""
     origin = f"[carried over from: {carried}]\n" if carried else ""
     return f"\n[ts: {event.at}]\n[USER MESSAGE]\n[path: {path}]\n{origin}{quote(event.text)}\n"
@@ -59,41 +58,52 @@ def render_event(event: Inbound, path: str) -> str:
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{quote(event.text)}\n"
 
 
-def render_decision(entry: Decided, turn: str, *, attempt: int, unseen: Sequence[str]) -> str:
-    """Render a decision of a turn: an open round if it has actions, else a closed one; and perhaps an answer.
+def render_round(entry: Decided, unseen: Sequence[str]) -> str:
+    """Render the top of a round's frame.
 
-    `attempt` numbers its answer, `unseen` are the paths of events that stand above but were not there when the
-    model was asked.
+    `unseen` are the paths of events that stand above and were not there when the model was asked.
     """
-    thinking, notes = entry.thinking, entry.notes
     late = f"[decided before it could read: {', '.join(unseen)}]\n" if unseen else ""
-    thought = f"[thinking]\n{quote(_LINE.join(thinking))}\n" if thinking else ""
-    said = f"[AI Agent say]: {quote(notes)[len(INDENT) :]}\n" if notes else ""
-    calls = "".join([render_call(action, turn) for action in entry.actions])
-    if entry.notices:
-        told = zip(entry.notices, notice_paths(entry, turn), strict=True)
-        calls += "".join([render_notice(one, path=path, accepted=entry.accepted) for one, path in told])
-    if entry.interrupted and entry.raw:
-        calls += f"[REACT DECISION RAW INTERRUPTED]\n{quote(entry.raw)}\n"
-    top = f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}{thought}{said}{calls}"
-    if not entry.accepted:
-        return f"{top}{ROUND_BOTTOM}\n"
-    path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-    answer = f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(entry.answer)}\n" if entry.answer else ""
-    # Beside an answer actions may run; their results close the frame behind it.
-    return f"{top}{answer}" if entry.actions else f"{top}{ROUND_BOTTOM}\n{answer}"
+    return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
+
+
+def render_thinking(text: str) -> str:
+    """Render what the model thought before it decided."""
+    return f"[thinking]\n{quote(text)}\n"
+
+
+def render_notes(text: str) -> str:
+    """Render what the model told the user while it works."""
+    return f"[AI Agent say]: {quote(text)[len(INDENT) :]}\n"
+
+
+def render_code(action: Action, turn: str) -> str:
+    """Render the program of an action."""
+    return f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{quote(action.code or '')}\n"
 
 
 def render_call(action: Action, turn: str) -> str:
     """Render one tool call, its long parameters cut."""
     call, path = action.call_id, f"tc:{turn}.{action.call_id}.call"
-    text = f"[TOOL CALL {call}].call {action.tool_id}\n[path: {path}]\nParams: {render_params(action.params, path)}\n"
-    if action.code is not None:
-        text = f"[AI Agent wrote code] fi:{turn}.code.{call}\n{quote(action.code)}\n{text}"
-    return text
+    return f"[TOOL CALL {call}].call {action.tool_id}\n[path: {path}]\nParams: {render_params(action.params, path)}\n"
 
 
-def render_notice(notice: Notice, *, path: str, accepted: bool) -> str:
+def render_raw(text: str) -> str:
+    """Render a decision that was interrupted, as far as it came."""
+    return f"[REACT DECISION RAW INTERRUPTED]\n{quote(text)}\n"
+
+
+def render_answer(text: str, path: str) -> str:
+    """Render an answer that the user has."""
+    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(text)}\n"
+
+
+def render_end() -> str:
+    """Render the end of a round's frame."""
+    return f"{ROUND_BOTTOM}\n"
+
+
+def render_notice(notice: Notice, path: str, accepted: bool) -> str:
     """Render a correction of the runtime's."""
     dropped = PARENT in notice.extra
     violation = not accepted or dropped or notice.code.startswith("protocol_violation.")
@@ -104,19 +114,10 @@ def render_notice(notice: Notice, *, path: str, accepted: bool) -> str:
     )
 
 
-def render_result(entry: Resulted, turn: str, *, last: bool) -> str:
-    """Render what an action of a turn did; the round's last result ends its frame."""
+def render_status(entry: Resulted) -> str:
+    """Render the head of what an action did."""
     error = f"error: {inline_json(entry.error)}\n" if entry.error else ""
-    path = result_path(turn, entry.call_id)
-    blocks = "".join(
-        [
-            render_block(block, block.path or path, entry.tool_id)
-            for block in entry.blocks
-            if block.type not in SILENT_TYPES and not block.meta.get(SILENT)
-        ]
-    )
-    end = f"{ROUND_BOTTOM}\n" if last else ""
-    return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}{blocks}{end}"
+    return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}"
 
 
 def render_block(block: Produced, path: str, tool_id: str) -> str:
@@ -142,9 +143,8 @@ def _preview(text: str, path: str) -> str:
     )
 
 
-def render_deferral(entry: Deferred, *, attempt: int, unseen: Sequence[str]) -> str:
+def render_outcome(entry: Deferred, path: str, unseen: Sequence[str]) -> str:
     """Render why the answer above was not the turn's last word."""
-    path = f"ar:{entry.turn}.assistant.completion.attempt.{attempt}.outcome"
     waiting = f"waiting: {', '.join(unseen)}\n" if unseen else ""
     return (
         f"\n[ASSISTANT MESSAGE ATTEMPT OUTCOME]\n[path: {path}]\n"
@@ -160,12 +160,26 @@ def render_takeover() -> str:
     )
 
 
-def render_closing(entry: Closed, *, answer: str, frame: bool) -> str:
-    """Render the end of a turn; `answer` is the newest one above, `frame` says whether a round is still open."""
-    text = f"{ROUND_BOTTOM}\n" if frame else ""
-    path = f"ar:{entry.turn}.assistant.completion"
-    if entry.answer and entry.answer != answer:
-        text += f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(entry.answer)}\n"
+def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
+    """Render the end of a turn; `plans` are those that it changed and left open."""
     if entry.outcome == "error":
-        return f"{text}\n[TURN ENDED] error: {inline(entry.code)}\n"
-    return f"{text}\n[TURN ENDED] {inline(entry.reason)}; answer: {path}\n"
+        return f"\n[TURN ENDED] error: {inline(entry.code)}\n"
+    return f"\n[TURN ENDED] {inline(entry.reason)}; answer: ar:{entry.turn}.assistant.completion\n"
+
+
+def render_note(block: Produced, path: str) -> str:
+    """Render what the agent noted for itself."""
+    return f"[INTERNAL NOTE]\n[path: {path}]\n{quote(block.text)}\n"
+
+
+def render_stage(block: Produced, path: str, at: str) -> str:
+    """Render what the code of a bundle put on the timeline."""
+    where = f"[path: {path}]\n" if path else ""
+    return f"\n[ts: {at}]\n[{inline(block.type).upper()}]\n{where}{quote(block.text)}\n"
+
+
+def render_feedback(entry: Feedback, path: str) -> str:
+    """Render what somebody thinks of a turn's answer."""
+    header = "[USER FEEDBACK]" if entry.origin == "user" else "[AUTO FEEDBACK]"
+    text = f"{quote(entry.text)}\n" if entry.text else ""
+    return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.reaction or 'none'}\n{text}"

@@ -14,9 +14,9 @@ from stepline.model.base import Value
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
 from stepline.timeline.fold import Timeline
-from stepline.timeline.layout import RESULT_PREVIEW_CHARS
 from stepline.timeline.plan import render_steps
-from stepline.timeline.quote import INDENT, inline
+from stepline.timeline.render.entry import RESULT_PREVIEW_CHARS
+from stepline.timeline.render.quote import INDENT, inline
 from stepline.timeline.turn import Event
 
 CELLS: Final = 10

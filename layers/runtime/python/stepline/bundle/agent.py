@@ -1,13 +1,16 @@
-"""The agent that answers out of the box: the first tools and the standard instructions."""
+"""An agent: what every agent has, a bundle's parts, and what the deployment decides, put together in one place."""
 
 from __future__ import annotations
 
+from stepline.bundle.parts import Parts
 from stepline.bundle.prompt import system_prompt
+from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution
 from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.protocol.fanout import FanoutRule
-from stepline.tools.catalogue import default_registry
+from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
+from stepline.tools.registry import Registry
 
 ONE_ACTION = FanoutRule()
 
@@ -15,34 +18,47 @@ ONE_ACTION = FanoutRule()
 def build_agent(
     caps: ReadCaps,
     *,
+    parts: Parts,
     runtime: tuple[RuntimeProfile, Limits] | None = None,
     packages: tuple[str, ...] = (),
     preview_chars: int = PREVIEW_CHARS,
     fanout: FanoutRule = ONE_ACTION,
     strict: bool = True,
 ) -> Agent:
-    """Return the default agent.
+    """Return the agent of a bundle.
 
     `caps` bound what one read shows. `runtime` is where its programs run and within which limits, `packages` what
     they may import, and `preview_chars` is how much of a text they write is shown; without a runtime it has no tool
     that runs programs. `fanout` bounds how many actions a round may have; `strict` ends a generation that does not
     begin as it must.
+
+    Raises:
+        InputError: `tool_id_taken`, a tool of the bundle is called like another one; what `Parts` raises.
     """
-    registry = default_registry(executes=runtime is not None)
+    registry = _registry(parts, executes=runtime is not None)
     execution = None
     if runtime is not None:
         tools = tuple(spec.tool_id for spec in registry.specs if spec.in_exec)
         execution = Execution(profile=runtime[0], limits=runtime[1], tools=tools, preview_chars=preview_chars)
+    system = system_prompt(
+        tools=registry.specs,
+        caps=caps,
+        packages=packages if execution else None,
+        fanout=fanout,
+    )
     return Agent(
-        system=system_prompt(
-            tools=registry.specs,
-            caps=caps,
-            packages=packages if execution else None,
-            fanout=fanout,
-        ),
+        system=f"{system}\n{parts.instructions}\n" if parts.instructions else system,
         registry=registry,
         caps=caps,
         execution=execution,
         fanout=fanout,
         strict=strict,
+        shelves=parts.shelves,
     )
+
+
+def _registry(parts: Parts, *, executes: bool) -> Registry:
+    try:
+        return agent_registry(parts.tools, executes=executes)
+    except ValueError as error:
+        raise InputError(str(error), code="tool_id_taken") from error

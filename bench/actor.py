@@ -1,0 +1,292 @@
+"""Plays a conversation of the workload through the loop itself, and accounts for every request of it.
+
+The model of this module says what the script says and pays as the scripted server's cache would have it. Where a
+result is no longer in sight, it now and then reads it again, as a model does that has use for it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Self
+
+from bench.purse import Bill, Ideal
+from bench.row import MeasureError
+from bench.transcript import MODEL, TOOL
+from bench.workload import Call, Script, Turn
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.model_call import ModelRole, plan_call
+from stepline.bootstrap import in_memory, read_caps
+from stepline.bundle.default import build_agent
+from stepline.local.scripted.cache import CacheUse, PromptCache
+from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
+from stepline.loop.act import act
+from stepline.loop.admit import Arrival, admit
+from stepline.loop.agent import Agent
+from stepline.loop.close import close
+from stepline.loop.decide import Mind, decide
+from stepline.loop.effect import standing_step
+from stepline.loop.history import History
+from stepline.loop.journal import Journal
+from stepline.loop.port import Ports
+from stepline.model.entry import Compacted, Decided, Pruned
+from stepline.model.ids import Lane
+from stepline.model.source import Source
+from stepline.model.usage import Usage
+from stepline.ports.model import Completion, ModelRequest
+from stepline.protocol.fanout import FanoutRule
+from stepline.settings import Settings
+from stepline.timeline.rules import ContextRules
+from stepline.tools.content import load_content, read_path
+from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.registry import Registry, Tool
+from stepline.tools.spec import ToolSpec
+
+REQUEST_S: Final = 6.0
+RECOVERY_SHARE: Final = 0.15
+SUMMARY_TOKENS: Final = 560
+DECIDES: Final = "solver."
+LANE: Final = Lane(tenant="bench", project="default", conversation="cost")
+USER: Final = "somebody"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What one conversation came to. `bill` has everything, `decisions` the rounds alone, beside their `ideal`."""
+
+    bill: Bill
+    decisions: Bill
+    ideal: Ideal
+    recoveries: int
+    prunes: int
+    compactions: int
+    skipped: int
+    busts: int
+    facts: int
+    largest: int
+
+
+class Actor:
+    """The model of one conversation."""
+
+    def __init__(self, script: Script, clock: MemoryClock) -> None:
+        self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
+        self.paths: dict[str, str] = {}
+        self.recoveries = self.largest = 0
+        self._calls = script.calls
+        self._clock = clock
+        self._cache = PromptCache(now_s=clock.monotonic_s)
+        self._draw = random.Random(f"recovery {script.seed}")
+        self._turn: Turn | None = None
+        self._at = 0
+        self._rested = False
+
+    def begin(self, turn: Turn) -> None:
+        """Take up the next turn."""
+        self._turn, self._at = turn, 0
+
+    def stream(self, request: ModelRequest) -> Speech:
+        """Account for a request, and answer it."""
+        prompt = parse_prompt(plan_call(request, ModelRole(model=MODEL)))
+        use = self._cache.look(prompt, workspace="ours")
+        self._cache.commit(use)
+        decides = request.role.startswith(DECIDES)
+        text, extra = self._say(prompt) if decides else (_summary(), True)
+        self.bill.add(use, output=count_tokens(text) if extra else 0)
+        if decides:
+            self.decisions.add(use)
+            self.ideal.take(prompt, self._clock.monotonic_s())
+            self.largest = max(self.largest, prompt.tokens)
+        self._clock.pause(REQUEST_S)
+        return Speech(text, use)
+
+    def _say(self, prompt: Prompt) -> tuple[str, bool]:
+        """Return what the script says next, or a reading of what is out of sight; and whether that is extra."""
+        turn = self._turn
+        if turn is None:
+            raise MeasureError("the model was asked before anybody said anything")
+        if self._at >= len(turn.rounds):
+            self._at += 1
+            return _answer(turn), False
+        if not self._rested and self._draw.random() < RECOVERY_SHARE:
+            lost = [name for name in self.paths if self._calls[name].mark not in prompt.newest_message]
+            if lost:
+                self._rested = True
+                self.recoveries += 1
+                wanted = self.paths[self._draw.choice(lost)]
+                return _round("I need that again.", "", ("react.read", {"paths": [wanted]})), True
+        self._rested = False
+        step = turn.rounds[self._at]
+        self._at += 1
+        calls = [(TOOL, {"query": call.name}) for call in step.calls]
+        return _round(step.thinking, step.notes, *calls), False
+
+    def look(self, params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """The tool: return what the script has for a name, and remember where that stands."""
+        call = self._calls[params["query"]]
+        self.paths[call.name] = context.path("result")
+        cited = context.cite([_source(call)]) if call.source else ()
+        return ToolOutput(blocks=(context.result(TOOL, call.text),), sources=cited)
+
+
+@dataclass
+class Speech:
+    """One answer, said in one piece."""
+
+    text: str
+    use: CacheUse
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        return None
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.text
+
+    def abort(self) -> None:
+        return None
+
+    def completion(self) -> Completion:
+        usage = Usage(
+            input_tokens=self.use.plain,
+            cache_read_tokens=self.use.read,
+            cache_write_5m_tokens=self.use.write_5m,
+            cache_write_1h_tokens=self.use.write_1h,
+            output_tokens=count_tokens(self.text),
+        )
+        return Completion(text=self.text, stop_reason="end_turn", usage=usage, model=MODEL)
+
+
+def play(script: Script, *, wide: bool, context: ContextRules | None = None) -> Played:
+    """Play a conversation to its end; every turn is a process that remembers nothing.
+
+    Without `context` everything is as it is shipped.
+    """
+    settings = Settings.from_env({})
+    app = in_memory(settings)
+    clock = app.ports.clock
+    if not isinstance(clock, MemoryClock):
+        raise MeasureError("the clock does not stand still")
+    ports = app.ports
+    if context is not None:
+        ports = replace(ports, policy=replace(ports.policy, context=context))
+    actor = Actor(script, clock)
+    agent = make_agent(actor, wide=wide)
+    for number, turn in enumerate(script.turns):
+        clock.pause(turn.gap_s)
+        actor.begin(turn)
+        _play_turn(ports, agent, actor, number, turn)
+    return _outcome(ports, agent, actor, script)
+
+
+def make_agent(actor: Actor, *, wide: bool) -> Agent:
+    """Return the default agent with the tool of the workload."""
+    spec = ToolSpec(
+        tool_id=TOOL,
+        purpose="Look something up.",
+        schema={
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "what to look for"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        returns="text",
+        effect="pure",
+        read_only=True,
+        strategies=("exploration",),
+    )
+    fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
+    agent = build_agent(read_caps(Settings.from_env({})), fanout=fanout)
+    tools = [agent.registry.find(known.tool_id) for known in agent.registry.specs]
+    return replace(agent, registry=Registry([*tools, Tool(spec=spec, run=actor.look)]))
+
+
+def _play_turn(ports: Ports, agent: Agent, actor: Actor, number: int, turn: Turn) -> None:
+    batch = admit(ports, LANE, Arrival(message_id=f"m{number}", user=USER, text=turn.prompt)).batch
+    step, history = standing_step(LANE, batch), History()
+    while step.route != "close":
+        if step.route == "act":
+            step = act(ports, agent, history, step)
+        elif step.route == "decide":
+            step = decide(ports, Mind(agent=agent, model=actor, history=history), step)
+        else:
+            raise MeasureError(f"turn {number} went to {step.route}")
+    close(ports, step)
+
+
+def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played:
+    journal = Journal(ports, LANE, "bench")
+    entries = [entry for batch in journal.since(0) for entry in batch.entries]
+    decided = [entry for entry in entries if isinstance(entry, Decided)]
+    if not all(entry.accepted for entry in decided):
+        raise MeasureError("a round of the script was refused")
+    ended = [entry for entry in entries if isinstance(entry, Compacted)]
+    return Played(
+        bill=actor.bill,
+        decisions=actor.decisions,
+        ideal=actor.ideal,
+        recoveries=actor.recoveries,
+        prunes=sum(isinstance(entry, Pruned) for entry in entries),
+        compactions=sum(entry.status == "completed" for entry in ended),
+        skipped=sum(entry.status != "completed" for entry in ended),
+        busts=sum(entry.bust is not None for entry in decided),
+        facts=_recovered(ports, agent, actor, script),
+        largest=actor.largest,
+    )
+
+
+def _recovered(ports: Ports, agent: Agent, actor: Actor, script: Script) -> int:
+    """Return how many of the planted facts come back by path from a process that remembers nothing, byte for byte."""
+    timeline = History().load(Journal(ports, LANE, "bench"))
+    context = ToolContext(
+        lane=LANE,
+        turn=timeline.turns[-1],
+        call_id="tc_000000000000",
+        iteration=0,
+        ts="2026-01-01T00:00:00Z",
+        artifacts=ports.artifacts,
+        timeline=timeline,
+        caps=agent.caps,
+    )
+    found = (
+        (load_content(read_path(actor.paths[name], context.turn), context), script.calls[name].text)
+        for name in script.facts
+    )
+    return sum(content.text == text for content, text in found)
+
+
+def _round(thinking: str, notes: str, *calls: tuple[str, dict[str, Any]]) -> str:
+    said = "".join(
+        _decision({"action": "call_tool", "notes": notes, "tool_call": {"tool_id": tool, "params": params}})
+        for tool, params in calls
+    )
+    return f"<channel:thinking>{thinking}</channel:thinking>{said}<channel:code></channel:code>"
+
+
+def _answer(turn: Turn) -> str:
+    said = _decision({"action": "complete", "notes": "", "final_answer": turn.answer})
+    return (
+        f"<channel:thinking>Everything is there.</channel:thinking>{said}<channel:code></channel:code>"
+        f"<channel:summary>{turn.summary}</channel:summary>"
+    )
+
+
+def _decision(decision: dict[str, Any]) -> str:
+    return f"<channel:ReactDecisionOutV2>```json\n{json.dumps(decision)}\n```</channel:ReactDecisionOutV2>"
+
+
+def _source(call: Call) -> Source:
+    return Source(
+        title=f"On {call.name}", url=f"https://example.com/{call.name}", text="What it says in short."
+    )
+
+
+def _summary() -> str:
+    return " ".join(["The work so far, its goals and its open ends."] * (SUMMARY_TOKENS * 4 // 46))

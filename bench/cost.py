@@ -1,0 +1,124 @@
+"""What a long conversation costs for its input, beside its own ideal and beside a transcript with automatic caching.
+
+Three conversations of the workload, or sixty with FULL=1, go through the loop itself over the memory twins; every
+request is accounted for by the scripted server's cache, on a clock of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from bench.actor import REQUEST_S, Played, play
+from bench.purse import Bill
+from bench.row import Limit, MeasureError, Row
+from bench.transcript import bill_transcript
+from bench.workload import FACTS, Script, write_script
+from stepline.bootstrap import read_caps
+from stepline.bundle.default import build_agent
+from stepline.protocol.fanout import FanoutRule
+from stepline.settings import Settings
+from stepline.timeline.rules import ContextRules
+
+CONVERSATIONS: Final = 3
+CONVERSATIONS_FULL: Final = 60
+WIDE: Final = {"linear": False, "fanout": True}
+GOALS: Final = {"linear": 0.60, "fanout": 0.40}
+OWN_GOAL: Final = 1.01
+L5M_GOAL: Final = 1.05
+UNREDUCED: Final = ContextRules(max_tokens=10_000_000, window_tokens=20_000_000, ttl_s=0)
+
+
+def rows() -> list[Row]:
+    """Return the rows of `cost_…`."""
+    full = os.environ.get("FULL") == "1"  # noqa: TID251 - a switch of this measurement, not a setting of the app
+    count = CONVERSATIONS_FULL if full else CONVERSATIONS
+    found: list[Row] = []
+    for shape, wide in WIDE.items():
+        scripts = [write_script(seed, wide=wide) for seed in range(count)]
+        shipped = [play(script, wide=wide) for script in scripts]
+        check_facts(shipped)
+        found += [own_ideal(shape, shipped), policy(shape, scripts, shipped, wide=wide)]
+        if not wide:
+            found.insert(0, l5m([play(script, wide=wide, context=UNREDUCED) for script in scripts]))
+    return found
+
+
+def own_ideal(shape: str, played: Sequence[Played]) -> Row:
+    """Return our price over that of the same requests with a mark wherever one is of use."""
+    ours, ideal = _sum([one.decisions for one in played]), _sum([one.ideal.bill for one in played])
+    return Row(
+        metric=f"cost_x_own_ideal_{shape}",
+        value=_ratio(ours.dollars, ideal.dollars),
+        unit="x",
+        limit=Limit("marks everywhere", 1.0),
+        goal=OWN_GOAL,
+        note=f"{_share(ours)}, {sum(one.busts for one in played)} busts",
+    )
+
+
+def l5m(played: Sequence[Played]) -> Row:
+    """Return our price without any reduction, over that of its text without ANNOUNCE and SOURCES POOL."""
+    check_facts(played)
+    ours, text = _sum([one.bill for one in played]), sum(one.ideal.text_dollars for one in played)
+    return Row(
+        metric="cost_x_l5m_with_announce",
+        value=_ratio(ours.dollars, text),
+        unit="x",
+        limit=Limit("each token once in 5 min", 1.0),
+        goal=L5M_GOAL,
+        note=f"${ours.dollars / len(played):.2f} a conversation, {_share(ours)}, "
+        f"{ours.plain / ours.requests:.0f} tokens a request are not cached",
+    )
+
+
+def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, wide: bool) -> Row:
+    """Return the price of everything we ask for, over that of a transcript that only grows."""
+    fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
+    system = build_agent(read_caps(Settings.from_env({})), fanout=fanout).system
+    peers = [bill_transcript(script, system=system, request_s=REQUEST_S) for script in scripts]
+    ours, peer = _sum([one.bill for one in played]), _sum(peers)
+    return Row(
+        metric=f"cost_full_policy_x_automatic_{shape}",
+        value=_ratio(ours.dollars, peer.dollars),
+        unit="x",
+        peers={"transcript": 1.0},
+        goal=GOALS[shape],
+        note=f"${ours.dollars / len(played):.2f} a conversation, transcript ${peer.dollars / len(played):.2f}; "
+        f"{_share(ours)}, transcript {peer.read_share:.1%}; {_told(played)}",
+    )
+
+
+def check_facts(played: Sequence[Played]) -> None:
+    """Raise MeasureError unless all that was planted came back by its path."""
+    found = sum(one.facts for one in played)
+    if found != FACTS * len(played):
+        raise MeasureError(f"{found} of {FACTS * len(played)} facts came back")
+
+
+def _told(played: Sequence[Played]) -> str:
+    counted = {
+        "recoveries": sum(one.recoveries for one in played),
+        "prunings": sum(one.prunes for one in played),
+        "compactions": sum(one.compactions for one in played),
+        "without effect": sum(one.skipped for one in played),
+        "busts": sum(one.busts for one in played),
+    }
+    largest = max(one.largest for one in played)
+    return ", ".join(f"{count} {name}" for name, count in counted.items()) + f", at most {largest} tokens"
+
+
+def _share(bill: Bill) -> str:
+    return f"{bill.read_share:.1%} of the input read from the cache"
+
+
+def _ratio(ours: float, other: float) -> float:
+    return round(ours / other, 4)
+
+
+def _sum(bills: Sequence[Bill]) -> Bill:
+    total = Bill()
+    for bill in bills:
+        total.merge(bill)
+    return total

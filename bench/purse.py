@@ -1,0 +1,114 @@
+"""What requests cost, and the least they could have cost: prices as multiples of a plain input token."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from bench.workload import BYTES_PER_TOKEN
+from stepline.local.scripted.cache import CacheUse
+from stepline.local.scripted.prompt import Prompt
+
+PLAIN: Final = 1.0
+READ: Final = 0.1
+WRITE_5M: Final = 1.25
+WRITE_1H: Final = 2.0
+OUTPUT: Final = 5.0
+DOLLARS_PER_TOKEN: Final = 3.0 / 1_000_000
+LIFE_S: Final = 300.0
+
+
+@dataclass
+class Bill:
+    """Tokens by class, over many requests."""
+
+    read: float = 0
+    write_5m: float = 0
+    write_1h: float = 0
+    plain: float = 0
+    output: float = 0
+    requests: int = 0
+
+    def add(self, use: CacheUse, *, output: int = 0) -> None:
+        """Count one request; `output` are tokens of an answer that would not have been needed otherwise."""
+        self.read += use.read
+        self.write_5m += use.write_5m
+        self.write_1h += use.write_1h
+        self.plain += use.plain
+        self.output += output
+        self.requests += 1
+
+    def merge(self, other: Bill) -> None:
+        """Count what another bill counts."""
+        self.read += other.read
+        self.write_5m += other.write_5m
+        self.write_1h += other.write_1h
+        self.plain += other.plain
+        self.output += other.output
+        self.requests += other.requests
+
+    @property
+    def prompt(self) -> float:
+        """Tokens of all requests."""
+        return self.read + self.write_5m + self.write_1h + self.plain
+
+    @property
+    def dollars(self) -> float:
+        """The price, at $3 for a million plain tokens."""
+        counted = (
+            (self.read, READ),
+            (self.write_5m, WRITE_5M),
+            (self.write_1h, WRITE_1H),
+            (self.plain, PLAIN),
+            (self.output, OUTPUT),
+        )
+        return sum(tokens * price for tokens, price in counted) * DOLLARS_PER_TOKEN
+
+    @property
+    def read_share(self) -> float:
+        """The part of the tokens that came out of the cache."""
+        return self.read / self.prompt if self.prompt else 0.0
+
+
+class Ideal:
+    """A cache that may be marked anywhere and looks back as far as it likes: what a request's text alone decides.
+
+    Of each request, the longest beginning that a request of the last five minutes had as well is read, byte by byte;
+    the rest up to its last mark is written, and what stands behind that is paid in full.
+    """
+
+    def __init__(self) -> None:
+        self.bill = Bill()
+        self.tail_tokens = 0.0
+        self._alive: deque[tuple[float, bytes]] = deque()
+
+    def take(self, prompt: Prompt, now_s: float) -> None:
+        """Account for one request."""
+        marks = [n for n, block in enumerate(prompt.blocks) if block.ttl_s is not None]
+        marked = prompt.blocks[: marks[-1] + 1] if marks else ()
+        text = b"".join([block.text.encode() for block in marked])
+        while self._alive and now_s - self._alive[0][0] >= LIFE_S:
+            self._alive.popleft()
+        read = max((common_bytes(text, other) for _, other in self._alive), default=0)
+        plain = sum(block.tokens for block in prompt.blocks[len(marked) :])
+        self.bill.read += read / BYTES_PER_TOKEN
+        self.bill.write_5m += (len(text) - read) / BYTES_PER_TOKEN
+        self.bill.plain += plain
+        self.bill.requests += 1
+        self._alive.append((now_s, text))
+
+    @property
+    def text_dollars(self) -> float:
+        """The price of the marked text alone: each token written once in a cache's life, and read otherwise."""
+        return (self.bill.read * READ + self.bill.write_5m * WRITE_5M) * DOLLARS_PER_TOKEN
+
+
+def common_bytes(one: bytes, other: bytes) -> int:
+    """Return the length of the longest beginning that both have."""
+    most = min(len(one), len(other))
+    left, right = memoryview(one), memoryview(other)
+    if left[:most] == right[:most]:
+        return most
+    return bisect_left(range(1, most + 1), True, key=lambda size: left[:size] != right[:size])

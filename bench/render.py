@@ -1,0 +1,102 @@
+"""A round's request out of a conversation that is known, and out of its stored log, beside a mere join of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from bench.conversation import LANE, cut, make_agent, stored, write_log
+from bench.row import Limit, MeasureError, Row
+from bench.timing import cpu_ms, interleave
+from stepline.bootstrap import App, in_memory
+from stepline.loop.effect import standing_step
+from stepline.loop.history import History
+from stepline.loop.journal import Journal
+from stepline.loop.sample import ask
+from stepline.model.batch import decode_batch
+from stepline.ports.model import ModelRequest
+from stepline.settings import Settings
+from stepline.timeline.fold import Timeline
+
+SIZES: Final = (10, 1000, 5000)
+GOALS_MS: Final = {10: 0.9, 5000: 4.0}
+ROUNDS: Final = 9
+REPEATS: Final = 5
+
+
+def rows() -> list[Row]:
+    """Return `render_ms_{warm,cold}_<blocks>`."""
+    log = write_log(max(SIZES))
+    found = [_measured(Rendering(cut(log, decode_batch, blocks)), blocks) for blocks in SIZES]
+    return [row for pair in zip(*found, strict=True) for row in pair]
+
+
+class Rendering:
+    """One conversation, at the moment in which its next round is due."""
+
+    def __init__(self, bodies: list[bytes]) -> None:
+        """Keep its log, and its timeline without the newest round."""
+        self._bodies = bodies
+        self._agent = make_agent()
+        app = self._app()
+        self._ports = app.ports
+        batches = Journal(app.ports, LANE, "bench").since(0)
+        self._newest = batches[-2:]
+        self._known = Timeline.empty(LANE).extended(batches[:-2])
+        self._request(self._known)  # what is made on first use is made
+        request = self._request(self._known.extended(self._newest))
+        self.texts = [part.text for part in (*request.system, *request.content)]
+
+    def warm(self) -> ModelRequest:
+        """Take in one round and render."""
+        return self._request(self._known.extended(self._newest))
+
+    def cold(self) -> ModelRequest:
+        """Read what is stored, fold it and render."""
+        app = self._app()
+        return self._request(History().load(Journal(app.ports, LANE, "bench")))
+
+    def _app(self) -> App:
+        app = in_memory(Settings.from_env({}))
+        stored(app)[:] = self._bodies
+        return app
+
+    def _request(self, timeline: Timeline) -> ModelRequest:
+        step = standing_step(LANE, timeline.batches[-1])
+        return ask(self._ports, self._agent, timeline, step, last_round=False)
+
+
+def _measured(ours: Rendering, blocks: int) -> tuple[Row, Row]:
+    if "".join(ours.texts) != _text(ours.cold()):
+        raise MeasureError("what is stored and what is known render differently")
+    size = sum(map(len, ours.texts))
+    whole = "".join(ours.texts)
+    pieces = [whole[at : at + size // blocks] for at in range(0, size, size // blocks)]
+    samples: dict[str, Callable[[], float]] = {
+        "warm": lambda: cpu_ms(lambda: _repeat(ours.warm)) / REPEATS,
+        "cold": lambda: cpu_ms(ours.cold),
+        "join": lambda: cpu_ms(lambda: _repeat(lambda: "".join(pieces))) / REPEATS,
+    }
+    found = interleave(samples, ROUNDS)
+    limit = Limit("join", found["join"])
+    note = f"{size} characters"
+    return (
+        Row(
+            metric=f"render_ms_warm_{blocks}",
+            value=found["warm"],
+            unit="ms CPU",
+            limit=limit,
+            goal=GOALS_MS.get(blocks),
+            note=note,
+        ),
+        Row(metric=f"render_ms_cold_{blocks}", value=found["cold"], unit="ms CPU", limit=limit, note=note),
+    )
+
+
+def _repeat(run: Callable[[], object]) -> None:
+    for _ in range(REPEATS):
+        run()
+
+
+def _text(request: ModelRequest) -> str:
+    return "".join(part.text for part in (*request.system, *request.content))

@@ -1,0 +1,74 @@
+"""Executions of this process: started ones wait here until somebody in it drives them, and no state machine hears of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future
+from threading import Lock
+from typing import Final
+
+from stepline.model.ids import Lane
+from stepline.model.step import Step
+from stepline.ports.machine import ExecutionStatus
+
+REMEMBERED: Final = 10_000
+DOORS: Final = 64
+
+
+class InProcessMachine:
+    """Never `absent`: what this process did not start, or no longer knows, has ended.
+
+    A turn that another process left open is therefore taken over by the next message to its conversation. A process
+    that still drives it is fenced off, so that the messages of one conversation belong in one process at a time.
+    """
+
+    def __init__(self) -> None:
+        """Begin without executions."""
+        self._lock = Lock()
+        self._doors = tuple(Lock() for _ in range(DOORS))
+        self._queue: list[tuple[str, Step]] = []
+        self._running: dict[str, Future[None]] = {}
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def start(self, name: str, step: Step) -> bool:
+        with self._lock:
+            if name in self._running or name in self._ended:
+                return False
+            self._running[name] = Future()
+            self._queue.append((name, step))
+            return True
+
+    def status(self, name: str) -> ExecutionStatus:
+        return "running" if name in self._running else "ended"
+
+    def stop(self, name: str) -> None:
+        self.end(name)
+
+    def take(self, lane: Lane) -> tuple[str, Step] | None:
+        with self._lock:
+            found = next((one for one in self._queue if one[1].lane() == lane), None)
+            if found:
+                self._queue.remove(found)
+            return found
+
+    def end(self, name: str) -> None:
+        with self._lock:
+            waiting = self._running.pop(name, None)
+            self._queue = [one for one in self._queue if one[0] != name]
+            if waiting is not None:
+                self._ended[name] = None
+            while len(self._ended) > REMEMBERED:
+                self._ended.popitem(last=False)
+        if waiting is not None:
+            waiting.set_result(None)
+
+    def ended(self, name: str) -> Future[None]:
+        with self._lock:
+            if name in self._running:
+                return self._running[name]
+        over: Future[None] = Future()
+        over.set_result(None)
+        return over
+
+    def door(self, lane: Lane) -> Lock:
+        return self._doors[hash(lane) % DOORS]

@@ -1,0 +1,111 @@
+"""What a bundle's agent is made of, beside what every agent has; and the modules that say so."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
+from stepline.errors import InputError
+from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
+from stepline.tools.registry import Tool
+from stepline.tools.shelf import Shelf
+
+TOOLS: Final = "TOOLS"
+SKILLS: Final = "SKILLS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Tools and skills by the modules that hold them, and the functions of a knowledge space.
+
+    Without `search` the agent has no `react.search_knowledge`, without `read` there are no paths `ks:`.
+    """
+
+    tools_module: str = ""
+    skills_module: str = ""
+    search: KnowledgeSearch | None = None
+    read: KnowledgeRead | None = None
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The bundle's own tools. Raises what `load_tools` raises."""
+        own = load_tools(self.tools_module) if self.tools_module else ()
+        return own if self.search is None else (*own, knowledge_tool(self.search))
+
+    @property
+    def instructions(self) -> str:
+        """What the system text says of the parts; nothing if there is nothing to say. Raises what `load_skills` raises."""
+        return render_skills(self._skills)
+
+    @property
+    def shelves(self) -> Mapping[str, Shelf]:
+        """What is read by path outside the conversation, by the family of the paths. Raises what `load_skills` raises."""
+        shelves: dict[str, Shelf] = {}
+        if self._skills:
+            shelves["sk"] = skill_shelf(self._skills)
+        if self.read is not None:
+            shelves["ks"] = knowledge_shelf(self.read)
+        return shelves
+
+    @property
+    def _skills(self) -> tuple[Skill, ...]:
+        return load_skills(self.skills_module) if self.skills_module else ()
+
+
+@cache
+def load_tools(name: str) -> tuple[Tool, ...]:
+    """Return the `TOOLS` of a module.
+
+    Raises:
+        InputError: `tools_module_not_found`; `tools_module_invalid`, it has no tools, or something else among them.
+    """
+    return _rows(name, TOOLS, Tool, "tools_module")
+
+
+@cache
+def load_skills(name: str) -> tuple[Skill, ...]:
+    """Return the `SKILLS` of a module.
+
+    Raises:
+        InputError: `skills_module_not_found`; `skills_module_invalid`, as for tools; `skill_invalid`, by its id.
+    """
+    skills: tuple[Skill, ...] = _rows(name, SKILLS, Skill, "skills_module")
+    check_skills(skills)
+    return skills
+
+
+def load_module(name: str, what: str) -> ModuleType:
+    """Import a module that a bundle or a setting names.
+
+    What a module raises while it is imported, a missing module of its own included, is raised as it is: that is a
+    mistake in it, and not in its name.
+
+    Raises:
+        InputError: `<what>_not_found`.
+    """
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise InputError(f"{name[:80]!r} is no module's name", code=f"{what}_not_found")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise InputError(f"there is no module {name}", code=f"{what}_not_found") from error
+        raise
+
+
+def _rows(name: str, attribute: str, kind: type[Any], what: str) -> tuple[Any, ...]:
+    rows = getattr(load_module(name, what), attribute, None)
+    if not isinstance(rows, list | tuple):
+        raise InputError(f"{name} has no list {attribute}", code=f"{what}_invalid")
+    if wrong := [row for row in rows if not isinstance(row, kind)]:
+        raise InputError(
+            f"{attribute} of {name} holds {wrong[0]!r:.80}, which is no {kind.__name__}",
+            code=f"{what}_invalid",
+        )
+    return tuple(rows)

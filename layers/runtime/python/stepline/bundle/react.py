@@ -1,0 +1,187 @@
+"""A turn in this process: a message is admitted, and its steps run in worker threads until it has an answer.
+
+    admit → pre_run_hook → Decide ─▶ Act ─▶ Decide … ─▶ Close → the next turn, if one was opened
+
+The edges and the patience are the state machine's own (`loop.course`), and so is what a crash leaves: the log. A step
+that was given up, a cancelled task, a process that is gone: the next message, or the same one again, takes the turn up
+where it stood. Several conversations run side by side, each in one thread at a time.
+Source: docs/how-to/write-a-bundle.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from stepline.bundle.aside import AsideModel
+from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
+from stepline.errors import DependencyError, Fenced, SteplineError
+from stepline.loop.admit import Arrival, admit
+from stepline.loop.course import Patience, catcher, caught, following
+from stepline.loop.graph import END, FAILED, START
+from stepline.loop.journal import Journal
+from stepline.loop.sweep import revive
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Closed, Opened
+from stepline.model.ids import execution_name
+from stepline.model.step import Step
+
+if TYPE_CHECKING:
+    from stepline.bundle.parts import Parts
+    from stepline.bundle.workflow import BaseWorkflow
+    from stepline.loop.agent import Agent
+
+logger = logging.getLogger(__name__)
+
+CLOSE: Final = "Close"
+
+
+class React:
+    """The agent of one conversation, over the ports of the workflow's runtime."""
+
+    def __init__(self, workflow: BaseWorkflow, agent: Agent, parts: Parts) -> None:
+        """Serve the workflow's conversation with an agent that was built of `parts`."""
+        self.agent = agent
+        self._workflow = workflow
+        self._ports = workflow.runtime.ports
+        self._machine = workflow.runtime.machine
+        self._lane = workflow.lane
+        browser = workflow.ctx_browser
+        loop = workflow.runtime.loop(
+            agent, parts, lambda model: AsideModel(model, browser.announced, role=agent.role)
+        )
+        self._states: Mapping[str, Callable[[Step], Step]] = {
+            "Decide": loop.decide,
+            "Act": loop.act,
+            "Prepare": loop.act,
+            "Execute": loop.execute,
+            CLOSE: self._held(loop.close),
+        }
+
+    async def run(self, payload: PayloadLike) -> TurnResult:
+        """Admit a message and return what its turn came to; a turn that fails has the outcome `error`, and a code.
+
+        A message to an open turn is answered by that turn, or by the one that follows it.
+
+        Raises:
+            InputError: the payload has no message.
+            NotFoundError: the conversation belongs to somebody else.
+            BusyError, DependencyError, UnknownOutcome: not now; send the message again under its id.
+            Fenced: another process has taken the turn over, and answers.
+        """
+        said = read_payload(payload)
+        scratchpad = self._workflow.scratchpad
+        n, turn = await asyncio.to_thread(self._admit, said)
+        scratchpad["turn_id"] = turn
+        prepared = False
+        while True:
+            while taken := self._machine.take(self._lane):
+                await self._execute(*taken, said=None if prepared else said)
+                prepared = True
+            state, closed = await asyncio.to_thread(self._look, n)
+            if closed is not None:
+                result = result_of(closed)
+                scratchpad |= {"turn_id": result.turn_id, "result": result}
+                return result
+            await self._wait(state)
+
+    # --- one execution
+
+    async def _execute(self, name: str, step: Step, *, said: Payload | None) -> None:
+        """Drive an execution to its end, behind the hook for the message that was said."""
+        try:
+            if said is not None:
+                await self._prepare(said, step)
+            await self._drive(step)
+        finally:
+            self._machine.end(name)
+
+    async def _prepare(self, said: Payload, step: Step) -> None:
+        """Run the bundle's hook. One that fails ends the turn: its answer would be made of half of what it needs."""
+        try:
+            await self._workflow.pre_run_hook(said)
+        except Exception as error:
+            logger.exception("pre_run_hook failed")
+            await self._drive(caught(step, error), at=CLOSE)
+            raise
+
+    async def _drive(self, step: Step, *, at: str = START) -> None:
+        """Be the state machine of one execution, from the state `at`. Raises what the last try of Close raised."""
+        state = at
+        while state != END:
+            state, step = await self._visit(state, step)
+
+    async def _visit(self, state: str, step: Step) -> tuple[str, Step]:
+        """Run a state as often as its retries allow; return the state that follows, and its step."""
+        clock = self._ports.clock
+        patience = Patience(state, lambda most_s: secrets.SystemRandom().uniform(0, most_s))
+        run = self._states.get(state, _nowhere)
+        while True:
+            try:
+                answer = await asyncio.to_thread(run, replace(step, attempt=patience.attempt))
+            except Exception as error:  # the edge of a step, as a function's: its state's Retry and Catch decide
+                pause_s = patience.pause_s(error)
+                if pause_s is None:
+                    return self._catch(state, step, error)
+                code = error.reason if isinstance(error, SteplineError) else type(error).__name__
+                logger.warning("step is tried again", extra={"state": state, "code": code})
+                await asyncio.to_thread(clock.pause, pause_s)
+            else:
+                return following(state, answer), answer
+
+    def _catch(self, state: str, step: Step, error: Exception) -> tuple[str, Step]:
+        logger.error("step failed", extra={"state": state, "turn_id": step.turn}, exc_info=error)
+        leads = catcher(state)
+        if leads == FAILED:
+            raise error
+        return leads, caught(step, error)
+
+    # --- the lane
+
+    def _admit(self, said: Payload) -> tuple[int, str]:
+        """Put the message into the log and see that its turn lives; return its batch, and the turn that was open then."""
+        arrival = Arrival(message_id=said.message_id, user=self._workflow.user, text=said.text)
+        with self._machine.door(self._lane):
+            admitted = admit(self._ports, self._lane, arrival)
+            if admitted.duplicate:
+                tail = Journal(self._ports, self._lane, "admit").tail(consistent=True)
+                revive(self._ports, self._lane, tail)
+        return admitted.batch.n, admitted.batch.state.turn
+
+    def _look(self, n: int) -> tuple[State, Closed | None]:
+        """Return the newest state, and the end of the turn that answered the message of batch `n`, if there is one."""
+        batches = Journal(self._ports, self._lane, "run").since(n - 1, consistent=True)
+        return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
+
+    async def _wait(self, state: State) -> None:
+        """Wait for whoever drives the open turn in this process. Raises Fenced if nobody does."""
+        name = execution_name(self._lane, state.epoch)
+        if state.status != "open" or self._machine.status(name) != "running":
+            raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
+        await asyncio.shield(asyncio.wrap_future(self._machine.ended(name)))
+
+    def _held(self, close: Callable[[Step], Step]) -> Callable[[Step], Step]:
+        """Return Close behind the lane's door: it may open the next turn, whose execution it starts."""
+
+        def held(step: Step) -> Step:
+            with self._machine.door(self._lane):
+                return close(step)
+
+        return held
+
+
+def end_for(n: int, batch: Batch) -> Closed | None:
+    """Return the end of a turn in `batch`, unless the message of batch `n` goes over to the turn that opens there."""
+    promoted = any(n in entry.prompts for entry in batch.entries if isinstance(entry, Opened))
+    if promoted:
+        return None
+    return next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
+
+
+def _nowhere(step: Step) -> Step:
+    raise DependencyError("no state machine runs here that could start a task", code="backend_unavailable")

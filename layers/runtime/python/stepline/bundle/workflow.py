@@ -1,0 +1,134 @@
+"""A bundle's workflow: what its agent is made of, and what is done with a message.
+
+Deployed functions read the class alone and build the agent of its parts; a turn in this process runs through `process`.
+Nothing here loads the loop or an event loop before somebody runs a turn. Source: docs/how-to/write-a-bundle.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from stepline.bundle.parts import Parts, load_module
+from stepline.errors import InputError
+from stepline.model.ids import Lane
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from stepline.bundle.browser import ContextBrowser
+    from stepline.bundle.payload import Payload, PayloadLike, TurnResult
+    from stepline.bundle.react import React
+    from stepline.bundle.runtime import Runtime
+
+KnowledgeFunction: TypeAlias = Callable[..., Any]
+"""As in `stepline.tools.knowledge`, or a coroutine function of the same parameters."""
+
+WORKFLOW = "WORKFLOW"
+
+
+class BaseWorkflow(ABC):
+    """One conversation's workflow. A bundle subclasses it and its package says `WORKFLOW = <the class>`.
+
+    The class attributes are the parts of the agent, here and in deployed functions; `build_react` takes others for this
+    process alone. The two functions are plain or static: a deployed function makes no instance.
+    """
+
+    tools_module: ClassVar[str] = ""
+    skills_module: ClassVar[str] = ""
+    knowledge_space_fn: ClassVar[KnowledgeFunction | None] = None
+    knowledge_read_fn: ClassVar[KnowledgeFunction | None] = None
+
+    def __init__(self, runtime: Runtime, lane: Lane, *, user: str) -> None:
+        """Serve `user` in the conversation `lane`."""
+        from stepline.bundle.browser import ContextBrowser  # noqa: PLC0415 - loads what only a turn here needs
+
+        self.runtime = runtime
+        self.lane = lane
+        self.user = user
+        self.scratchpad: MutableMapping[str, Any] = {}
+        self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts())
+
+    @abstractmethod
+    async def process(self, payload: PayloadLike) -> TurnResult:
+        """Answer a message."""
+
+    async def pre_run_hook(self, payload: Payload) -> None:  # noqa: B027 - a bundle may have one, and need not
+        """Do what is to be done when the message is in the log and before the model is asked; the turn is ours then.
+
+        It runs again if the turn is taken up again after a crash.
+        """
+
+    async def build_react(
+        self,
+        *,
+        scratchpad: MutableMapping[str, Any] | None = None,
+        tools_module: str | None = None,
+        skills_module: str | None = None,
+        knowledge_space_fn: KnowledgeFunction | None = None,
+        knowledge_read_fn: KnowledgeFunction | None = None,
+    ) -> React:
+        """Return the agent of this conversation; what is not given is the class's own.
+
+        `scratchpad` is a mapping of the bundle's, into which a run writes its `turn_id` and its `result`.
+
+        Raises:
+            InputError: a module that is not there or does not hold what it should, by its code.
+        """
+        import asyncio  # noqa: PLC0415 - as in __init__
+
+        from stepline.bundle.react import React  # noqa: PLC0415 - as in __init__
+
+        cls = type(self)
+        events = asyncio.get_running_loop()
+        parts = Parts(
+            tools_module=cls.tools_module if tools_module is None else tools_module,
+            skills_module=cls.skills_module if skills_module is None else skills_module,
+            search=blocking(knowledge_space_fn or cls.knowledge_space_fn, events),
+            read=blocking(knowledge_read_fn or cls.knowledge_read_fn, events),
+        )
+        agent = await asyncio.to_thread(self.runtime.build_agent, parts)
+        self.ctx_browser.use(agent)
+        if scratchpad is not None:
+            self.scratchpad = scratchpad
+        return React(self, agent, parts)
+
+    @classmethod
+    def parts(cls) -> Parts:
+        """Return what the agent is made of, by the class alone."""
+        return Parts(
+            tools_module=cls.tools_module,
+            skills_module=cls.skills_module,
+            search=blocking(cls.knowledge_space_fn),
+            read=blocking(cls.knowledge_read_fn),
+        )
+
+
+def blocking(
+    function: KnowledgeFunction | None, events: AbstractEventLoop | None = None
+) -> KnowledgeFunction | None:
+    """Return a function that a step's thread may call; a coroutine runs in the event loop `events`, or in one of its own."""
+    if function is None or not inspect.iscoroutinefunction(function):
+        return function
+
+    def call(*args: Any) -> Any:
+        import asyncio  # noqa: PLC0415 - as in BaseWorkflow
+
+        asked = function(*args)
+        return asyncio.run_coroutine_threadsafe(asked, events).result() if events else asyncio.run(asked)
+
+    return call
+
+
+def load_workflow(name: str) -> type[BaseWorkflow]:
+    """Return the workflow of the bundle `name`, a package that can be imported.
+
+    Raises:
+        InputError: `bundle_not_found`; `bundle_invalid`, its `WORKFLOW` is no workflow.
+    """
+    found = getattr(load_module(name, "bundle"), WORKFLOW, None)
+    if not (isinstance(found, type) and issubclass(found, BaseWorkflow)):
+        raise InputError(f"{name} has no {WORKFLOW}, a class made of BaseWorkflow", code="bundle_invalid")
+    return found

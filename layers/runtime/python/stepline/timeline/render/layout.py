@@ -1,0 +1,99 @@
+"""The layout: one function a kind of thing, from its facts to the text the model reads.
+
+Nothing outside this package knows what a text looks like, so another layout is another value of `Layout`. A text
+depends on its own facts and on what stood before it, never on what comes later, and consists of whole lines.
+Source: docs/concepts/context.md#what-the-model-reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stepline.model.block import Produced
+from stepline.model.decision import Action, Notice
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Decided,
+    Deferred,
+    Feedback,
+    Inbound,
+    Opened,
+    Pruned,
+    Resulted,
+)
+from stepline.model.plan import Plan
+from stepline.timeline.piece import Piece
+from stepline.timeline.render import entry, memory, reduction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a timeline reads. `name` tells stored texts of one layout from those of another."""
+
+    name: str
+    opening: Callable[[Opened], str]
+    prompt: Callable[[Inbound, str, str], str]
+    event: Callable[[Inbound, str], str]
+    round: Callable[[Decided, Sequence[str]], str]
+    thinking: Callable[[str], str]
+    notes: Callable[[str], str]
+    code: Callable[[Action, str], str]
+    call: Callable[[Action, str], str]
+    notice: Callable[[Notice, str, bool], str]
+    raw: Callable[[str], str]
+    answer: Callable[[str, str], str]
+    status: Callable[[Resulted], str]
+    block: Callable[[Produced, str, str], str]
+    end: Callable[[], str]
+    outcome: Callable[[Deferred, str, Sequence[str]], str]
+    takeover: Callable[[], str]
+    closing: Callable[[Closed, Sequence[Plan]], str]
+    note: Callable[[Produced, str], str]
+    stage: Callable[[Produced, str, str], str]
+    feedback: Callable[[Feedback, str], str]
+    pruned: Callable[[Pruned], str]
+    card: Callable[[Piece], str]
+    row: Callable[[Piece], str]
+    stub: Callable[[Piece], str]
+    hidden: Callable[[Piece, str], str]
+    memory: Callable[[Compacted, str, Sequence[str]], str]
+    carried: Callable[[Piece], str]
+    plans: Callable[[Sequence[Plan]], str]
+    checkpoint: Callable[[Compacted, str], str]
+
+
+STANDARD = Layout(
+    name="standard",
+    opening=entry.render_opening,
+    prompt=entry.render_prompt,
+    event=entry.render_event,
+    round=entry.render_round,
+    thinking=entry.render_thinking,
+    notes=entry.render_notes,
+    code=entry.render_code,
+    call=entry.render_call,
+    notice=entry.render_notice,
+    raw=entry.render_raw,
+    answer=entry.render_answer,
+    status=entry.render_status,
+    block=entry.render_block,
+    end=entry.render_end,
+    outcome=entry.render_outcome,
+    takeover=entry.render_takeover,
+    closing=entry.render_closing,
+    note=entry.render_note,
+    stage=entry.render_stage,
+    feedback=entry.render_feedback,
+    pruned=reduction.render_pruned,
+    card=reduction.render_card,
+    row=reduction.render_row,
+    stub=reduction.render_stub,
+    hidden=reduction.render_hidden,
+    memory=memory.render_memory,
+    carried=memory.render_carried,
+    plans=memory.render_plans,
+    checkpoint=memory.render_checkpoint,
+)
+"""The layout of every agent that asks for no other."""

@@ -1,0 +1,45 @@
+"""The limits of a conversation's context: what it may have in a request, and how it is made to fit.
+
+Source: docs/concepts/context.md#limits.
+"""
+
+from __future__ import annotations
+
+from stepline.model.base import Value
+
+
+class ContextRules(Value):
+    """Tokens are estimates, times are seconds.
+
+    A request may have `budget` tokens; what makes room goes on until `target` of it is left over from the newest
+    request. `output_tokens` are kept for the answer and `margin` of the window for the error of estimates. A cache
+    lives `ttl_s` after its last use (0: never reduce by time), and counts as dead `ttl_buffer_s` before that. The
+    `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one included. A block
+    may be hidden behind the end of the round that is `offset_rounds` before the last one, if there are `min_rounds`,
+    and `editable_tail_tokens` from the end at most. A provider caches no prefix below `cache_minimum_tokens`.
+    """
+
+    max_tokens: int = 80_000
+    window_tokens: int = 200_000
+    output_tokens: int = 20_000
+    margin: float = 0.05
+    target: float = 0.55
+    ttl_s: float = 300.0
+    ttl_buffer_s: float = 10.0
+    keep_turns: int = 6
+    intact_turns: int = 2
+    offset_rounds: int = 4
+    min_rounds: int = 2
+    editable_tail_tokens: int = 2_000
+    cache_minimum_tokens: int = 1_024
+
+    @property
+    def budget(self) -> int:
+        """Return how many tokens a request may have."""
+        spare = int(self.window_tokens * (1 - self.margin)) - self.output_tokens
+        return max(1, min(self.max_tokens, spare))
+
+    @property
+    def target_tokens(self) -> int:
+        """Return how many tokens a request should have after room was made."""
+        return int(self.budget * self.target)

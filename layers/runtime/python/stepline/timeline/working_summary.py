@@ -1,0 +1,70 @@
+"""The working summary of a turn: the title in one that the model wrote, and one for a turn that has none.
+
+The model writes one as it finishes. A turn that failed, or whose model wrote none, is summed up from its blocks
+when somebody asks, so that there is always something to find it by.
+Source: docs/concepts/turn.md#working-summary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from stepline.model.block import Block
+from stepline.timeline.render.quote import inline
+
+TITLE_WORDS: Final = 6
+TITLE_CHARS: Final = 80
+TEXT_CHARS: Final = 600
+REFS_MAX: Final = 20
+
+_TITLE = re.compile(
+    r"[ \t]*(?:[*_#>-]+[ \t]*)*title[*_]*[ \t]*[:\uff1a][*_]*[ \t]*(?P<title>.+)", re.IGNORECASE
+)
+_WRAPPING = "\"'`*_\u201c\u201d\u2018\u2019«»[]#"
+_ENDING = ".,;:!?…-\u2013\u2014 "
+
+
+def parse_title(summary: str) -> str:
+    """Return the title that a summary gives the conversation in its first line, or "" if it gives none."""
+    lines = summary.strip().splitlines()
+    found = _TITLE.fullmatch(lines[0]) if lines else None
+    return fit_title(found["title"]) if found else ""
+
+
+def fit_title(text: str) -> str:
+    """Return a title as we keep it: one line of six words at most, without quotes around it or a full stop."""
+    words = inline(text).strip(_WRAPPING + " ").split()[:TITLE_WORDS]
+    title = " ".join(words).strip(_WRAPPING + " ").rstrip(_ENDING)
+    return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
+
+
+def summarize_turn(blocks: Sequence[Block]) -> str:
+    """Return a summary of a closed turn from its blocks, in the fields that the model uses."""
+    goals = [inline(block.text) for block in blocks if block.type in ("user.prompt", "user.followup")]
+    answers = [block for block in blocks if block.type == "assistant.completion"]
+    calls = _unique(block.tool_id for block in blocks if block.type == "react.tool.call")
+    lines = [
+        f"Goal: {_clip(' / '.join(goal for goal in goals if goal)) or 'not said'}",
+        f"Outcome: {_clip(inline(answers[-1].text)) if answers else 'the turn ended without an answer'}",
+    ]
+    if calls:
+        lines.append(f"Tools: {', '.join(calls)}")
+    if refs := _refs(blocks, answers):
+        lines.append(f"Refs: {', '.join(refs)}")
+    return "\n".join(lines) + "\n"
+
+
+def _refs(blocks: Sequence[Block], answers: Sequence[Block]) -> list[str]:
+    files = _unique(block.path for block in blocks if block.path.startswith("fi:"))
+    messages = [block.path for block in blocks if block.type == "user.prompt"][:1]
+    return [*files[:REFS_MAX], *messages, *(block.path for block in answers[-1:])]
+
+
+def _unique(texts: Iterable[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text]
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"
