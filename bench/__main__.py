@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import execution, field, imports, parser, pipeline, resume, stage, store, stream
+from bench import cost, execution, field, imports, parser, pipeline, render, resume, stage, store, stream
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -20,6 +20,8 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "field": field.rows,
     "pipeline": pipeline.rows,
     "resume": resume.rows,
+    "render": render.rows,
+    "cost": cost.rows,
     "store": store.rows,
     "stream": stream.rows,
     "imports": imports.rows,

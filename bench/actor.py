@@ -17,10 +17,11 @@ from bench.purse import Bill, Ideal
 from bench.row import MeasureError
 from bench.transcript import MODEL, TOOL
 from bench.workload import Call, Script, Turn
+from bundles.default import WORKFLOW
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.model_call import ModelRole, plan_call
 from stepline.bootstrap import in_memory, read_caps
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
 from stepline.loop.act import act
@@ -203,7 +204,7 @@ def make_agent(actor: Actor, *, wide: bool) -> Agent:
         strategies=("exploration",),
     )
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
-    agent = build_agent(read_caps(Settings.from_env({})), fanout=fanout)
+    agent = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout)
     tools = [agent.registry.find(known.tool_id) for known in agent.registry.specs]
     return replace(agent, registry=Registry([*tools, Tool(spec=spec, run=actor.look)]))
 

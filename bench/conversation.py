@@ -13,10 +13,11 @@ from typing import Any, Self
 
 import msgspec
 
+from bundles.default import WORKFLOW
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.loop.act import act
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
@@ -126,7 +127,7 @@ def make_agent(result_chars: int = BLOCK_CHARS) -> Agent:
         effect="pure",
         read_only=True,
     )
-    agent = build_agent(read_caps(Settings.from_env({})))
+    agent = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts())
     return replace(agent, registry=Registry([Tool(spec=spec, run=look)]))
 
 

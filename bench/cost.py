@@ -15,8 +15,9 @@ from bench.purse import Bill
 from bench.row import Limit, MeasureError, Row
 from bench.transcript import bill_transcript
 from bench.workload import FACTS, Script, write_script
+from bundles.default import WORKFLOW
 from stepline.bootstrap import read_caps
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.protocol.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.timeline.rules import ContextRules
@@ -76,7 +77,7 @@ def l5m(played: Sequence[Played]) -> Row:
 def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, wide: bool) -> Row:
     """Return the price of everything we ask for, over that of a transcript that only grows."""
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
-    system = build_agent(read_caps(Settings.from_env({})), fanout=fanout).system
+    system = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout).system
     peers = [bill_transcript(script, system=system, request_s=REQUEST_S) for script in scripts]
     ours, peer = _sum([one.bill for one in played]), _sum(peers)
     return Row(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 HANDLERS = ("authorizer", "socket", "decide", "act", "close", "sweeper")
 
+SHAPES = ("linear", "fanout")
+
 EXEC_METRICS = tuple(
     f"exec_start_ms_{backend}_{state}_{program}"
     for backend in ("process", "docker")
@@ -38,6 +40,11 @@ LISTED = (
     "wru_per_stream_minute",
     "overhead_ms_per_round",
     "transitions_per_tool_round",
+    *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
+    "cost_x_l5m_with_announce",
+    *(f"cost_full_policy_x_automatic_{shape}" for shape in SHAPES),
+    *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),
+    "reads_per_round_cold",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
     *EXEC_METRICS,
 )

@@ -8,7 +8,7 @@ from functools import cache, wraps
 from typing import Any, TypeAlias
 
 import msgspec
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 from snapshot_restore_py import register_after_restore, register_before_snapshot
 
@@ -47,9 +47,18 @@ def restored() -> None:
 class PowertoolsMeter:
     """Counts into the invocation's embedded metrics."""
 
-    def count(self, name: str, value: float = 1) -> None:
+    def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
         unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), MetricUnit.Count)
         metrics.add_metric(name=name, unit=unit, value=value)
+        if reason:  # one more metric, with a dimension that the others of this invocation do not have
+            with single_metric(
+                name=name,
+                unit=unit,
+                value=value,
+                namespace=NAMESPACE,
+                default_dimensions=metrics.default_dimensions,
+            ) as metric:
+                metric.add_dimension(name="reason", value=reason)
 
 
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:

@@ -20,7 +20,7 @@ from constructs import Construct
 
 PYTHON_VERSION = "3.13"
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
-_BUNDLED = ("lambdas",)
+_BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
 
 

@@ -34,6 +34,7 @@ def loop_environment(
     """Return the variables of those who bring a turn on; `fargate` are settings of where tasks run."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
+        bundle=stage.bundle,
         multi_action=stage.multi_action,
         max_actions_per_round=stage.max_actions_per_round,
         protocol=stage.protocol,

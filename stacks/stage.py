@@ -56,6 +56,7 @@ class Stage:
     keep_intact_turns: int = 2
     cache_minimum_tokens: Mapping[str, int] = field(default_factory=dict)
     search_corpus: str = ""
+    bundle: str = "bundles.default"
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
     exec_mode: str = "none"
@@ -180,6 +181,7 @@ class Stage:
             keep_intact_turns=int(text("keep_intact_turns", "2")),
             cache_minimum_tokens=json.loads(text("cache_minimum_tokens", "{}")),
             search_corpus=text("search_corpus"),
+            bundle=text("bundle", "bundles.default"),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),
             exec_mode=text("exec_mode", "fargate" if image not in ("", "none") else "none"),

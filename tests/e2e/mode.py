@@ -14,6 +14,9 @@ from stepline.local.stage import client
 ALIAS = "live"
 MODE = "EXEC_RUNTIME_MODE"
 MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
+CONTEXT_TOKENS = "AI_REACT_CONTEXT_MAX_TOKENS"
+VERSION = "AI_REACT_AGENT_VERSION"
+LOOP = ("decide", "act", "close")
 
 
 def find_function(stage, name: str) -> dict[str, Any] | None:
@@ -61,6 +64,24 @@ def several_actions(stage, mode: str = "safe_fanout") -> Iterator[None]:
     with ExitStack() as entered:
         for name in ("decide", "act"):
             entered.enter_context(_configured(stage, name, {MULTI_ACTION: mode}))
+        yield
+
+
+@contextmanager
+def context_of(stage, tokens: int) -> Iterator[None]:
+    """Let a request of the stage have so many tokens and no more."""
+    with ExitStack() as entered:
+        for name in LOOP:
+            entered.enter_context(_configured(stage, name, {CONTEXT_TOKENS: str(tokens)}))
+        yield
+
+
+@contextmanager
+def agent_version(stage, version: str) -> Iterator[None]:
+    """Let another version of the agent answer."""
+    with ExitStack() as entered:
+        for name in LOOP:
+            entered.enter_context(_configured(stage, name, {VERSION: version}))
         yield
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepline.model.source import Citation, Source
 from stepline.protocol.citation import CitationStream, citable, render_citations
 from stepline.protocol.link import markdown_link, safe_url
-from stepline.timeline.sources import render_pool
+from stepline.timeline.render.pool import render_pool
 
 
 class Reader(HTMLParser):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from contextlib import contextmanager
 
+from bundles.default import WORKFLOW
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -17,7 +18,7 @@ from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.loop.history import History
 from stepline.loop.ingress import receive
@@ -157,7 +158,7 @@ class Cloud(Scene):
             grants=S3Grants(NAME),
         )
         profile = RuntimeProfile(mode="fargate", fargate=FARGATE)
-        agent = build_agent(ReadCaps(), runtime=(profile, Limits(timeout_s=60)))
+        agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))
         places = dataclasses.replace(agent.execution, places=frozenset({"fargate"}))
         self.agent = dataclasses.replace(agent, execution=places)
 

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from stepline.bundle.default import build_agent
+from bundles.default import WORKFLOW
+from stepline.bundle.agent import build_agent
 from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
 from stepline.model.execution import Limits, RuntimeProfile
 from stepline.model.plan import MARKS
@@ -31,7 +32,7 @@ ONE, SEVERAL, CLASSIC = (
     FanoutRule(mode="classic"),
 )
 AGENTS = [
-    build_agent(CAPS, runtime=runtime, fanout=rule)
+    build_agent(CAPS, parts=WORKFLOW.parts(), runtime=runtime, fanout=rule)
     for runtime in (None, RUNTIME)
     for rule in (ONE, SEVERAL, CLASSIC)
 ]
@@ -49,7 +50,9 @@ def test_a_template_is_small():
 
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: f"{agent.fanout.mode} {bool(agent.execution)}")
 def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_in(agent):
-    again = build_agent(CAPS, runtime=RUNTIME if agent.execution else None, fanout=agent.fanout)
+    again = build_agent(
+        CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME if agent.execution else None, fanout=agent.fanout
+    )
     assert again.system == agent.system
     assert agent.system.endswith(f"\n{render_catalogue(agent.registry.specs)}\n")
     instructions = agent.system[: agent.system.index("[TOOLS]")]
@@ -72,7 +75,7 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
 
 
 def test_citations_are_explained_to_whoever_can_search():
-    specs = build_agent(CAPS).registry.specs
+    specs = build_agent(CAPS, parts=WORKFLOW.parts()).registry.specs
     assert "[[S:3]]" in system_prompt(tools=specs, caps=CAPS)
     without = [spec for spec in specs if not spec.tool_id.startswith("web_tools.")]
     assert "[[S:" not in system_prompt(tools=without, caps=CAPS)
@@ -99,7 +102,7 @@ def test_what_the_model_must_know_is_said():
 
 
 def judged(text: str, rule: FanoutRule = ONE) -> Verdict:
-    agent = build_agent(CAPS)
+    agent = build_agent(CAPS, parts=WORKFLOW.parts())
     rules = RoundRules(
         tools=agent.tools, allowed=agent.callable_ids, call_id="tc_{}".format, turn="turn_1", fanout=rule
     )

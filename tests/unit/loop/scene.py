@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap import App, in_memory
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.errors import SteplineError
 from stepline.loop.act import act
 from stepline.loop.admit import Admitted, Arrival, admit
@@ -208,7 +209,7 @@ class Scene:
     def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
         """Let the agent run programs; what a run comes to is what `run` says."""
         runtime = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
-        self.agent = build_agent(ReadCaps(), runtime=runtime)
+        self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=runtime)
         self.backends["process"] = MemoryExecutor(run)
         return self.backends["process"]
 

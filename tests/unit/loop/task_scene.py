@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from bundles.default import WORKFLOW
 from exec_task.task import Task, store_run
 from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTask, MemoryTasks
-from stepline.bundle.default import build_agent
+from stepline.bundle.agent import build_agent
 from stepline.loop.collect import BYTES, JSON
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.model.execution import CollectedFile, Fargate, Limits, Run, RuntimeProfile
@@ -121,7 +122,9 @@ class TaskScene(Scene):
 
     def configure(self, profile: RuntimeProfile, *, timeout_s: int = 60, **execution: Any) -> None:
         """Let the agent run programs by this profile."""
-        agent = build_agent(ReadCaps(), runtime=(profile, Limits(timeout_s=timeout_s)))
+        agent = build_agent(
+            ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=timeout_s))
+        )
         assert agent.execution is not None
         given = {"places": frozenset({"fargate"}), **execution}
         self.agent = dataclasses.replace(agent, execution=dataclasses.replace(agent.execution, **given))

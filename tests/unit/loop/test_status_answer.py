@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from stepline.loop.decide import settle
+from stepline.loop.port import Policy
 from stepline.loop.status_answer import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
-from stepline.model.entry import Closed, Decided, Opened
+from stepline.model.entry import Decided, Opened
 from stepline.model.plan import Plan
-from tests.unit.loop.scene import Scene, called, said
+from tests.unit.loop.scene import Scene, called
 from tests.unit.timeline.story import Story
 
 TOO_LATE = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]})
@@ -99,13 +101,10 @@ def test_a_turn_whose_reserved_round_fails_says_what_it_did():
     assert "0 of 2 steps done" in answer
 
 
-def test_what_the_user_has_seen_of_an_answer_is_the_answer():
-    text = said(
-        {"action": "complete", "final_answer": "Seen.", "tool_call": {"tool_id": "react.read", "params": {}}}
-    )
-    scene = Scene(text, max_iterations=1)
-    scene.send("hello")
-    scene.run()
-    entry = scene.entries(Decided)[-1]
-    assert (entry.action, entry.answer, entry.ended, bool(entry.notices)) == ("exit", "Seen.", "", True)
-    assert scene.entries(Closed)[-1].reason == "exit"
+@pytest.mark.parametrize(("answer", "ended"), [("Seen.", ""), ("", "max_iterations")])
+def test_what_the_user_has_seen_of_an_answer_is_the_answer(answer: str, ended: str):
+    story = worked()
+    refused = story.decision(accepted=False, action="exit", answer=answer)
+    kept = settle(refused, story.state, Policy(max_iterations=1), story.timeline())
+    assert (kept.accepted, kept.action, kept.ended) == (True, "exit", ended)
+    assert (kept.answer == "Seen.") is bool(answer)

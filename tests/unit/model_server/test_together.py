@@ -18,7 +18,7 @@ from stepline.model.entry import Resulted
 from stepline.model.source import Source
 from stepline.protocol.channel import read_channels
 from stepline.protocol.transcript import Transcript
-from stepline.timeline.sources import render_pool
+from stepline.timeline.render.pool import render_pool
 from tests.unit.timeline.words import render_decision, render_result
 
 from .desk import AT, Desk

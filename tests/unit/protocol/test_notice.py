@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from stepline.bundle.default import build_agent
+from bundles.default import WORKFLOW
+from stepline.bundle.agent import build_agent
 from stepline.protocol.notice import NOTICES
 from stepline.tools.context import ReadCaps
 from tests.unit.protocol import test_decision, test_several
@@ -23,7 +24,7 @@ def test_every_code_is_listed_and_was_met() -> None:
     assert met | ELSEWHERE == set(NOTICES)
 
 
-AGENT = build_agent(ReadCaps())
+AGENT = build_agent(ReadCaps(), parts=WORKFLOW.parts())
 
 
 @pytest.mark.parametrize("tool_id", sorted(AGENT.callable_ids))

@@ -16,7 +16,7 @@ from stepline.model.ids import Lane, call_id
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebSearch
-from stepline.timeline.piece import Shown
+from stepline.timeline.piece import Piece, Shown
 from stepline.timeline.writer import digest
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
@@ -41,6 +41,7 @@ class World:
     sources: dict[int, Source] = field(default_factory=dict)
     search: WebSearch | None = None
     rounds: int = 0
+    pieces: tuple[Piece, ...] = ()
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         if path.startswith("ws:") and path.endswith(".conv.working.summary"):

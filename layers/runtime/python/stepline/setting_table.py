@@ -125,6 +125,12 @@ TABLE: Final = (
         "fits counts, the built-in ones last.",
     ),
     Setting(
+        "bundle",
+        "STEPLINE_BUNDLE",
+        "bundles.default",
+        "Package whose `WORKFLOW` says what the agent is made of ([bundles](../how-to/write-a-bundle.md)).",
+    ),
+    Setting(
         "bundle_props",
         "STEPLINE_BUNDLE_PROPS",
         "{}",

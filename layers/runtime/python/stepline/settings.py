@@ -62,6 +62,7 @@ class Settings(Value):
     keep_recent_turns: int
     keep_intact_turns: int
     cache_minimum_tokens: Mapping[str, int]
+    bundle: str
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]
     turn_deadline_s: int

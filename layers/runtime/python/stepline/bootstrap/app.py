@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepline.bootstrap.choice import (
+    agent_version,
     execution_runtime,
     fanout,
     model_of,
@@ -32,6 +33,7 @@ from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
+    from stepline.bundle.parts import Parts
     from stepline.execution.host import ToolHost
     from stepline.model.execution import Mode, Scope
     from stepline.model.ids import Lane
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 class App:
     """Everything a function may do, wired once a process. The agent and the model are made on first use.
 
-    `given` is the model to ask in place of the one that the settings name. `handed` are the variables for a
+    `given` is the model to ask in place of the one that the settings name, `made` the agent in place of the one of the
+    bundle that they name. `handed` are the variables for a
     supervisor that runs elsewhere. Secret.
     """
 
@@ -55,6 +58,7 @@ class App:
     ports: Ports
     history: History
     given: ModelClient | None = None
+    made: Agent | None = None
     handed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def decide(self, step: Step) -> Step:
@@ -105,11 +109,20 @@ class App:
 
     @cached_property
     def agent(self) -> Agent:
-        """The agent that answers out of the box."""
-        from stepline.bundle.default import build_agent  # noqa: PLC0415 - only decide and act need the tools
+        """The agent of the bundle that the settings name, unless one is given."""
+        if self.made is not None:
+            return self.made
+        from stepline.bundle.workflow import load_workflow  # noqa: PLC0415 - only decide and act need the tools
+
+        return self.build_agent(load_workflow(self.settings.bundle).parts())
+
+    def build_agent(self, parts: Parts) -> Agent:
+        """Return the agent that this deployment makes of a bundle's parts."""
+        from stepline.bundle.agent import build_agent  # noqa: PLC0415 - as above
 
         agent = build_agent(
             read_caps(self.settings),
+            parts=parts,
             runtime=execution_runtime(
                 self.settings, self.descriptors if self.settings.descriptors_dir else None
             ),
@@ -117,6 +130,7 @@ class App:
             preview_chars=self.settings.exec_text_preview_max_chars,
             fanout=fanout(self.settings),
             strict=self.settings.protocol == "strict",
+            version=agent_version(self.settings),
         )
         return replace(agent, execution=self._placed(agent.execution)) if agent.execution else agent
 
@@ -186,6 +200,7 @@ class App:
                 secrets=self.descriptors,
                 search=self.ports.search,
                 sources=pool(),
+                shelves=self.agent.shelves,
             )
 
         return ToolHost(
@@ -214,10 +229,13 @@ class App:
     @cached_property
     def mind(self) -> Mind:
         """What decides."""
-        return Mind(agent=self.agent, model=self.given or self._warm_model(), history=self.history)
+        return Mind(agent=self.agent, model=self.model, history=self.history)
 
-    def _warm_model(self) -> ModelClient:
-        """Make the provider's client. Its SDK loads beside the first round's reading: it takes longer than that."""
+    @cached_property
+    def model(self) -> ModelClient:
+        """The provider's client. Its SDK loads beside the first round's reading: it takes longer than that."""
+        if self.given is not None:
+            return self.given
         model = model_of(self.settings)
         model.warm(self.agent.role)
         return model

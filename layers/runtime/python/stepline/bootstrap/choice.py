@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 TASK_FIELDS: Final = (
     "stage",
+    "bundle",
     "exec_mode",
     "exec_text_preview_max_chars",
     "search_corpus",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from stepline.bundle.parts import Parts
-from stepline.bundle.prompt import system_prompt
+from stepline.bundle.prompt import GATE, load_template, system_prompt
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution
 from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
+from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
@@ -24,17 +25,19 @@ def build_agent(
     preview_chars: int = PREVIEW_CHARS,
     fanout: FanoutRule = ONE_ACTION,
     strict: bool = True,
+    version: AgentVersion = "v3",
 ) -> Agent:
     """Return the agent of a bundle.
 
     `caps` bound what one read shows. `runtime` is where its programs run and within which limits, `packages` what
     they may import, and `preview_chars` is how much of a text they write is shown; without a runtime it has no tool
     that runs programs. `fanout` bounds how many actions a round may have; `strict` ends a generation that does not
-    begin as it must.
+    begin as it must. In `version` v2 a gate names a new conversation, and a round has one action whatever `fanout` says.
 
     Raises:
         InputError: `tool_id_taken`, a tool of the bundle is called like another one; what `Parts` raises.
     """
+    rule = ONE_ACTION if version == "v2" else fanout
     registry = _registry(parts, executes=runtime is not None)
     execution = None
     if runtime is not None:
@@ -44,15 +47,17 @@ def build_agent(
         tools=registry.specs,
         caps=caps,
         packages=packages if execution else None,
-        fanout=fanout,
+        fanout=rule,
+        version=version,
     )
     return Agent(
         system=f"{system}\n{parts.instructions}\n" if parts.instructions else system,
         registry=registry,
         caps=caps,
         execution=execution,
-        fanout=fanout,
+        fanout=rule,
         strict=strict,
+        gate=load_template(GATE) if version == "v2" else "",
         shelves=parts.shelves,
     )
 

@@ -13,17 +13,24 @@ from pathlib import Path
 from typing import Final
 
 from stepline.model.fanout import FanoutMode
+from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule, Strategy, is_classic
-from stepline.timeline.render.announce import Caps
+from stepline.tools.context import ReadCaps
 from stepline.tools.spec import ToolSpec, render_catalogue
 
 EXECUTION: Final = "execution"
 CITATIONS: Final = "citations"
 TEMPLATES: Final = (
-    *("protocol", "decision", "single", "several", "notes", "timeline", "paths"),
+    *("protocol", "decision", "single", "staged", "several", "notes", "timeline", "paths"),
     *(EXECUTION, CITATIONS, "finishing"),
 )
 """The files of `templates/`, in order; an agent gets those that it has use for."""
+
+GATE: Final = "gate"
+"""The instructions of the stage before the first round."""
+TITLE: Final = "Title: Packing list for a weekend\n"
+NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
+"""What is said of the title where no gate gives one."""
 
 PROMPT_MAX_CHARS: Final = 12_000
 """Bound of the instructions without the catalogue, kept by a test: every turn pays for them."""
@@ -42,18 +49,21 @@ _KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
 def system_prompt(
     *,
     tools: Sequence[ToolSpec],
-    caps: Caps,
+    caps: ReadCaps,
     packages: Sequence[str] | None = None,
     fanout: FanoutRule | None = None,
+    version: AgentVersion = "v3",
 ) -> str:
     """Return the instructions with everything filled in, and the catalogue of the tools behind them.
 
     `packages` are what programs may import, in a fixed order; None for an agent that runs no programs. `fanout`
-    bounds a round; without it a round takes one action.
+    bounds a round; without it a round takes one action, and in version `v2` always.
     """
-    several = fanout is not None and fanout.limit > 1
+    staged = version == "v2"
+    several = fanout is not None and fanout.limit > 1 and not staged
+    rounds = "several" if several else "staged" if staged else "single"
     unused = {
-        "single" if several else "several",
+        *({"single", "staged", "several"} - {rounds}),
         *([] if packages is not None else [EXECUTION]),
         *([] if any(spec.tool_id.startswith(SEARCH) for spec in tools) else [CITATIONS]),
     }
@@ -64,6 +74,8 @@ def system_prompt(
         body = body.replace("{fit}", fit).replace("{actions}", str(fanout.limit))
         body = body.replace("{kinds}", render_kinds(tools)).replace("{tools}", render_classic(tools))
     for field, value in (
+        ("{title}", "" if staged else TITLE),
+        ("{naming}", "" if staged else NAMING),
         ("{max_chars}", caps.max_chars),
         ("{max_tokens}", caps.max_tokens),
         ("{max_bytes}", caps.max_bytes),

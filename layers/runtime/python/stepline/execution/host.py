@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +25,7 @@ from stepline.model.ids import utc
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.clock import Clock
-from stepline.timeline.piece import Shown
+from stepline.timeline.piece import Piece, Shown
 from stepline.timeline.render.preview import cap_params
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call
@@ -67,6 +67,10 @@ class _Unseen:
     @property
     def turns(self) -> tuple[str, ...]:
         return self._timeline.turns
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        return ()
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         return self._timeline.resolve(path)

@@ -14,6 +14,7 @@ import click
 
 from stepline.errors import SteplineError
 from stepline.local.cloud import command as cloud
+from stepline.local.export import export
 
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
@@ -220,7 +221,7 @@ def log(conversation: str, after: int, as_json: bool) -> None:
         fail(f"no conversation {conversation}")
 
 
-for command in (cloud.deploy, cloud.destroy):
+for command in (cloud.deploy, cloud.destroy, export):
     main.add_command(command)
 
 

@@ -21,7 +21,7 @@ from stepline.local.stage import REPOSITORY, install_environment
 
 NAME: Final = "stepline-exec"
 DOCKERFILE: Final = "exec_task/Dockerfile"
-SOURCES: Final = ("exec_task", "layers/deps/requirements.txt", "layers/runtime/python/stepline")
+SOURCES: Final = ("exec_task", "layers/deps/requirements.txt", "layers/runtime/python/stepline", "bundles")
 CERTIFICATES: Final = "exec_task/certificates.pem"
 BASE_VARIABLE: Final = "STEPLINE_EXEC_BASE"
 ANSWER_S: Final = 20

@@ -36,9 +36,9 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run what is left of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"act/{step.epoch}")
     work = Work(ports=ports, agent=agent, history=history, journal=journal, step=step)
-    timeline = history.load(journal)
+    timeline = history.load(journal, segment=step.segment)
     if standing(timeline.state, step, "act") != "mine":
-        timeline = history.load(journal, consistent=True)
+        timeline = history.load(journal, segment=step.segment, consistent=True)
     while standing(timeline.state, step, "act") == "mine":
         done = _run_next(work, timeline)
         if isinstance(done, Step):

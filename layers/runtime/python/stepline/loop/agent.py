@@ -45,6 +45,7 @@ class Agent:
     Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
     `fanout` bounds how many actions a round may have, and which together; its instructions (`system`) say the same.
     `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
+    `gate` are the instructions of the stage that names a new conversation; without them there is none.
     `shelves` hold what the agent reads outside the conversation, by the family of the paths.
     """
 
@@ -58,6 +59,7 @@ class Agent:
     fanout: FanoutRule = field(default_factory=FanoutRule)
     strict: bool = True
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    gate: str = ""
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

@@ -14,14 +14,24 @@ from msgspec.structs import replace
 
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
+from stepline.loop.gate import opening_stage
 from stepline.loop.guard import check_attempt, check_claim, ended, onward, standing
 from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Policy, Ports
 from stepline.loop.sample import Sample, Sampler, sample
+from stepline.loop.segment import seal
 from stepline.loop.status_answer import Cause, status_answer
+from stepline.loop.tend import tend
 from stepline.loop.transition import decided, rejected, reopened
-from stepline.metrics import CACHED_TOKENS, DECISIONS_REJECTED, INPUT_TOKENS, OUTPUT_TOKENS, ROUNDS_DECIDED
+from stepline.metrics import (
+    CACHE_BUSTS,
+    CACHED_TOKENS,
+    DECISIONS_REJECTED,
+    INPUT_TOKENS,
+    OUTPUT_TOKENS,
+    ROUNDS_DECIDED,
+)
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened
 from stepline.model.step import Step
@@ -31,6 +41,7 @@ from stepline.ports.model import ModelClient
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mind:
@@ -52,9 +63,9 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
     """
     lane = step.lane()
     journal = Journal(ports, lane, f"decide/{step.epoch}")
-    timeline = mind.history.load(journal)
+    timeline = mind.history.load(journal, segment=step.segment)
     if standing(timeline.state, step, "decide") != "mine" or timeline.state.attempt != step.attempt:
-        timeline = mind.history.load(journal, consistent=True)
+        timeline = mind.history.load(journal, segment=step.segment, consistent=True)
     state = timeline.state
     where = standing(state, step, "decide")
     if where == "stop":
@@ -68,8 +79,16 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         if not isinstance(opening, Batch):
             return opening
         timeline, claim = mind.history.follow(journal, opening), opening.n
+    named = opening_stage(ports, mind, journal, step, timeline, claim=claim)
+    if isinstance(named, Step):
+        return named
+    tended = tend(ports, mind, journal, step, named, claim=claim)
+    if isinstance(tended, Step):
+        return tended
+    timeline = tended
     taken = mind.sampler(ports, mind.agent, mind.model, timeline, step=step, claim=claim)
-    recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim)
+    segment = seal(ports, lane, timeline)
+    recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim, segment=segment)
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
 
 
@@ -89,7 +108,14 @@ def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | 
 
 
 def _record(
-    ports: Ports, journal: Journal, step: Step, timeline: Timeline, *, taken: Sample, claim: int
+    ports: Ports,
+    journal: Journal,
+    step: Step,
+    timeline: Timeline,
+    *,
+    taken: Sample,
+    claim: int,
+    segment: int,
 ) -> Batch | Step:
     """Put the decision at whatever n is next, while the round and the claim are ours."""
     rendered = timeline.n
@@ -101,7 +127,8 @@ def _record(
         check_claim(at.state, claim)
         entry = settle(taken.decision, at.state, ports.policy, timeline)
         entry = replace(entry, claim=claim)
-        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry, rendered=rendered))
+        after = _after(at.state, at.n + 1, entry, rendered=rendered)
+        return Draft(entries=(entry,), state=replace(after, segment=segment))
 
     batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):
@@ -118,6 +145,8 @@ def _count(meter: Meter, decision: Decided) -> None:
     meter.count(INPUT_TOKENS, usage.prompt_tokens)
     meter.count(CACHED_TOKENS, usage.cache_read_tokens)
     meter.count(OUTPUT_TOKENS, usage.output_tokens)
+    if decision.bust is not None:
+        meter.count(CACHE_BUSTS, reason=decision.bust.reason)
 
 
 def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:

@@ -48,22 +48,22 @@ class Journal:
     def __init__(self, ports: Ports, lane: Lane, step: str) -> None:
         self.by = secrets.token_hex(8)
         self.lane = lane
-        self._ports = ports
+        self.ports = ports
         self._step = step
 
     def tail(self, *, consistent: bool) -> Batch:
         """Return the newest batch, or the empty one before the first."""
-        return self._ports.log.tail(self.lane, consistent=consistent) or EMPTY
+        return self.ports.log.tail(self.lane, consistent=consistent) or EMPTY
 
     def since(self, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
         """Return the batches after n, whole."""
-        found = self._ports.log.since(self.lane, n, upto=upto, consistent=consistent)
-        return [hydrate(self._ports.artifacts, batch) for batch in found]
+        found = self.ports.log.since(self.lane, n, upto=upto, consistent=consistent)
+        return [hydrate(self.ports.artifacts, batch) for batch in found]
 
     def get(self, n: int) -> Batch | None:
         """Return batch n, whole."""
-        found = self._ports.log.get(self.lane, n, consistent=True)
-        return hydrate(self._ports.artifacts, found) if found else None
+        found = self.ports.log.get(self.lane, n, consistent=True)
+        return hydrate(self.ports.artifacts, found) if found else None
 
     def commit(
         self,
@@ -80,7 +80,7 @@ class Journal:
             BusyError: the lane was contended `append_tries` times in a row.
         """
         found, fresh = tail or self.tail(consistent=False), False
-        for attempt in range(self._ports.policy.append_tries):
+        for attempt in range(self.ports.policy.append_tries):
             try:
                 planned: Draft | T | None = plan(found)
             except SteplineError:
@@ -93,39 +93,39 @@ class Journal:
                     return batch
                 if isinstance(put, Duplicate) and on_duplicate is not None:
                     return on_duplicate(put.n)
-                self._ports.meter.count(LOG_CONFLICTS)
+                self.ports.meter.count(LOG_CONFLICTS)
                 if attempt:
-                    self._ports.clock.pause(_backoff_s(attempt))
+                    self.ports.clock.pause(_backoff_s(attempt))
             elif fresh:
                 return cast("T", planned)
             found, fresh = self.tail(consistent=True), True
-        raise BusyError("the conversation is contended", tries=self._ports.policy.append_tries)
+        raise BusyError("the conversation is contended", tries=self.ports.policy.append_tries)
 
     def _put(self, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
-        at = utc(self._ports.clock.now())
+        at = utc(self.ports.clock.now())
         state = replace(
             draft.state,
             prev=newest_event(tail),
             tally=count_entries(draft.state.tally, draft.entries, at),
         )
         batch = Batch(n=tail.n + 1, by=self.by, at=at, step=self._step, entries=draft.entries, state=state)
-        small = spill(self._ports.artifacts, self.lane, batch)
+        small = spill(self.ports.artifacts, self.lane, batch)
         try:
-            put = self._ports.log.put(
+            put = self.ports.log.put(
                 self.lane, small, message_id=draft.message_id, marks_open=draft.marks_open
             )
         except UnknownOutcome:
             put = self._what_stands(batch.n, draft.message_id)
         if isinstance(put, Occupied) and is_own(put.batch, self.by):
             # What stands counts: it may be an earlier draft of this intention that landed late.
-            return Written(), hydrate(self._ports.artifacts, put.batch)
+            return Written(), hydrate(self.ports.artifacts, put.batch)
         return put, batch
 
     def _what_stands(self, n: int, message_id: str) -> Put:
-        there = self._ports.log.get(self.lane, n, consistent=True)
+        there = self.ports.log.get(self.lane, n, consistent=True)
         if there is not None:
             return Occupied(batch=there)
-        admitted = self._ports.log.admitted(self.lane, message_id) if message_id else None
+        admitted = self.ports.log.admitted(self.lane, message_id) if message_id else None
         return Duplicate(n=admitted) if admitted else Occupied(batch=EMPTY)
 
 

@@ -33,6 +33,8 @@ class Policy:
     append_tries: int = 10
     started_fresh_s: float = 5.0
     user_messages_per_minute: int = 0
+    seal_batches: int = 64
+    seal_bytes: int = 96 * 1024
     context: ContextRules = ContextRules()
 
 

@@ -57,6 +57,7 @@ class Work:
             search=self.ports.search,
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,
+            rules=self.ports.policy.context,
         )
 
 
@@ -116,6 +117,7 @@ def result_of(
         program=program,
         emitted=tuple(context.events),
         sources=context.sources.changed(output.sources),
+        hides=output.hides,
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from stepline.loop.agent import Agent
 from stepline.loop.listen import listen
 from stepline.loop.port import Ports
@@ -20,10 +22,10 @@ from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.protocol.citation import citable, cite
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.round import RoundRules
+from stepline.timeline.bust import digest_system, find_bust
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.announce import announce
 from stepline.timeline.render.request import render
-from stepline.timeline.sources import render_pool
 from stepline.tools.plan import apply_acks, parse_acks
 
 logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ def sample(
         streamed_answer=heard.answer,
     )
     decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
-    return Sample(decision=decision)
+    return Sample(decision=_measured(ports, agent, timeline, decision, began=began))
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
@@ -86,13 +88,13 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
     rendered = render(
         timeline,
         system=agent.system,
-        sources=render_pool(timeline.sources, timeline.cited),
+        minimum_tokens=ports.policy.context.cache_minimum_tokens,
+        sources=timeline.layout.pool(timeline.sources, timeline.cited),
         announce=announce(
             timeline,
             now=ports.clock.now(),
             iteration=step.iteration,
             max_iterations=ports.policy.max_iterations,
-            caps=agent.caps,
             last_round=last_round,
         ),
     )
@@ -140,6 +142,27 @@ def _record(
         citations=cited.citations,
         unresolved=cited.unresolved,
     )
+
+
+def _measured(
+    ports: Ports, agent: Agent, timeline: Timeline, decision: Decided, *, began: datetime
+) -> Decided:
+    """Return the decision with what it tells of the provider's cache."""
+    system = digest_system(agent.system)
+    bust = find_bust(
+        timeline,
+        decision.usage,
+        system=system,
+        model=decision.model,
+        now=began,
+        rules=ports.policy.context,
+    )
+    if bust is not None:
+        logger.info(
+            "cache bust",
+            extra={"reason": bust.reason, "expected": bust.expected_tokens, "read": bust.read_tokens},
+        )
+    return replace(decision, system="" if system == timeline.asked.system else system, bust=bust)
 
 
 def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) -> Plan | None:

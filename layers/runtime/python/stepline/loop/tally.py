@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from stepline.model.entry import Decided, Entry, Opened, Resulted
+from stepline.model.entry import Compacted, Decided, Entry, Opened, Resulted, Titled
 from stepline.model.tally import Tally
 from stepline.model.usage import Usage
 from stepline.timeline.result import is_offered
@@ -30,6 +30,8 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                     files=tally.files + sum(map(is_offered, entry.blocks)),
                     tools_ms=tally.tools_ms + entry.duration_ms,
                 )
+            case Titled() | Compacted() if entry.usage is not None:
+                tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))
             case _:

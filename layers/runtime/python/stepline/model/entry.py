@@ -57,10 +57,7 @@ BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction"
 
 
 class Bust(Value):
-    """A warm request that read less from the cache than the request before left there, in tokens, and why.
-
-    `provider`: nothing that we changed explains it.
-    """
+    """A warm request read fewer tokens from the cache than the one before left there. `provider`: no doing of ours."""
 
     reason: BustReason
     expected_tokens: int
@@ -76,8 +73,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the sources that
     notes and answer cite and that were there when the model was asked, `unresolved` the numbers they cite that no
     source of the pool had; without a pool there are neither. `ended` says why the runtime answered in the model's
-    place. `system` is a digest of the request's system part, if it
-    is not that of the decision before; `bust` says that a cache that may live was read for less than it holds.
+    place. `system` is a digest of the request's system part, if it is not that of the decision before; `bust` says
+    that a cache that may live was read for less than it holds.
     """
 
     iteration: int
@@ -213,8 +210,8 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
     after_tokens: int = 0
 
 
-class Compacting(Value, tag="compacting", tag_field="kind"):
-    """A compaction begins: a model is about to be asked for a summary. `id` names it in all that is said of it."""
+class Compaction(Value):
+    """What both ends of a compaction say. `id` names it; tokens are estimates of the whole request."""
 
     id: str
     turn: str
@@ -225,28 +222,30 @@ class Compacting(Value, tag="compacting", tag_field="kind"):
     max_tokens: int
 
 
-class Compacted(Value, tag="compacted", tag_field="kind"):
+class Compacting(Compaction, tag="compacting", tag_field="kind"):
+    """A compaction begins: a model is about to be asked for a summary."""
+
+
+class Compacted(Compaction, tag="compacted", tag_field="kind"):
     """A compaction ended, for better or worse.
 
-    `completed`: the model reads `summary` in place of every turn before the one that batch `cut` opened, and
-    `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of the kind. `summary` takes the place of an older one as well, which it has absorbed. Otherwise `reason` says why nothing
-    changed. Tokens are estimates of the whole request; `usage` is what the summaries cost.
+    `completed`: the model reads `summary`, which has absorbed an older one, in place of every turn before the one
+    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of
+    the kind. What else stays has `room` bytes, the longest of it cut to fit; 0 is no bound. `reason` says why nothing
+    changed, or why the words are the runtime's and no model's. `summary` covers `turns` turns, the ids of the first
+    and the last are `covered`. `usage` is what the summaries cost.
     """
 
-    id: str
-    turn: str
-    at: str
-    scope: CompactionKind
     status: Literal["completed", "skipped", "error"]
-    trigger: CompactionTrigger
     reason: str = ""
     cut: int = 0
     summary: str = ""
     split: int = 0
     checkpoint: str = ""
-    before_tokens: int = 0
+    room: int = 0
+    turns: int = 0
+    covered: tuple[str, ...] = ()
     after_tokens: int = 0
-    max_tokens: int = 0
     usage: Usage | None = None
 
 
@@ -269,7 +268,7 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
 
 
 class Feedback(Value, tag="feedback", tag_field="kind"):
-    """What a user, or a machine, thinks of a turn's answer; the newest of an origin counts. No reaction takes it back."""
+    """What a user, or a machine, thinks of a turn's answer; the newest of an origin counts. One that says nothing takes it back."""
 
     turn: str
     at: str
@@ -277,6 +276,11 @@ class Feedback(Value, tag="feedback", tag_field="kind"):
     text: str = ""
     origin: Literal["user", "machine"] = "user"
     confidence: float | None = None
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether it says nothing any more."""
+        return self.reaction is None and not self.text and self.confidence is None
 
 
 Entry: TypeAlias = (

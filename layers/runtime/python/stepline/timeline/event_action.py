@@ -14,7 +14,7 @@ from stepline.model.entry import Decided, Resulted
 from stepline.model.event import ClientEvent
 from stepline.model.plan import Plan
 from stepline.timeline.event_closing import linked
-from stepline.timeline.event_data import make_event
+from stepline.timeline.event_data import CacheBust, make_event
 from stepline.timeline.event_program import program_asked, program_ended, tool_told
 from stepline.timeline.event_round import (
     BundleItem,
@@ -29,7 +29,7 @@ from stepline.timeline.event_round import (
     PlanShown,
     ToolName,
 )
-from stepline.timeline.render.quote import BODIES
+from stepline.timeline.render.param import BODIES
 from stepline.timeline.result import is_offered, result_path
 
 PREVIEW_CHARS: Final = 600
@@ -73,6 +73,14 @@ def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
     ok = entry.accepted
     events = [make_event(_decision(entry, notes), at, turn, "completed" if ok else "error")]
     events += [_notice(entry, notice, at, turn) for notice in entry.notices]
+    if entry.bust is not None:
+        missed = CacheBust(
+            iteration=entry.iteration,
+            reason=entry.bust.reason,
+            expected_tokens=entry.bust.expected_tokens,
+            read_tokens=entry.bust.read_tokens,
+        )
+        events.append(make_event(missed, at, turn, "update"))
     if entry.plan is not None:
         events.append(plan_event(entry.plan, at, turn))
     for action in entry.actions if ok else ():

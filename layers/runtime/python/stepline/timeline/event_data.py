@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
+from stepline.model.entry import BustReason
 from stepline.model.event import ClientEvent
 
 Route: TypeAlias = Literal[
@@ -225,6 +226,24 @@ class TurnUsage(EventData):
     ]
     model: Annotated[str, Doc(description="which gave the last answer")] = ""
     estimated: Annotated[bool, Doc(description="a call was cut off before the provider counted it")] = False
+
+
+class CacheBust(EventData):
+    """A request read less of the model's cache than the request before had left there: it cost more than it had to."""
+
+    EVENT = "accounting.cache_bust"
+    ROUTE = "chat_service"
+
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    reason: Annotated[
+        BustReason,
+        Doc(
+            description="what changed before the newest text: the instructions, the model, a block that the agent hid, older "
+            "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did"
+        ),
+    ]
+    expected_tokens: Annotated[int, Doc(description="what there was to read")]
+    read_tokens: Annotated[int, Doc(description="what was read")]
 
 
 class TurnAnswered(EventData):

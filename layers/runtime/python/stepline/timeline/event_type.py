@@ -33,6 +33,7 @@ MODELS: Final[tuple[Model, ...]] = (
     round_.CallStarted,
     round_.CallRejected,
     round_.Noticed,
+    turn.CacheBust,
     turn.RoundRestarted,
     compaction.CompactionTold,
     round_.CallEnded,

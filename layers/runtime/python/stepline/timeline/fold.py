@@ -20,8 +20,9 @@ from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.model.usage import Usage
 from stepline.ports.model import Part
+from stepline.timeline.compacted import UNTOUCHED, Compaction
 from stepline.timeline.intake import Intake
-from stepline.timeline.piece import Piece, Shown
+from stepline.timeline.piece import Pieces, Shown
 from stepline.timeline.render.layout import STANDARD, Layout
 from stepline.timeline.turn import NEVER_ASKED, Asked, Event, Turn
 from stepline.timeline.view import View
@@ -38,12 +39,12 @@ class Timeline:
 
     What the model reads is kept as `pieces`, in `layout`: `sealed` are the parts that earlier requests ended, or that
     ended with a turn, `ends` how many pieces there are up to each. `turn_part` counts the sealed parts before the
-    current turn, `seen_part` those of the request before, `fused` those that a dead cache lets us send as one.
+    current turn, `seen_part` those of the request before, or the first of them if the others changed since.
     `size` are the bytes of all of it; `asked` is the newest request, `rewritten` why what it sent is not what would
     be sent now. `pruned` is the newest turn in which turns were shortened, `compacted` the batches that ended a
-    compaction. `plans` holds the newest snapshot of each, the one that changed last at the end. `sources` is the pool
-    by sid, `cited` the batch of the decision that cited a source last, `feedback` the newest
-    of each turn and origin, and `fresh` which of it no cold cache let us put into its turn so far.
+    compaction and `compaction` how the newest ones stand. `plans` holds the newest snapshot of each, the one that changed last
+    at the end. `sources` is the pool by sid, `cited` the batch of the decision that cited a source last, `feedback`
+    the newest of each turn and origin, and `fresh` which of it no cold cache let us put into its turn so far.
 
     `batches` are those after `base`; `load` reads the ones before, from and up to a number, if somebody asks.
     """
@@ -60,18 +61,19 @@ class Timeline:
     arrived: Mapping[int, Event] = field(default_factory=dict)
     feedback: Mapping[str, Feedback] = field(default_factory=dict)
     fresh: tuple[str, ...] = ()
+    incorporated: tuple[str, ...] = ()
     layout: Layout = STANDARD
-    pieces: tuple[Piece, ...] = ()
+    pieces: Pieces = field(default_factory=Pieces)
     sealed: tuple[Part, ...] = ()
     ends: tuple[int, ...] = ()
     size: int = 0
     turn_part: int = 0
     seen_part: int = 0
-    fused: int = 0
     asked: Asked = NEVER_ASKED
     rewritten: BustReason | Literal[""] = ""
     pruned: str = ""
     compacted: tuple[int, ...] = ()
+    compaction: Compaction = UNTOUCHED
     base: int = 0
     batches: tuple[Batch, ...] = ()
     load: Loader | None = field(default=None, compare=False, repr=False)
@@ -140,7 +142,7 @@ class Timeline:
     @cached_property
     def view(self) -> View:
         """The blocks of this timeline by logical path, derived when asked."""
-        return View(self.history, self.since, self.plans, self.sources)
+        return View(self.history, self.since, self.plans, self.sources, self.feedback)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from stepline.model.batch import Batch
 from stepline.model.entry import (
-    BustReason,
     Closed,
     Compacted,
     Compacting,
@@ -32,10 +30,13 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.plan import Plan
-from stepline.model.usage import Usage
-from stepline.ports.model import Part
-from stepline.timeline.piece import Piece, byte_length, text_bytes
-from stepline.timeline.reduce import answer_to, compact, hide, prune
+from stepline.model.usage import Usage, sum_usages
+from stepline.timeline.compacted import compact
+from stepline.timeline.feedback import feedback_key, feedback_path
+from stepline.timeline.piece import Piece
+from stepline.timeline.plan import contributed_plans
+from stepline.timeline.reading import Reading, first_change, turn_start
+from stepline.timeline.reduce import answer_to, hide, prune
 from stepline.timeline.render.quote import inline
 from stepline.timeline.turn import Event, Turn, event_path, prompt_path
 from stepline.timeline.writer import Writer
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from stepline.timeline.fold import Timeline
 
 TITLE_CHARS: Final = 80
+_OWN: Final = ("add", "old", "reading", "turn", "usages", "writer")
+"""What an intake has and a timeline has not; everything else is named alike."""
 CACHE_DEAD_S: Final = 360.0
 """So long after a decision no provider keeps the prompt any more: five minutes and some slack."""
 
@@ -51,46 +54,26 @@ CACHE_DEAD_S: Final = 360.0
 class Intake:
     """A timeline in the making: its fields, open to change; each entry is taken in once and adds its pieces."""
 
-    __slots__ = (
-        "answer",
-        "arrived",
-        "asked",
-        "attempts",
-        "cited",
-        "compacted",
-        "ends",
-        "feedback",
-        "fresh",
-        "fused",
-        "history",
-        "old",
-        "pieces",
-        "plans",
-        "pruned",
-        "rewritten",
-        "sealed",
-        "seen",
-        "seen_part",
-        "size",
-        "sources",
-        "title",
-        "turn",
-        "turn_part",
-        "usages",
-        "waiting_results",
-        "writer",
-    )
-
     def __init__(self, old: Timeline) -> None:
         self.old = old
         self.title, self.asked, self.answer = old.title, old.asked, old.answer
-        self.history, self.sealed, self.pieces = list(old.history), list(old.sealed), list(old.pieces)
-        self.ends, self.size, self.rewritten = list(old.ends), old.size, old.rewritten
+        self.history = list(old.history)
+        self.reading = Reading(
+            old.pieces,
+            old.sealed,
+            old.ends,
+            size=old.size,
+            turn_part=old.turn_part,
+            seen_part=old.seen_part,
+            rewritten=old.rewritten,
+        )
+        self.add = self.reading.add
         self.plans, self.arrived, self.feedback = dict(old.plans), dict(old.arrived), dict(old.feedback)
         self.sources, self.cited = dict(old.sources), dict(old.cited)
-        self.turn_part, self.seen_part, self.fused = old.turn_part, old.seen_part, old.fused
         self.seen, self.waiting_results, self.attempts = old.seen, old.waiting_results, old.attempts
         self.compacted, self.pruned, self.fresh = list(old.compacted), old.pruned, list(old.fresh)
+        self.incorporated = list(old.incorporated)
+        self.compaction = old.compaction
         self.usages: list[Usage] = [old.usage]
         self.turn = old.current.id if old.current else ""
         self.writer = Writer(old.layout, self.turn, len(self.history))
@@ -100,18 +83,19 @@ class Intake:
         for batch in batches:
             for entry in batch.entries:
                 self.take_entry(batch, entry)
-        kept = ("old", "turn", "usages", "writer")
-        made = {name: getattr(self, name) for name in self.__slots__ if name not in kept}
+        made = {name: value for name, value in vars(self).items() if name not in _OWN}
+        reading = self.reading
         return {
             **made,
+            **{name: tuple(made[name]) for name in ("history", "compacted", "fresh", "incorporated")},
+            **{name: getattr(reading, name) for name in ("size", "turn_part", "seen_part", "rewritten")},
+            "pieces": reading.pieces,
+            "sealed": reading.parts(),
+            "ends": tuple(reading.ends),
             "n": batches[-1].n,
             "state": batches[-1].state,
-            "usage": _total(self.usages),
+            "usage": sum_usages(self.usages),
             "batches": (*self.old.batches, *batches),
-            **{
-                name: tuple(made[name])
-                for name in ("history", "sealed", "pieces", "ends", "compacted", "fresh")
-            },
         }
 
     def take_entry(self, batch: Batch, entry: Entry) -> None:  # noqa: C901, PLR0912 - one branch a kind of entry
@@ -144,19 +128,19 @@ class Intake:
                 self.title = entry.title or self.title
                 self.count(entry.usage)
             case Contributed():
+                self.keep_plans(contributed_plans(entry))
                 for piece in self.writer.contributed(n, entry):
                     self.add(piece)
             case Feedback():
-                self.feedback[f"{entry.turn}/{entry.origin}"] = entry
-                self.fresh = [*self.fresh, f"{entry.turn}/{entry.origin}"]
-            case Owner() | Reopened() | Started() | Compacting():
+                key = feedback_key(entry)
+                self.feedback[key] = entry
+                self.fresh = [*(old for old in self.fresh if old != key), key]
+            case Compacting():
+                self.compaction = self.compaction.begun(entry)
+            case Owner() | Reopened() | Started():
                 pass
             case _:
                 assert_never(entry)
-
-    def add(self, piece: Piece) -> None:
-        self.pieces.append(piece)
-        self.size += byte_length(piece.text)
 
     def take_result(self, n: int, entry: Resulted) -> None:
         self.waiting_results -= 1
@@ -178,13 +162,14 @@ class Intake:
         self.add(self.writer.piece("event", n, self.writer.layout.event(entry, path), entry.text, path=path))
 
     def take_opening(self, n: int, entry: Opened) -> None:
-        self.seal(n)
-        self.turn, self.turn_part = entry.turn, len(self.sealed)
+        self.reading.seal(n)
+        self.reading.open_turn()
+        self.turn = entry.turn
         self.history.append(Turn(id=entry.turn, started_at=entry.at, opened=n, prompts=entry.prompts))
         self.writer = Writer(self.writer.layout, entry.turn, len(self.history))
-        if self.asked.at and seconds_between(self.asked.at, entry.at) > CACHE_DEAD_S:
-            self.fused, self.seen_part = self.turn_part, 0
-            self.incorporate()
+        if self.asked.idle_s(entry.at) > CACHE_DEAD_S:
+            pieces = self.with_feedback(self.reading.pieces)
+            self.reading.replace(pieces, "feedback", self.newest, dead=True)
         self.waiting_results = self.attempts = 0
         self.answer = ""
         layout = self.writer.layout
@@ -204,14 +189,8 @@ class Intake:
 
     def take_decision(self, batch: Batch, entry: Decided) -> None:
         rendered = batch.state.rendered
-        self.seal(rendered)
-        later = 0
-        for piece in reversed(self.pieces):
-            if piece.n <= rendered:
-                break
-            later += byte_length(piece.text)
-        self.asked = self.asked.after(entry, batch.at, size=self.size - later)
-        self.seen_part, self.seen, self.rewritten = len(self.sealed), rendered, ""
+        self.asked = self.asked.after(entry, batch.at, size=self.reading.send(rendered))
+        self.seen, self.incorporated = rendered, []
         self.count(entry.usage)
         if entry.plan is not None:
             self.keep_plans((entry.plan,))
@@ -238,75 +217,55 @@ class Intake:
         path = f"ar:{entry.turn}.react.turn.finalize"
         self.add(self.writer.piece("closing", n, self.writer.layout.closing(entry, plans), path=path))
         self.turn, self.waiting_results = "", 0
+        self.compaction = self.compaction.turned()
 
     def take_hide(self, overlay: Hide) -> None:
-        pieces, first = hide(self.pieces, overlay, self.writer.layout)
-        if first == len(pieces):
-            return
-        self.size += text_bytes(pieces) - text_bytes(self.pieces)
-        self.pieces = pieces
-        whole = sum(end <= first for end in self.ends)
-        if whole < len(self.ends):
-            # The part before the change was a request's tail once, so a cache finds it where it ends.
-            self.ends, self.sealed = self.ends[:whole], self.sealed[:whole]
-            self.turn_part, self.fused = min(self.turn_part, whole), min(self.fused, whole)
-            self.seen_part, self.rewritten = whole, "hide"
+        pieces, _ = hide(self.reading.pieces, overlay, self.writer.layout)
+        self.reading.replace(pieces, "hide", self.newest)
 
     def take_pruning(self, n: int, entry: Pruned) -> None:
-        self.incorporate()
-        self.rewrite(prune(self.pieces, entry, len(self.history), self.writer.layout), "prune")
+        layout, dead, old = self.writer.layout, entry.cause == "ttl", self.reading.pieces
+        made: Sequence[Piece] = prune(old, entry, len(self.history), layout)
+        if dead or first_change(old, made) < turn_start(old, self.newest):
+            made = self.with_feedback(made)
+        self.reading.replace(made, "prune", self.newest, dead=dead)
         if self.pruned != entry.turn:
             self.pruned = entry.turn
             path = f"ar:{entry.turn}.system.message.cache_pruned"
-            self.add(self.writer.piece("message", n, self.writer.layout.pruned(entry), path=path))
+            self.add(self.writer.piece("message", n, layout.pruned(entry), path=path))
 
     def take_compaction(self, n: int, entry: Compacted) -> None:
         self.count(entry.usage)
         self.compacted.append(n)
+        self.compaction = self.compaction.ended(entry)
         if entry.status != "completed":
             return
-        self.incorporate()
-        first_kept = next((i for i, turn in enumerate(self.history, 1) if turn.opened == entry.cut), 0)
-        ids = [turn.id for turn in self.history]
-        old = [plan for plan in self.plans.values() if not (plan.current and plan.is_open())]
-        layout = self.writer.layout
-        made = compact(self.pieces, n, entry, first_kept=first_kept, turns=ids, plans=old, layout=layout)
-        self.rewrite(made, "compaction")
+        made: Sequence[Piece] = compact(
+            self.reading.pieces,
+            n,
+            entry,
+            first_kept=next((i for i, turn in enumerate(self.history, 1) if turn.opened == entry.cut), 0),
+            turns=self.history,
+            plans=[plan for plan in self.plans.values() if not (plan.current and plan.is_open())],
+            layout=self.writer.layout,
+        )
+        self.reading.replace(self.with_feedback(made) if entry.cut else made, "compaction", self.newest)
 
-    def incorporate(self) -> None:
-        """Put what users think of earlier turns behind those turns: no cache of them lives any more."""
-        if not self.fresh:
-            return
-        numbers = {turn.id: number for number, turn in enumerate(self.history, 1)}
-        pieces = self.pieces
-        for key in dict.fromkeys(self.fresh):
+    def with_feedback(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Return the pieces with what users think of earlier turns behind those turns, where nothing of it lives in a cache."""
+        numbers = {turn.id: number for number, turn in enumerate(self.history, 1)} if self.fresh else {}
+        for key in self.fresh:
             entry = self.feedback[key]
-            path = f"ar:{entry.turn}.feedback.latest"
+            path = feedback_path(entry.turn)
             text = self.writer.layout.feedback(entry, path)
             pieces = answer_to(pieces, entry, path, text, numbers.get(entry.turn, 0))
-        self.fresh = []
-        self.rewrite(pieces, "feedback")
+        self.incorporated, self.fresh = [*self.incorporated, *self.fresh], []
+        return pieces
 
-    def rewrite(self, pieces: Sequence[Piece], reason: BustReason) -> None:
-        """Take other pieces for those there are. The open turn begins a part of its own."""
-        self.pieces, self.size = list(pieces), text_bytes(pieces)
-        newest = len(self.history) if self.turn else len(self.history) + 1
-        before = sum(piece.turn < newest for piece in pieces)
-        text = "".join([piece.text for piece in pieces[:before]])
-        self.sealed, self.ends = ([Part(text=text)], [before]) if text else ([], [])
-        self.turn_part = self.seen_part = len(self.sealed)
-        self.fused, self.rewritten = 0, reason
-
-    def seal(self, upto: int) -> None:
-        """End a part of the request with the text of batch `upto`."""
-        pieces, start = self.pieces, self.ends[-1] if self.ends else 0
-        end = len(pieces)
-        while end > start and pieces[end - 1].n > upto:
-            end -= 1
-        text = "".join([piece.text for piece in pieces[start:end]])
-        if text:
-            self.sealed.append(Part(text=text))
-            self.ends.append(end)
+    @property
+    def newest(self) -> int:
+        """The number of the open turn, or of the one that will open next."""
+        return len(self.history) if self.turn else len(self.history) + 1
 
     def count(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -324,20 +283,6 @@ class Intake:
             self.plans[plan.plan_id] = plan
 
 
-def _total(usages: list[Usage]) -> Usage:
-    # A long log has thousands: adding up columns costs a third of adding up values.
-    columns = zip(*map(astuple, usages), strict=True)
-    totals: dict[str, Any] = {
-        name: sum(column) for name, column in zip(Usage.__struct_fields__, columns, strict=True)
-    }
-    return Usage(**{**totals, "estimated": totals["estimated"] > 0})
-
-
 def _clip(text: str) -> str:
     line = inline(text)
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
-
-
-def seconds_between(start: str, end: str) -> float:
-    """Return the seconds between two times of the log."""
-    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()

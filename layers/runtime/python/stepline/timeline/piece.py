@@ -7,8 +7,8 @@ Source: docs/concepts/context.md#pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal, Self, TypeAlias, overload
 
 from stepline.model.base import Row, Value
 from stepline.model.usage import BYTES_PER_TOKEN
@@ -51,7 +51,8 @@ class Piece(Row):
     `n` is the batch that brought it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is none.
     `path` is where the whole of it stands; `shows` is `ALL`, or the digest of the content that the text shows all
     of, or empty if it does not. `size` counts the content's bytes, `hint` is its beginning on one line, `range` what
-    a ranged read asked for. `bulk`: it can be read again at its path, and is the first to be shown by a stub.
+    a ranged read asked for. `bulk`: it can be read again at its path, and is the first to be shown by a stub. What
+    shows a part of another path has a `view`, a path of its own that leads to nothing but this piece.
     """
 
     kind: Kind
@@ -68,6 +69,71 @@ class Piece(Row):
     hint: str = ""
     range: str = ""
     bulk: bool = False
+    view: str = ""
+
+
+class Pieces(Sequence[Piece]):
+    """Pieces in the order of the log, of which the oldest may have to be made first.
+
+    A segment brings thousands of pieces, and most rounds look at the newest only: `older` returns the first `before`
+    when somebody wants one of them. What is appended stands behind; a copy shares everything that stands so far.
+    """
+
+    __slots__ = ("_before", "_newer", "_older")
+
+    def __init__(
+        self,
+        newer: Iterable[Piece] = (),
+        *,
+        before: int = 0,
+        older: Callable[[], Sequence[Piece]] = tuple,
+    ) -> None:
+        """Take pieces; `older` is called as often as its pieces are wanted."""
+        self._newer, self._before, self._older = list(newer), before, older
+
+    def copy(self) -> Self:
+        """Return the same pieces, to be appended to."""
+        return type(self)(self._newer, before=self._before, older=self._older)
+
+    def append(self, piece: Piece) -> None:
+        """Put a piece behind all others."""
+        self._newer.append(piece)
+
+    def __len__(self) -> int:
+        return self._before + len(self._newer)
+
+    @overload
+    def __getitem__(self, at: int) -> Piece: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Piece]: ...
+
+    def __getitem__(self, at: int | slice) -> Piece | Sequence[Piece]:
+        before = self._before
+        if not before:
+            return self._newer[at]
+        if isinstance(at, slice):
+            start, stop, stride = at.indices(len(self))
+            if stride == 1 and start >= before:
+                return self._newer[start - before : max(0, stop - before)]
+            return list(self)[at]
+        index = at + len(self) if at < 0 else at
+        return self._newer[index - before] if index >= before else self._older()[index]
+
+    def __iter__(self) -> Iterator[Piece]:
+        if self._before:
+            yield from self._older()
+        yield from self._newer
+
+    def __reversed__(self) -> Iterator[Piece]:
+        yield from reversed(self._newer)
+        if self._before:
+            yield from reversed(self._older())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
 
 
 class Shown(Value):

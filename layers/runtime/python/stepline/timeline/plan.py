@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
+from stepline.model.entry import Contributed
 from stepline.model.path import PlanPath
 from stepline.model.plan import MARKS, Plan, StepStatus
 from stepline.timeline.render.quote import inline
@@ -16,6 +17,7 @@ from stepline.timeline.render.quote import inline
 PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]
 
 NOTE_CHARS: Final = 160
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
 _NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -28,6 +30,11 @@ class PlanFacts(Value):
     snapshot_ref: str
     last_turn_id: str
     note: str = ""
+
+
+class _Step(Value):
+    label: str
+    status: StepStatus = "pending"
 
 
 def render_steps(plan: Plan) -> str:
@@ -94,17 +101,32 @@ def read_plan(snapshot: Mapping[str, Any]) -> Plan:
 
     Raises msgspec.ValidationError for one that is neither, or has no id.
     """
-    steps, status = [], dict(snapshot.get("status") or {})
-    for n, step in enumerate(snapshot.get("steps") or (), 1):
-        if isinstance(step, Mapping):
-            steps.append(step.get("label", ""))
-            status[str(n)] = step.get("status", "pending")
-        else:
-            steps.append(step)
-            status.setdefault(str(n), "pending")
+    given = msgspec.convert(snapshot.get("steps") or (), tuple[str | _Step, ...])
+    told_status = msgspec.convert(snapshot.get("status") or {}, dict[str, StepStatus])
+    steps = [step if isinstance(step, str) else step.label for step in given]
+    own = {str(n): step.status for n, step in enumerate(given, 1) if isinstance(step, _Step)}
+    status = {str(n): "pending" for n in range(1, len(steps) + 1)} | told_status | own
     origin = snapshot.get("origin_turn_id", "")
     told = {"created_ts": "", "last_ts": "", "last_turn_id": origin, "origin_turn_id": origin, **snapshot}
     return msgspec.convert({**told, "steps": steps, "status": status}, Plan)
+
+
+def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:
+    """Return the snapshots among the blocks of a bundle; what is none is only text."""
+    found = []
+    for block in entry.blocks:
+        if block.type == "react.plan":
+            said = {
+                "last_turn_id": entry.turn,
+                "origin_turn_id": entry.turn,
+                "created_ts": entry.at,
+                "last_ts": entry.at,
+            }
+            try:
+                found.append(read_plan({**said, **_OBJECT.decode(block.text)}))
+            except msgspec.MsgspecError:
+                continue
+    return tuple(found)
 
 
 def _clip(text: str) -> str:

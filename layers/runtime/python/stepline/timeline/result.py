@@ -11,6 +11,12 @@ from typing import Any, Final
 from stepline.model.block import Block, Produced
 from stepline.model.entry import Resulted
 
+SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", "react.exit"})
+"""Blocks that the model meets in ANNOUNCE or by reading a path, never in the timeline."""
+
+SILENT: Final = "silent"
+"""Meta of a single block of which the same is true."""
+
 _PLAIN: Final = Produced()
 
 

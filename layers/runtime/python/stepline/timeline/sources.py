@@ -11,20 +11,12 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from stepline.model.address import URL_CHARS, host_of, normalise_url, web_url
+from stepline.model.address import URL_CHARS, normalise_url, web_url
 from stepline.model.source import Source
-from stepline.model.usage import estimate_tokens
-from stepline.timeline.render.quote import INDENT, inline
 
 SID_MAX: Final = 999_999
 TITLE_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_000, 100_000
 FACT_CHARS: Final = 200
-
-ROWS_SHOWN: Final = 16
-CITED_SHOWN: Final = 8
-TITLE_SHOWN_CHARS: Final = 36
-TEXT_SHOWN_CHARS: Final = 200
-PLACE_SHOWN_CHARS: Final = 80
 
 _LONGER: Final = ("title", "text", "content")
 _SCORES: Final = ("objective_relevance", "query_relevance")
@@ -142,43 +134,3 @@ def select_sources(pool: Mapping[int, Source], ranges: Sequence[tuple[int, int]]
     return tuple(
         pool[sid] for sid in sorted(pool) if not ranges or any(first <= sid <= last for first, last in ranges)
     )
-
-
-def render_pool(pool: Mapping[int, Source], cited: Mapping[int, int] | None = None) -> str:
-    """Return the pool as the request shows it, "" if it is empty.
-
-    `cited` says when a row was cited last. The rows cited last and the newest ones are shown, and the others
-    counted: every token here is paid in full in every round.
-    """
-    if not pool:
-        return ""
-    last_cited = cited or {}
-    again = sorted((sid for sid in last_cited if sid in pool), key=lambda sid: (last_cited[sid], sid))
-    shown = dict.fromkeys(again[-CITED_SHOWN:])
-    for sid in sorted(pool, reverse=True):
-        if len(shown) >= ROWS_SHOWN:
-            break
-        shown[sid] = None
-    hidden = len(pool) - len(shown)
-    lines = [f"[SOURCES POOL] {len(pool)} {'source' if len(pool) == 1 else 'sources'}"]
-    if hidden:
-        lines[0] += f": {len(shown)} cited or newest ones, and {hidden} more"
-    lines.append("read whole: so:sources_pool[<sids>]; cite: [[S:<sid>]]")
-    lines += (_render_row(pool[sid]) for sid in sorted(shown))
-    return "\n".join(lines) + "\n"
-
-
-def _render_row(row: Source) -> str:
-    place = host_of(row.url) or row.path
-    text = row.content or row.text
-    facts = [f"SID:{row.sid:02}", inline(row.mime)[:40], inline(place)[:PLACE_SHOWN_CHARS]]
-    if text:
-        facts.append(f"~{estimate_tokens(text)} tokens")
-    facts.append(f'"{_clip(row.title, TITLE_SHOWN_CHARS)}"')
-    snippet = _clip(row.text or row.content, TEXT_SHOWN_CHARS)
-    return " ".join(fact for fact in facts if fact) + (f"\n{INDENT}{snippet}" if snippet else "")
-
-
-def _clip(text: str, chars: int) -> str:
-    line = inline(text[: chars * 4])
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from stepline.model.base import Value
 from stepline.model.entry import Decided, Inbound
 
@@ -39,6 +41,12 @@ class Asked(Value):
     cached: int = 0
     system: str = ""
     model: str = ""
+
+    def idle_s(self, at: str) -> float:
+        """Return the seconds from this request to a time of the log; none if there was no request."""
+        return (
+            (datetime.fromisoformat(at) - datetime.fromisoformat(self.at)).total_seconds() if self.at else 0.0
+        )
 
     def after(self, entry: Decided, at: str, *, size: int) -> Asked:
         """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent."""

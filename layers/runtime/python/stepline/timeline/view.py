@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+import msgspec
+
 from stepline.model.batch import Batch
 from stepline.model.block import Block
-from stepline.model.entry import Decided, Dropped, Entry, Inbound, Resulted
+from stepline.model.entry import Decided, Dropped, Entry, Feedback, Inbound, Resulted
 from stepline.model.ids import TURN
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.timeline.block import Group, derive_groups
+from stepline.timeline.feedback import feedback_block
 from stepline.timeline.index import index_path, render_turn_index
+from stepline.timeline.plan import plan_history
 from stepline.timeline.turn import Turn
 from stepline.timeline.working_summary import summarize_turn
 
@@ -38,11 +42,12 @@ class View:
         since: Callable[[int, int], Sequence[Batch]],
         plans: Mapping[str, Plan],
         sources: Mapping[int, Source],
+        feedback: Mapping[str, Feedback],
     ) -> None:
         self._history = {turn.id: turn for turn in history}
         self._ended = {turn.id: last.closed for last, turn in pairwise(history)}
         self._since = since
-        self._plans, self._sources = plans, sources
+        self._plans, self._sources, self._feedback = plans, sources, feedback
         self._groups: dict[str, tuple[Group, ...]] = {}
 
     def blocks(self) -> tuple[Block, ...]:
@@ -64,7 +69,9 @@ class View:
             prompts = [inbound for n in found.prompts for inbound in _inbound(by_n[n])]
             waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
             own = [batch for batch in batches if batch.n >= found.opened]
-            self._groups[turn] = derive_groups(found, own, prompts, waited)
+            groups = derive_groups(found, own, prompts, waited)
+            said = [entry for entry in self._feedback.values() if entry.turn == turn and not entry.withdrawn]
+            self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
         return self._groups[turn]
 
     def resolve(self, path: str) -> tuple[Block, ...]:
@@ -108,7 +115,13 @@ class View:
         if name.startswith("assistant.completion."):
             number = name.removeprefix("assistant.completion.")
             return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if number.isdecimal() else ()
+        if name == "react.plan.history":
+            return (self._plan_history(path, self._history[turn]),)
         return ()
+
+    def _plan_history(self, path: str, turn: Turn) -> Block:
+        facts = msgspec.json.encode(plan_history(self._plans.values())).decode()
+        return _made("react.plan.history", path, facts, turn, {})
 
     def _summary(self, turn: str) -> tuple[Block, ...]:
         """Return what stands in for the summary that a turn's model did not write; none while the turn runs."""

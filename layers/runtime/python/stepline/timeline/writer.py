@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Contributed, Decided, Resulted
 from stepline.model.ids import call_id
 from stepline.timeline.notice import notice_paths
 from stepline.timeline.piece import ALL, Kind, Piece, byte_length
-from stepline.timeline.render.entry import RESULT_PREVIEW_CHARS, SILENT, SILENT_TYPES, UNPREVIEWED
 from stepline.timeline.render.layout import Layout
-from stepline.timeline.render.quote import BLOB_CHARS, has_blob, inline, is_whole
-from stepline.timeline.result import result_path
+from stepline.timeline.render.quote import BLOB_CHARS, clip, has_blob
+from stepline.timeline.result import SILENT, SILENT_TYPES, result_path
 
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16
+NOTICE_CHARS: Final = 1_500
+"""Up to this length no layout may cut a notice."""
 NOTE_TYPES: Final = frozenset({"react.note"})
+DIGESTED: Final = frozenset({"react.read", "react.write"})
+"""Tools whose status, at the call's own path, repeats the facts of what they show beside it."""
 
 
 class Writer:
@@ -32,7 +37,8 @@ class Writer:
     def piece(self, kind: Kind, n: int, text: str, content: str = "", **facts: Any) -> Piece:
         """Return a piece; `content` is what its text shows."""
         if content:
-            facts.setdefault("shows", "" if _encoded(content) else ALL)
+            whole = not _encoded(content) and self.layout.shows_text(content, "")
+            facts.setdefault("shows", ALL if whole else "")
             facts.setdefault("size", byte_length(content))
             facts.setdefault("hint", hint(content))
         return Piece(kind=kind, n=n, turn=self.number, text=text, **facts)
@@ -45,20 +51,20 @@ class Writer:
         if entry.thinking:
             text = "\n".join(entry.thinking)
             path = f"ar:{turn}.react.thinking.{entry.iteration}"
-            yield self.piece("thinking", n, layout.thinking(text), text, path=path, **facts)
+            yield self.piece("thinking", n, layout.thinking(text, path), text, path=path, **facts)
         if entry.notes:
             first = entry.actions[0].call_id if entry.actions else call_id(turn, entry.iteration, 0)
             path = f"ar:{turn}.react.notes.{first}"
-            yield self.piece("notes", n, layout.notes(entry.notes), entry.notes, path=path, **facts)
+            yield self.piece("notes", n, layout.notes(entry.notes, path), entry.notes, path=path, **facts)
         for action in entry.actions:
             yield from self.call(n, action, facts)
         if entry.notices:
             for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
-                shown = layout.notice(notice, path, entry.accepted)
-                yield self.piece("notice", n, shown, path=path, shows=ALL, **facts)
+                text = layout.notice(notice, path, entry.accepted)
+                yield self.piece("notice", n, text, path=path, shows=_shows_notice(text), **facts)
         if entry.interrupted and entry.raw:
             path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
-            yield self.piece("raw", n, layout.raw(entry.raw), entry.raw, path=path, **facts)
+            yield self.piece("raw", n, layout.raw(entry.raw, path), entry.raw, path=path, **facts)
         # Beside an answer actions may run; their results close the frame behind it.
         if not (entry.accepted and entry.actions):
             yield self.piece("end", n, layout.end(), **facts)
@@ -74,14 +80,14 @@ class Writer:
         about = {"call": call, "tool": action.tool_id, **facts}
         if action.code is not None:
             path = f"fi:{self.turn}.code.{call}"
-            yield self.piece("code", n, layout.code(action, self.turn), action.code, path=path, **about)
-        whole = is_whole(action.params)
+            text = layout.code(action, self.turn)
+            yield self.piece("code", n, text, action.code, path=path, bulk=True, **about)
         yield self.piece(
             "call",
             n,
             layout.call(action, self.turn),
             path=f"tc:{self.turn}.{call}.call",
-            shows=ALL if whole else "",
+            shows=ALL if layout.shows_call(action) else "",
             hint=hint(", ".join(_named(action.params))),
             **about,
         )
@@ -90,9 +96,10 @@ class Writer:
         """Yield what an action did; the round's last result ends its frame."""
         facts: dict[str, Any] = {"call": entry.call_id, "tool": entry.tool_id, "round": entry.iteration + 1}
         path = result_path(self.turn, entry.call_id)
-        yield self.piece("status", n, self.layout.status(entry), **facts)
-        for block in entry.blocks:
-            if block.type not in SILENT_TYPES and not block.meta.get(SILENT):
+        yield self.piece("status", n, self.layout.status(entry), bulk=entry.status == "ok", **facts)
+        shown = [block for block in entry.blocks if is_shown(block)]
+        for block in shown:
+            if len(shown) == 1 or not _is_digest(block, entry.tool_id):
                 yield self.block(n, block, block.path or path, facts)
         if last:
             yield self.piece("end", n, self.layout.end(), round=entry.iteration + 1)
@@ -101,30 +108,40 @@ class Writer:
         tool = facts["tool"]
         if block.type in NOTE_TYPES:
             return self.piece("note", n, self.layout.note(block, path), block.text, path=path, **facts)
-        text = self.layout.block(block, path, tool)
-        if block.type == "react.notice":
-            return self.piece("notice", n, text, path=path, shows=ALL, **facts)
         body, meta = block.body, block.meta
         source = meta.get("source_path", "")
+        text = self.layout.block(block, source or path, tool)
+        if block.type == "react.notice":
+            return self.piece("notice", n, text, path=path, shows=_shows_notice(text), **facts)
         size = body.size_bytes if body else byte_length(block.text)
         return self.piece(
             "result",
             n,
             text,
             path=source or path,
-            shows=_shows(block, path, tool),
+            shows=self.shows(block, path, tool),
             mime=body.mime if body else block.mime,
             size=size,
             hint=hint(block.text),
             range=_range(meta),
             bulk=True,
+            view=path if source else "",
             **facts,
         )
+
+    def shows(self, block: Produced, path: str, tool: str) -> str:
+        """Return what a result's block shows all of, in the words of `Piece.shows`."""
+        meta = block.meta
+        if block.body is not None or _encoded(block.text) or not self.layout.shows_text(block.text, tool):
+            return ""
+        if meta.get("source_path"):
+            return "" if meta.get("whole") is not True else str(meta.get("source_sha256", ""))[:DIGEST_CHARS]
+        return digest(block.text) if path.startswith("fi:") else ALL
 
     def contributed(self, n: int, entry: Contributed) -> Iterator[Piece]:
         """Yield what the code of a bundle said."""
         for block in entry.blocks:
-            if block.type in SILENT_TYPES or block.meta.get(SILENT):
+            if not is_shown(block):
                 continue
             note = block.type in NOTE_TYPES
             text = (
@@ -137,20 +154,27 @@ class Writer:
 
 def hint(text: str) -> str:
     """Return the beginning of a text on one line."""
-    line = inline(text[: HINT_CHARS * 4])
-    return line if len(line) <= HINT_CHARS else line[: HINT_CHARS - 1] + "…"
+    return clip(text, HINT_CHARS)
 
 
-def _shows(block: Produced, path: str, tool: str) -> str:
-    """Return what a result's block shows all of, in the words of `Piece.shows`."""
-    meta = block.meta
-    if block.body is not None or _encoded(block.text):
-        return ""
-    if meta.get("source_path"):
-        return "" if meta.get("whole") is not True else str(meta.get("source_sha256", ""))[:DIGEST_CHARS]
-    if len(block.text) > RESULT_PREVIEW_CHARS and tool not in UNPREVIEWED:
-        return ""
-    return digest(block.text) if path.startswith("fi:") else ALL
+def is_shown(block: Produced) -> bool:
+    """Tell whether a block takes room in the timeline."""
+    return block.type not in SILENT_TYPES and not block.meta.get(SILENT)
+
+
+def _is_digest(block: Produced, tool: str) -> bool:
+    """Tell whether a block only says of the blocks beside it what they say themselves."""
+    if tool not in DIGESTED or block.path or block.mime != "application/json":
+        return False
+    if tool != "react.read":
+        return True
+    rows = msgspec.json.decode(block.text).get("paths", ())
+    return bool(rows) and all("view" in row and "next" not in row for row in rows)
+
+
+def _shows_notice(text: str) -> str:
+    """Return what the text of a notice shows: all of it, unless it is long enough to have been cut."""
+    return ALL if len(text) <= NOTICE_CHARS else ""
 
 
 def digest(text: str) -> str:
@@ -165,7 +189,7 @@ def _range(meta: dict[str, Any]) -> str:
     if not isinstance(found, dict):
         return ""
     if found.get("range_kind") == "lines":
-        return f"lines:{found.get('lines', '')}"
+        return f"lines:{str(found.get('lines', '')).partition(']')[0].lstrip('[')}"
     start = found.get("offset_text_symbols", 0)
     return f"text_symbols:{start}-{start + found.get('text_symbols', 0)}"
 

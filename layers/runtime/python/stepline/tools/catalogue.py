@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stepline.tools.execute import exec_tool
 from stepline.tools.fetch import FETCH_TOOL
+from stepline.tools.hide import HIDE_TOOL
 from stepline.tools.plan import PLAN_TOOL
 from stepline.tools.pull import PULL_TOOL
 from stepline.tools.read import READ_TOOL
-from stepline.tools.registry import Registry
+from stepline.tools.registry import Registry, Tool
 from stepline.tools.web_search import WEB_SEARCH_TOOL
 from stepline.tools.write import WRITE_TOOL
 
 
+def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry:
+    """Return an agent's tools, in the order of the catalogue: those every agent has, its bundle's, those for programs.
+
+    Tools that have to do with programs are there only where programs run. Raises ValueError if two have one id.
+    """
+    pull = (PULL_TOOL,) if executes else ()
+    own = (READ_TOOL, WRITE_TOOL, *pull, PLAN_TOOL, HIDE_TOOL)
+    return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL) if executes else ())))
+
+
 def default_registry(*, executes: bool = False) -> Registry:
-    """Return the built-in tools, in the order of the catalogue; those for programs only where programs run."""
-    if not executes:
-        return Registry((READ_TOOL, WRITE_TOOL, PLAN_TOOL, WEB_SEARCH_TOOL))
-    return Registry((READ_TOOL, WRITE_TOOL, PULL_TOOL, PLAN_TOOL, WEB_SEARCH_TOOL, exec_tool(), FETCH_TOOL))
+    """Return the tools of an agent whose bundle has those that come with the library."""
+    return agent_registry((WEB_SEARCH_TOOL,), executes=executes)

@@ -25,6 +25,7 @@ from stepline.model.path import (
 )
 from stepline.timeline.piece import ALL, Shown
 from stepline.tools.context import ToolContext
+from stepline.tools.shelf import read_shelf
 from stepline.tools.source_rows import source_rows, sources_block
 from stepline.tools.window import SourceText, count_lines
 
@@ -108,8 +109,10 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
         rows = source_rows(path, context)
         block = sources_block(path, rows, context)
         return Content(path=block.path, block=block, text=block.text, rows=rows)
+    family = str(path).partition(":")[0]
+    if shelf := context.shelves.get(family):
+        return _whole(read_shelf(str(path), shelf, context), context)
     if not isinstance(path, READABLE):
-        family = str(path).partition(":")[0]
         raise ToolError(f"{family}: paths cannot be read here", code="family_not_available")
     blocks = context.timeline.resolve(str(path))
     if not blocks:
@@ -124,6 +127,12 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     if block.body is None:
         return Content(path=where, block=block, text=_join(blocks))
     return Content(path=where, block=block, text=_fetch_text(block.body, context), body=block.body)
+
+
+def _whole(block: Block, context: ToolContext) -> Content:
+    """Return the content of a block that is all of it."""
+    text = _fetch_text(block.body, context) if block.body else block.text
+    return Content(path=block.path, block=block, text=text, body=block.body)
 
 
 def read_path(text: str, turn: str) -> LogicalPath:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
+from stepline.model.entry import Hide
 from stepline.model.execution import ToolEvent
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath
@@ -22,7 +23,9 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebSearch
-from stepline.timeline.piece import Shown
+from stepline.timeline.piece import Piece, Shown
+from stepline.timeline.rules import ContextRules
+from stepline.tools.shelf import Shelf
 from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
@@ -63,6 +66,11 @@ class Resolver(Protocol):
         """The ids of all turns, oldest first."""
         ...
 
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """What the model reads of it, in order."""
+        ...
+
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest group of blocks that carry `path`, in order; none if there is no such path.
 
@@ -100,7 +108,7 @@ class ToolContext:
     `events` collects what the tool emits. `model`, `settings`, `secrets` and `sources` are for the tools of a
     bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
     conversation's pool, to which the calls of a run add together. `shelves` hold what a bundle lets the agent read
-    beside the conversation, by the family of the paths (`tools.shelf`).
+    beside the conversation, by the family of the paths (`tools.shelf`). `rules` are the limits of what the model reads.
     """
 
     lane: Lane
@@ -117,7 +125,8 @@ class ToolContext:
     secrets: SecretReader = field(default_factory=NoDescriptors)
     search: WebSearch | None = None
     sources: SourcePool = field(default_factory=SourcePool)
-    shelves: Mapping[str, Callable[[str], Shelved | None]] = field(default_factory=dict)
+    shelves: Mapping[str, Shelf] = field(default_factory=dict)
+    rules: ContextRules = field(default_factory=ContextRules)
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them; the call's output returns them, too.
@@ -180,7 +189,7 @@ class ToolOutput(Value):
     """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans.
 
     `ret` is the JSON value that a program gets back; None: what the blocks say. `sources` are what
-    `ToolContext.cite` made of the rows that the call brought.
+    `ToolContext.cite` made of the rows that the call brought, `hides` what the model reads shorter from here on.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -189,6 +198,7 @@ class ToolOutput(Value):
     error: dict[str, Any] | None = None
     ret: Any = None
     sources: tuple[Source, ...] = ()
+    hides: tuple[Hide, ...] = ()
 
 
 def render_json(content: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.path import PlanPath
 from stepline.model.plan import MARKS, Plan, StepStatus
+from stepline.timeline.result import SILENT
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -92,7 +93,9 @@ def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     change = plan_change(context.timeline.plans, params, plan_id=made, turn=context.turn, ts=context.ts)
     blocks = [context.result(PLAN.tool_id, render_change(change))]
     if change.mode == "close":
-        blocks.insert(0, context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed."))
+        told = context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed.")
+        # The result says so, too: one of them is enough for the model.
+        blocks.insert(0, replace(told, meta={**told.meta, SILENT: True}))
     return ToolOutput(blocks=tuple(blocks), plans=change.snapshots)
 
 

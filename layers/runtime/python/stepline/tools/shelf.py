@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
 from stepline.model.path import out_key
-from stepline.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from stepline.tools.context import ToolContext
 
 
 class Shelved(Value):

@@ -1,130 +1,137 @@
 """ANNOUNCE: what is true right now. Rendered anew for every request, behind the last cache mark, never stored.
 
-Every token here is paid in full in every round, so a quiet announce stays below 300 of them.
+Every token here is paid in full in every round, so what does not change stands in the system part, and a quiet
+announce stays below 150 tokens.
 Source: docs/concepts/context.md#announce.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from stepline.model.base import Value
+from stepline.model.entry import Feedback
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
-from stepline.timeline.fold import Timeline
 from stepline.timeline.plan import render_steps
-from stepline.timeline.render.entry import RESULT_PREVIEW_CHARS
-from stepline.timeline.render.quote import INDENT, inline
+from stepline.timeline.render.entry import render_elapsed
+from stepline.timeline.render.excerpt import fit_text
+from stepline.timeline.render.quote import INDENT, clip, inline
 from stepline.timeline.turn import Event
+
+if TYPE_CHECKING:
+    from stepline.timeline.fold import Timeline
 
 CELLS: Final = 10
 PLANS_SHOWN: Final = 4
+STEPS_CHARS: Final = 2_000
 EVENTS_SHOWN: Final = 4
 EVENT_CHARS: Final = 120
+FEEDBACKS_SHOWN: Final = 4
+CONSTRAINTS_SHOWN: Final = 12
+CONSTRAINT_CHARS: Final = 400
 
 
-class Caps(Protocol):
-    """How much of one path a read shows."""
+class Opinion(Value):
+    """A feedback, and when the turn that it is about began."""
 
-    @property
-    def max_chars(self) -> int: ...
-
-    @property
-    def max_tokens(self) -> int: ...
-
-    @property
-    def max_bytes(self) -> int: ...
+    feedback: Feedback
+    turn_at: str = ""
 
 
-class Budget(Value):
-    """The rounds of a turn: `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`.
+class Announced(Value):
+    """What an announce is made of.
 
-    `reserved` says that this round is the last one and kept for an answer.
+    `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved` says that this
+    round is the last one and kept for an answer. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
+    came to stand in it since the newest request. `extra` are lines of the bundle's code.
     """
 
+    now: str
     iteration: int
     max_iterations: int
     credits: int = 0
     elapsed_s: float = 0.0
     reserved: bool = False
+    timezone: str = "UTC"
+    plans: tuple[Plan, ...] = ()
+    events: tuple[Event, ...] = ()
+    fresh: tuple[Opinion, ...] = ()
+    incorporated: tuple[Opinion, ...] = ()
+    extra: tuple[str, ...] = ()
 
 
 def announce(
-    timeline: Timeline, *, now: datetime, iteration: int, max_iterations: int, caps: Caps, last_round: bool
+    timeline: Timeline,
+    *,
+    now: datetime,
+    iteration: int,
+    max_iterations: int,
+    last_round: bool,
+    extra: Sequence[str] = (),
 ) -> str:
-    """Return the announce of a round of the current turn; `max_iterations` are the rounds without credits."""
+    """Return the announce of a round of the current turn, in the timeline's layout.
+
+    `max_iterations` are the rounds without credits.
+    """
     turn = timeline.current
     since = datetime.fromisoformat(turn.started_at) if turn else now
-    budget = Budget(
+    facts = Announced(
+        now=utc(now),
         iteration=iteration,
         max_iterations=max_iterations,
         credits=timeline.state.credits,
         elapsed_s=(now - since).total_seconds(),
         reserved=last_round,
+        plans=tuple(timeline.plans.values()),
+        events=timeline.events_since(0),
+        fresh=_opinions(timeline, timeline.fresh),
+        incorporated=_opinions(timeline, timeline.incorporated),
+        extra=tuple(extra),
     )
-    return render_announce(
-        budget=budget, now=now, caps=caps, plans=timeline.plans, events=timeline.events_since(0)
-    )
+    return timeline.layout.announce(facts)
 
 
-def render_announce(
-    *,
-    budget: Budget,
-    now: datetime,
-    caps: Caps,
-    plans: Mapping[str, Plan],
-    events: Sequence[Event] = (),
-    timezone: str = "UTC",
-) -> str:
-    """Return the announce: budget, caps, time, open plans and the events of this turn, in this order."""
+def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
+    known = [timeline.feedback[key] for key in dict.fromkeys(keys) if key in timeline.feedback]
+    began = {turn.id: turn.started_at for turn in timeline.history} if known else {}
+    return tuple(Opinion(feedback=entry, turn_at=began.get(entry.turn, "")) for entry in known)
+
+
+def render_announce(facts: Announced) -> str:
+    """Return the announce: budget, time, open plans, events of this turn, feedback, constraints, in this order."""
     sections = [
-        _budget(budget),
-        _caps(caps),
-        _time(now, timezone),
-        _plans(plans),
-        _events(events),
+        _budget(facts),
+        _time(facts),
+        _plans(facts.plans),
+        _events(facts.events),
+        _feedback(facts),
+        _constraints(facts.extra),
     ]
-    return "\n".join(section for section in sections if section) + "\n"
+    return "\n".join([section for section in sections if section]) + "\n"
 
 
-def _budget(budget: Budget) -> str:
-    most = max(1, budget.max_iterations + budget.credits)
-    at = min(max(budget.iteration + 1, 1), most)
-    split = f" ({budget.max_iterations} + {budget.credits} reactive bonus)" if budget.credits else ""
+def _budget(facts: Announced) -> str:
+    most = max(1, facts.max_iterations + facts.credits)
+    at = min(max(facts.iteration + 1, 1), most)
+    split = f" ({facts.max_iterations} + {facts.credits} reactive bonus)" if facts.credits else ""
     filled = round(at / most * CELLS)
     bar = "█" * filled + "░" * (CELLS - filled)
-    last = "\nLAST ROUND: only complete or exit is accepted." if budget.reserved else ""
+    last = "\nLAST ROUND: only complete or exit is accepted." if facts.reserved else ""
     return (
         f"╔══ ANNOUNCE — Iteration {at}/{most}{split} ══╗{last}\n"
         f"[BUDGET]\niterations  {bar} {most - at} remaining\n"
-        f"time_elapsed_in_turn  {render_elapsed(budget.elapsed_s)}"
+        f"time_elapsed_in_turn  {render_elapsed(facts.elapsed_s)}"
     )
 
 
-def _caps(caps: Caps) -> str:
-    read = f"{caps.max_chars} characters, {caps.max_tokens} tokens, {caps.max_bytes} bytes"
-    return f"[CONTEXT CAPS] per read: {read}; preview of a tool result: {RESULT_PREVIEW_CHARS} characters"
-
-
-def _time(now: datetime, timezone: str) -> str:
-    stamp = utc(now)
+def _time(facts: Announced) -> str:
     return (
-        f"[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]\nuser_timezone: {inline(timezone)}\n"
-        f"current_utc_timestamp: {stamp}\ncurrent_utc_date: {stamp[:10]}\n"
-        "Read relative dates (today, last week) from here."
+        f"[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]\nuser_timezone: {clip(facts.timezone, 60)}\n"
+        f"current_utc_timestamp: {facts.now}\ncurrent_utc_date: {facts.now[:10]}"
     )
-
-
-def render_elapsed(seconds: float) -> str:
-    """Return a duration as `42s`, `2m15s` or `1h05m`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    return f"{whole // 3600}h{whole // 60 % 60:02}m"
 
 
 def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
@@ -134,21 +141,22 @@ def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
     return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
 
 
-def _plans(plans: Mapping[str, Plan]) -> str:
-    shown = shown_plans(plans.values())
+def _plans(plans: Iterable[Plan]) -> str:
+    shown = shown_plans(plans)
     if not shown:
         return "[OPEN PLANS]\n- plans: none"
-    rows = [f"[OPEN PLANS]\n- plans: {len(shown)} visible"]
-    for plan in shown:
-        steps = render_steps(plan).replace("\n", f"\n{INDENT}{INDENT}")
-        rows.append(
-            f"{INDENT}• plan_id={plan.plan_id}{' (current)' if plan.current else ''}"
-            f" snapshot_ref=ar:plan.latest:{plan.plan_id}\n"
-            f"{INDENT}{INDENT}created {plan.created_ts} in {plan.origin_turn_id}, "
-            f"updated {plan.last_ts} in {plan.last_turn_id}\n"
-            f"{INDENT}{INDENT}{steps}"
-        )
-    return "\n".join(rows)
+    return "\n".join([f"[OPEN PLANS]\n- plans: {len(shown)} visible", *map(_plan, shown)])
+
+
+def _plan(plan: Plan) -> str:
+    steps = fit_text(render_steps(plan), STEPS_CHARS).replace("\n", f"\n{INDENT}")
+    return (
+        f"{INDENT}• plan_id={plan.plan_id}{' (current)' if plan.current else ''}"
+        f" snapshot_ref=ar:plan.latest:{plan.plan_id}\n"
+        f"{INDENT}{INDENT}created {plan.created_ts} in {plan.origin_turn_id}, "
+        f"updated {plan.last_ts} in {plan.last_turn_id}\n"
+        f"{INDENT}{steps}"
+    )
 
 
 def _events(events: Sequence[Event]) -> str:
@@ -160,14 +168,38 @@ def _events(events: Sequence[Event]) -> str:
     )
     rows = [f"[LIVE TURN EVENTS]\n- events: {many}"]
     rows += [
-        f"{INDENT}• {event.inbound.event} seq={event.n} explicit=True\n{INDENT}{INDENT}text={_clip(event)}"
+        f"{INDENT}• {inline(event.inbound.event)} seq={event.n} explicit=True\n"
+        f"{INDENT}{INDENT}text={clip(event.inbound.text, EVENT_CHARS) or '(empty stop control)'}"
         for event in shown
     ]
     return "\n".join(rows)
 
 
-def _clip(event: Event) -> str:
-    text = inline(event.inbound.text)
-    if not text:
-        return "(empty stop control)"
-    return text if len(text) <= EVENT_CHARS else f"{text[: EVENT_CHARS - 1]}…"
+def _feedback(facts: Announced) -> str:
+    rows = []
+    if facts.fresh:
+        rows.append("[NEW USER FEEDBACKS]")
+        left_out = len(facts.fresh) - FEEDBACKS_SHOWN
+        if left_out > 0:
+            rows.append(f"{INDENT}… {left_out} older ones")
+        rows += [_opinion(opinion) for opinion in facts.fresh[-FEEDBACKS_SHOWN:]]
+    if facts.incorporated:
+        turns = [opinion.feedback.turn for opinion in facts.incorporated[-FEEDBACKS_SHOWN:]]
+        count = len(facts.incorporated)
+        rows.append(f"feedback incorporated above ({count}): {', '.join(dict.fromkeys(turns))}")
+    return "\n".join(rows)
+
+
+def _opinion(opinion: Opinion) -> str:
+    entry = opinion.feedback
+    return (
+        f"{INDENT}• turn {entry.turn} | turn_ts {opinion.turn_at} | feedback_ts {entry.at} | {entry.origin}"
+        f" | {entry.reaction or 'none'} | {clip(entry.text, EVENT_CHARS)}"
+    )
+
+
+def _constraints(extra: Sequence[str]) -> str:
+    if not extra:
+        return ""
+    lines = [f"{INDENT}- {clip(line, CONSTRAINT_CHARS)}" for line in extra[:CONSTRAINTS_SHOWN]]
+    return "\n".join(["[CONSTRAINTS]", *lines])

@@ -7,31 +7,39 @@ Source: docs/concepts/context.md#what-the-model-reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted
 from stepline.model.plan import Plan
 from stepline.timeline.notice import PARENT
-from stepline.timeline.render.quote import INDENT, inline, inline_json, quote, render_params
+from stepline.timeline.plan import render_steps
+from stepline.timeline.render.excerpt import (
+    READ_CHARS,
+    RESULT_PREVIEW_CHARS,
+    fit_text,
+    is_short,
+    render_result_text,
+    render_text,
+)
+from stepline.timeline.render.param import render_params
+from stepline.timeline.render.quote import INDENT, clip, inline, inline_json
 
 RULE: Final = "━" * 38
 ROUND_TOP: Final = ("┌──────── ROUND ", " ────────┐")
 ROUND_BOTTOM: Final = "└────────────────────────┘"
 
-RESULT_PREVIEW_CHARS: Final = 12_000
-"""A tool's text beyond this is shown by its beginning; the log keeps it whole."""
-
 UNPREVIEWED: Final = frozenset({"react.read"})
 """Tools that cap what they show themselves."""
 
-SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", "react.exit"})
-"""Blocks that the model meets in ANNOUNCE or by reading a path, never in the timeline."""
-
-SILENT: Final = "silent"
-"""Meta of a single block of which the same is true."""
+EXTRA_CHARS: Final = 2_000
+"""Of the facts beside a notice, and of an error."""
+FEEDBACK_CHARS: Final = 1_000
+PLANS_SHOWN: Final = 4
+SOURCES_SHOWN: Final = 20
 
 _HEADERS: Final = {"followup": "[FOLLOWUP DURING TURN]", "steer": "[STEER DURING TURN]"}
 _STATUS: Final = {
@@ -39,6 +47,10 @@ _STATUS: Final = {
     "error": "error",
     "unverified": "unverified: it may have happened; check before doing it again",
 }
+_FILE_FACTS: Final = ("kind", "visibility", "line_count")
+_ATTACHMENT: Final = "user.attachment"
+_TYPE: Final = re.compile(r"[a-z0-9_.]{1,80}")
+_ATTEMPT: Final = re.compile(r"\.attempt\.(\d+)$")
 
 
 def render_opening(entry: Opened) -> str:
@@ -49,13 +61,14 @@ def render_opening(entry: Opened) -> str:
 def render_prompt(event: Inbound, path: str, carried: str = "") -> str:
     """Render a message that opened the turn; `carried` is where it stands in the turn before, if it came there."""
     origin = f"[carried over from: {carried}]\n" if carried else ""
-    return f"\n[ts: {event.at}]\n[USER MESSAGE]\n[path: {path}]\n{origin}{quote(event.text)}\n"
+    text = render_text(event.text, "USER MESSAGE")
+    return f"\n[ts: {event.at}]\n[USER MESSAGE]\n[path: {path}]\n{origin}{text}"
 
 
 def render_event(event: Inbound, path: str) -> str:
     """Render an event that came while a turn was open, or between turns."""
     header = _HEADERS.get(event.event, "[EXTERNAL EVENT]")
-    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{quote(event.text)}\n"
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{render_text(event.text, 'EVENT')}"
 
 
 def render_round(entry: Decided, unseen: Sequence[str]) -> str:
@@ -67,35 +80,40 @@ def render_round(entry: Decided, unseen: Sequence[str]) -> str:
     return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
 
 
-def render_thinking(text: str) -> str:
+def render_thinking(text: str, path: str) -> str:
     """Render what the model thought before it decided."""
-    return f"[thinking]\n{quote(text)}\n"
+    return f"[thinking]{_at(text, path)}\n{render_text(text, 'THINKING')}"
 
 
-def render_notes(text: str) -> str:
+def render_notes(text: str, path: str) -> str:
     """Render what the model told the user while it works."""
-    return f"[AI Agent say]: {quote(text)[len(INDENT) :]}\n"
+    if not is_short(text):
+        return f"[AI Agent say]:{_at(text, path)}\n{render_text(text, 'NOTES')}"
+    return f"[AI Agent say]: {render_text(text, 'NOTES')[len(INDENT) :]}"
 
 
 def render_code(action: Action, turn: str) -> str:
     """Render the program of an action."""
-    return f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{quote(action.code or '')}\n"
+    return f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{render_text(action.code or '', 'CODE')}"
 
 
 def render_call(action: Action, turn: str) -> str:
-    """Render one tool call, its long parameters cut."""
-    call, path = action.call_id, f"tc:{turn}.{action.call_id}.call"
-    return f"[TOOL CALL {call}].call {action.tool_id}\n[path: {path}]\nParams: {render_params(action.params, path)}\n"
+    """Render one tool call. It names its path if the path leads to more than is shown."""
+    params, whole = render_params(action.params)
+    path = "" if whole else f"[path: tc:{turn}.{action.call_id}.call]\n"
+    return f"[TOOL CALL {action.call_id}].call {action.tool_id}\n{path}Params: {params}\n"
 
 
-def render_raw(text: str) -> str:
+def render_raw(text: str, path: str) -> str:
     """Render a decision that was interrupted, as far as it came."""
-    return f"[REACT DECISION RAW INTERRUPTED]\n{quote(text)}\n"
+    return f"[REACT DECISION RAW INTERRUPTED]{_at(text, path)}\n{render_text(text, 'RAW')}"
 
 
 def render_answer(text: str, path: str) -> str:
-    """Render an answer that the user has."""
-    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{quote(text)}\n"
+    """Render an answer that the user has; from the second of a turn on, with its number."""
+    found = _ATTEMPT.search(path)
+    number = f"[completion: {found[1]}]\n" if found and found[1] != "1" else ""
+    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{number}{render_text(text, 'ASSISTANT MESSAGE')}"
 
 
 def render_end() -> str:
@@ -108,42 +126,45 @@ def render_notice(notice: Notice, path: str, accepted: bool) -> str:
     dropped = PARENT in notice.extra
     violation = not accepted or dropped or notice.code.startswith("protocol_violation.")
     header = "[PROTOCOL VIOLATION]" if violation else "[REACT NOTICE]"
-    extra = f"extra: {inline_json(notice.extra)}\n" if notice.extra else ""
-    return (
-        f"{header}\n[path: {path}]\ncode: {inline(notice.code)}\nmessage:\n{quote(notice.message)}\n{extra}"
-    )
+    extra = f"extra: {_json(notice.extra)}\n" if notice.extra else ""
+    message = render_text(notice.message, "NOTICE")
+    return f"{header}\n[path: {path}]\ncode: {clip(notice.code, EXTRA_CHARS)}\nmessage:\n{message}{extra}"
 
 
 def render_status(entry: Resulted) -> str:
     """Render the head of what an action did."""
-    error = f"error: {inline_json(entry.error)}\n" if entry.error else ""
+    error = f"error: {_json(entry.error)}\n" if entry.error else ""
     return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}"
 
 
 def render_block(block: Produced, path: str, tool_id: str) -> str:
     """Render one block of a result: its path and its text, or what there is to read at the path."""
     if block.type == "react.notice":
-        return f"[REACT NOTICE]\n[path: {path}]\n{quote(block.text)}\n"
-    body = block.body
-    if body is not None:
-        return (
-            f"logical_path: {path}\nmime: {body.mime}\nsize_bytes: {body.size_bytes}\n"
-            "content: stored, not shown here; react.read shows it\n"
-        )
-    if len(block.text) > RESULT_PREVIEW_CHARS and tool_id not in UNPREVIEWED:
-        return _preview(block.text, path)
-    return f"logical_path: {path}\n{quote(block.text)}\n"
+        return f"[REACT NOTICE]\n[path: {path}]\n{render_text(block.text, 'NOTICE')}"
+    where = f"logical_path: {inline(path)}\n"
+    if block.body is not None:
+        return f"{where}{_body(block, tool_id)}"
+    most = READ_CHARS if tool_id in UNPREVIEWED else RESULT_PREVIEW_CHARS
+    return f"{where}{render_result_text(block.text, path, most=most)}"
 
 
-def _preview(text: str, path: str) -> str:
-    return (
-        f"logical_path: {path}\n[TOOL RESULT PREVIEW TRUNCATED]\nfull_text_chars: {len(text)}\n"
-        f"visible_preview_chars: {RESULT_PREVIEW_CHARS}\n{quote(text[:RESULT_PREVIEW_CHARS])}\n"
-        "...[truncated]: react.read shows the rest by its logical_path\n"
-    )
+def shows_text(text: str, tool_id: str) -> bool:
+    """Tell whether all of a text is shown: of a tool's, or of somebody's without a tool."""
+    if not tool_id:
+        return is_short(text)
+    return len(text) <= (READ_CHARS if tool_id in UNPREVIEWED else RESULT_PREVIEW_CHARS)
 
 
-def render_outcome(entry: Deferred, path: str, unseen: Sequence[str]) -> str:
+def shows_call(action: Action) -> bool:
+    """Tell whether every parameter of a call is shown in full."""
+    return render_params(action.params)[1]
+
+
+def render_outcome(
+    entry: Deferred,  # noqa: ARG001 - a layout may tell more of it
+    path: str,
+    unseen: Sequence[str],
+) -> str:
     """Render why the answer above was not the turn's last word."""
     waiting = f"waiting: {', '.join(unseen)}\n" if unseen else ""
     return (
@@ -161,25 +182,107 @@ def render_takeover() -> str:
 
 
 def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
-    """Render the end of a turn; `plans` are those that it changed and left open."""
+    """Render the end of a turn: how it ended, what it took, and the `plans` that it changed and left open."""
     if entry.outcome == "error":
-        return f"\n[TURN ENDED] error: {inline(entry.code)}\n"
-    return f"\n[TURN ENDED] {inline(entry.reason)}; answer: ar:{entry.turn}.assistant.completion\n"
+        title = f"error: {clip(entry.code, EXTRA_CHARS)}"
+    else:
+        title = f"{clip(entry.reason, EXTRA_CHARS)}; answer: ar:{entry.turn}.assistant.completion"
+    return f"\n[TURN ENDED] {title}\n{_cited(entry)}{_budget(entry)}{_open_plans(plans)}"
+
+
+def _cited(entry: Closed) -> str:
+    sids = [cited.sid for cited in entry.citations]
+    if not sids:
+        return ""
+    more = f", … {len(sids) - SOURCES_SHOWN} more" if len(sids) > SOURCES_SHOWN else ""
+    return f"[sources_used: [{', '.join(map(str, sids[:SOURCES_SHOWN]))}{more}]]\n"
+
+
+def _budget(entry: Closed) -> str:
+    if not entry.rounds:
+        return ""
+    return f"[BUDGET] rounds={entry.rounds} elapsed={render_elapsed(entry.elapsed_ms / 1000)}\n"
+
+
+def _open_plans(plans: Sequence[Plan]) -> str:
+    if not plans:
+        return ""
+    rows = [
+        f"plan_id={plan.plan_id}{' (current)' if plan.current else ''}\n{fit_text(render_steps(plan), EXTRA_CHARS)}\n"
+        for plan in plans[-PLANS_SHOWN:]
+    ]
+    return f"[OPEN PLANS]\n{''.join(rows)}"
+
+
+def render_elapsed(seconds: float) -> str:
+    """Return a duration as `42s`, `2m15s` or `1h05m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole // 60 % 60:02}m"
 
 
 def render_note(block: Produced, path: str) -> str:
     """Render what the agent noted for itself."""
-    return f"[INTERNAL NOTE]\n[path: {path}]\n{quote(block.text)}\n"
+    return f"[INTERNAL NOTE]\n{_where(path)}{render_text(block.text, 'INTERNAL NOTE')}"
 
 
 def render_stage(block: Produced, path: str, at: str) -> str:
-    """Render what the code of a bundle put on the timeline."""
-    where = f"[path: {path}]\n" if path else ""
-    return f"\n[ts: {at}]\n[{inline(block.type).upper()}]\n{where}{quote(block.text)}\n"
+    """Render what the code of a bundle put on the timeline; of an attachment, its facts and what there is of its text."""
+    head = f"\n[ts: {at}]\n"
+    if block.type.startswith(_ATTACHMENT):
+        return f"{head}{_attachment(block)}\n{_where(path)}{_facts(block, ('summary',))}{_text(block)}"
+    kind = block.type.removeprefix("stage.") if _TYPE.fullmatch(block.type) else "block"
+    return f"{head}[STAGE] {kind}\n{_where(path)}{_text(block)}"
+
+
+def _attachment(block: Produced) -> str:
+    meta = block.meta
+    name = clip(str(meta.get("name") or meta.get("filename") or ""), 200)
+    mime = clip(block.body.mime if block.body else str(meta.get("mime", block.mime)), 100)
+    text = " TEXT" if block.type == f"{_ATTACHMENT}.text" else ""
+    return f"[USER ATTACHMENT{text}] {name} | {mime}"
 
 
 def render_feedback(entry: Feedback, path: str) -> str:
     """Render what somebody thinks of a turn's answer."""
     header = "[USER FEEDBACK]" if entry.origin == "user" else "[AUTO FEEDBACK]"
-    text = f"{quote(entry.text)}\n" if entry.text else ""
+    text = f"{fit_text(entry.text, FEEDBACK_CHARS)}\n" if entry.text else ""
     return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.reaction or 'none'}\n{text}"
+
+
+def _body(block: Produced, tool_id: str) -> str:
+    """Return the facts of a stored file, whose content is not shown."""
+    body = block.body
+    assert body is not None
+    facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{_facts(block, _FILE_FACTS)}"
+    if tool_id in UNPREVIEWED:
+        return f"{facts}[BINARY FILE NOT ATTACHED]\n"
+    return f"{facts}content: stored, not shown here; react.read shows it\n"
+
+
+def _facts(block: Produced, names: Sequence[str]) -> str:
+    told = [(name, block.meta.get(name)) for name in names]
+    return "".join([f"{name}: {clip(str(value), EXTRA_CHARS)}\n" for name, value in told if value])
+
+
+def _text(block: Produced) -> str:
+    if block.body is not None:
+        return _body(block, "")
+    return render_text(block.text, "BLOCK") if block.text else ""
+
+
+def _where(path: str) -> str:
+    return f"[path: {inline(path)}]\n" if path else ""
+
+
+def _at(text: str, path: str) -> str:
+    """Name the path of a text only where it leads to more than is shown."""
+    return "" if is_short(text) else f" {path}"
+
+
+def _json(value: dict[str, Any]) -> str:
+    text = inline_json(value)
+    return text if len(text) <= EXTRA_CHARS else f"{text[:EXTRA_CHARS]}…"

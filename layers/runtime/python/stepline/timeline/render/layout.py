@@ -7,7 +7,7 @@ Source: docs/concepts/context.md#what-the-model-reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stepline.model.block import Produced
@@ -24,25 +24,31 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.plan import Plan
+from stepline.model.source import Source
 from stepline.timeline.piece import Piece
-from stepline.timeline.render import entry, memory, reduction
+from stepline.timeline.render import announce, entry, memory, pool, reduction
+from stepline.timeline.turn import Turn
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a timeline reads. `name` tells stored texts of one layout from those of another."""
+    """How a timeline reads. `name` tells stored texts of one layout from those of another.
+
+    `shows_text` and `shows_call` tell whether the text made of a content shows all of it: of a tool's text, or of
+    somebody's if no tool is named. `stub` and what follows it are made of the pieces that they replace.
+    """
 
     name: str
     opening: Callable[[Opened], str]
     prompt: Callable[[Inbound, str, str], str]
     event: Callable[[Inbound, str], str]
     round: Callable[[Decided, Sequence[str]], str]
-    thinking: Callable[[str], str]
-    notes: Callable[[str], str]
+    thinking: Callable[[str, str], str]
+    notes: Callable[[str, str], str]
     code: Callable[[Action, str], str]
     call: Callable[[Action, str], str]
     notice: Callable[[Notice, str, bool], str]
-    raw: Callable[[str], str]
+    raw: Callable[[str, str], str]
     answer: Callable[[str, str], str]
     status: Callable[[Resulted], str]
     block: Callable[[Produced, str, str], str]
@@ -55,13 +61,18 @@ class Layout:
     feedback: Callable[[Feedback, str], str]
     pruned: Callable[[Pruned], str]
     card: Callable[[Piece], str]
-    row: Callable[[Piece], str]
+    rows: Callable[[Sequence[Piece]], str]
     stub: Callable[[Piece], str]
     hidden: Callable[[Piece, str], str]
-    memory: Callable[[Compacted, str, Sequence[str]], str]
+    clipped: Callable[[Piece, int], str]
+    memory: Callable[[Compacted, str, Sequence[Turn]], str]
     carried: Callable[[Piece], str]
     plans: Callable[[Sequence[Plan]], str]
     checkpoint: Callable[[Compacted, str], str]
+    pool: Callable[[Mapping[int, Source], Mapping[int, int]], str]
+    announce: Callable[[announce.Announced], str]
+    shows_text: Callable[[str, str], bool]
+    shows_call: Callable[[Action], bool]
 
 
 STANDARD = Layout(
@@ -88,12 +99,17 @@ STANDARD = Layout(
     feedback=entry.render_feedback,
     pruned=reduction.render_pruned,
     card=reduction.render_card,
-    row=reduction.render_row,
+    rows=reduction.render_rows,
     stub=reduction.render_stub,
     hidden=reduction.render_hidden,
+    clipped=reduction.render_clipped,
     memory=memory.render_memory,
     carried=memory.render_carried,
     plans=memory.render_plans,
     checkpoint=memory.render_checkpoint,
+    pool=pool.render_pool,
+    announce=announce.render_announce,
+    shows_text=entry.shows_text,
+    shows_call=entry.shows_call,
 )
 """The layout of every agent that asks for no other."""

@@ -18,12 +18,6 @@ INDENT: Final = "  "
 BLOB_CHARS: Final = 2048
 """From this length on, an unbroken run of base64 (or hex) is an encoded blob that no model reads."""
 
-LONG_CHARS: Final = 400
-"""A string of a call's parameters beyond this is cut, and so is one beyond `CONTENT_CHARS` that is a body."""
-CONTENT_CHARS: Final = 100
-BODIES: Final = frozenset({"content", "code", "patch"})
-"""Parameters that are bodies: they are read at the path they were written to, not in the call."""
-
 _NEXT_LINE: Final = "\n" + INDENT
 _ENCODE = msgspec.json.Encoder().encode
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -69,26 +63,12 @@ def has_blob(text: str) -> bool:
     return any(_PROBE.match(text, at) for at in range(0, len(text) - _PROBE_CHARS + 1, _PROBE_CHARS))
 
 
-def render_params(params: dict[str, Any], source: str) -> str:
-    """Return a call's parameters as JSON on one line, with long strings cut and `source` named for the rest."""
-    return inline_json({name: _cut(name, value, source) for name, value in params.items()})
+def clip(text: str, chars: int) -> str:
+    """Return the beginning of foreign text on one line, at most so many characters."""
+    line = inline(text[: chars * 4])
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"
 
 
-def is_whole(params: dict[str, Any]) -> bool:
-    """Tell whether `render_params` shows every parameter in full."""
-    return all(_cut(name, value, "") == value for name, value in params.items())
-
-
-def _cut(name: str, value: Any, source: str) -> Any:
-    match value:
-        case str():
-            most = CONTENT_CHARS if name in BODIES else LONG_CHARS
-            if len(value) <= most:
-                return value
-            return f"{value[:CONTENT_CHARS]}… [{len(value) - CONTENT_CHARS} more characters: see {source}]"
-        case dict():
-            return {key: _cut(str(key), item, source) for key, item in value.items()}
-        case list():
-            return [_cut(name, item, source) for item in value]
-        case _:
-            return value
+def label(text: str) -> str:
+    """Return foreign text as a string of JSON: one line, and nobody can end it from within."""
+    return inline_json(inline(text))

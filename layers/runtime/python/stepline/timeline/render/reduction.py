@@ -1,54 +1,151 @@
-"""The standard layout of what was reduced: pruned turns, stubs and hidden blocks. Each names the path of the whole."""
+"""The standard layout of what was reduced: turns as cards or rows, stubs, hidden blocks. Each names the path of the whole.
+
+A reduction is made of the piece it replaces, whose text this layout wrote: what it takes from it are lines of data.
+Foreign text in a row is a string of JSON, so that nobody ends it from within.
+Source: docs/concepts/context.md#forgetting.
+"""
 
 from __future__ import annotations
 
-from stepline.model.entry import Pruned
-from stepline.timeline.piece import Piece
-from stepline.timeline.render.quote import quote
+import re
+from collections.abc import Sequence
+from typing import Final
 
-_ROWS = {
+from stepline.model.entry import Pruned
+from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.timeline.piece import Kind, Piece
+from stepline.timeline.render.excerpt import fit_text
+from stepline.timeline.render.quote import INDENT, clip, label, quote
+from stepline.timeline.render.shape import render_glimpse
+
+REPLACEMENT_BYTES: Final = int(240 * BYTES_PER_TOKEN)
+"""Of what stands in the place of one block."""
+CARD_CHARS: Final = 4_000
+HINT_CHARS: Final = 100
+ROWS_SHOWN: Final = 40
+GLIMPSED_CHARS: Final = 64_000
+
+_ROWS: Final[dict[Kind, str]] = {
     "prompt": "user",
     "answer": "assistant",
     "call": "tool_call",
     "result": "tool_result",
+    "code": "file",
     "stage": "stage",
-    "closing": "turn_status",
 }
+_ALWAYS: Final[frozenset[Kind]] = frozenset({"prompt", "answer", "stage"})
+_FAMILIES: Final = {"fi": "file", "sk": "skill", "so": "source"}
+_TURN: Final = re.compile(r"[a-z]{2}:(turn_[^.]+)\.")
 
 
 def render_pruned(entry: Pruned) -> str:
-    """Render, once a turn, that older turns are shorter now."""
+    """Render, once a turn, that earlier blocks are shorter now."""
     return (
-        "\n[SYSTEM MESSAGE]\nOlder turns above are shortened. Nothing is lost: each path still leads to the whole. Look "
-        "whether what you need is visible, and read a path with react.read if it is not.\n"
+        f"\n[SYSTEM MESSAGE]\nAbove, turns before the newest {entry.keep} are cards or rows now, and results before the "
+        f"newest {entry.intact} are one line each. Every path still leads to the whole: look for what you need in the "
+        "visible timeline first, then read its path with react.read.\n"
     )
 
 
 def render_card(piece: Piece) -> str:
     """Render what is left of a turn that has a working summary."""
-    return f"[WORKING SUMMARY]\n[path: {piece.path}]\n{quote(piece.hint)}\n"
+    return f"[WORKING SUMMARY]\n[path: {piece.path}]\n{fit_text(piece.hint, CARD_CHARS)}\n"
+
+
+def render_rows(pieces: Sequence[Piece]) -> str:
+    """Render what is left of a turn without a summary: a row for each block that says something, the newest ones."""
+    rows = [(piece, row) for piece in pieces if (row := render_row(piece))]
+    status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"])
+    if not rows:
+        return status
+    room = ROWS_SHOWN - sum(piece.kind in _ALWAYS for piece, _ in rows)
+    others = [index for index, (piece, _) in enumerate(rows) if piece.kind not in _ALWAYS]
+    dropped = set(others[: max(0, len(others) - max(0, room))])
+    told = [row for index, (_, row) in enumerate(rows) if index not in dropped]
+    if dropped:
+        turn = _TURN.match(rows[0][0].path)
+        where = f": ar:{turn[1]}.react.turn.index lists them" if turn else ""
+        told.insert(1, f"… {len(dropped)} earlier rows{where}\n")
+    return f"[PRUNED TURN DATA]\n{''.join(told)}{status}"
 
 
 def render_row(piece: Piece) -> str:
     """Render what is left of one block of a turn without a summary; "" for what says nothing any more."""
-    label = _ROWS.get(piece.kind, "")
-    if not label or not piece.path:
+    if piece.kind not in _ROWS or not piece.path:
         return ""
-    if piece.kind == "result" and piece.path.startswith("fi:"):
-        label = "file"
-    tool = f" tool={piece.tool} call_id={piece.call}" if piece.tool else ""
-    mime = f" mime={piece.mime} size={piece.size}" if label == "file" else ""
-    part = f" range={piece.range}" if piece.range else ""
-    hint = f' hint="{piece.hint}"' if piece.hint else ""
-    return f"{label}: path={piece.path}{tool}{mime}{part}{hint}\n"
+    named = _ROWS[piece.kind]
+    if piece.kind == "result":
+        named = _FAMILIES.get(piece.path[:2], named)
+    tool = f" tool={piece.tool} call_id={piece.call}" if piece.call else ""
+    return f"{named}: path={piece.path}{tool}{_facts(piece)}{_hint(piece.hint, HINT_CHARS)}\n"
 
 
 def render_stub(piece: Piece) -> str:
-    """Render what is left of a result that can be read again."""
-    part = f"range: {piece.range}\n" if piece.range else ""
-    return f"[TOOL RESULT {piece.call}].pruned {piece.tool}\n[path: {piece.path}]\n{part}hint:\n{quote(piece.hint)}\n"
+    """Render on one line what is left of a block that can be read again; "" for what needs no place any more."""
+    if piece.kind in ("status", "thinking"):
+        return ""
+    if piece.kind == "code":
+        return f"[AI Agent wrote code].pruned {piece.path}{_hint(piece.hint, HINT_CHARS)}\n"
+    head = f"[TOOL RESULT {piece.call}].pruned {piece.tool} path={piece.path}{_facts(piece)}"
+    if piece.path.startswith("fi:"):
+        head = f"[TRUNCATED FILE] path={piece.path} tool={piece.tool} call_id={piece.call}{_facts(piece)}"
+    return f"{_fit(head, piece)}\n"
+
+
+def _fit(head: str, piece: Piece) -> str:
+    """Return the line with as much of a hint as a replacement may have: a glimpse, some words, none."""
+    for hint in (render_glimpse(_data(piece)), clip(piece.hint, HINT_CHARS)):
+        line = f"{head}{_hint(hint, len(hint))}"
+        if len(line.encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
+            return line
+    return head
 
 
 def render_hidden(piece: Piece, replacement: str) -> str:
     """Render a block that the agent hid, by what it put in its place."""
-    return f"[HIDDEN]\n[path: {piece.path}]\n{quote(replacement)}\n"
+    return (
+        f"[HIDDEN] react.read shows it again\n[path: {piece.path}]\n{quote(fit_replacement(replacement))}\n"
+    )
+
+
+def fit_replacement(text: str) -> str:
+    """Return a text of at most 240 tokens: itself, a glimpse of it, or its beginning."""
+    if len(quote(text).encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
+        return text
+    glimpse = render_glimpse(text)
+    room = REPLACEMENT_BYTES // 4
+    return glimpse if text[:1] in ("{", "[") and len(glimpse) <= room else clip(text, room)
+
+
+def render_clipped(piece: Piece, limit_bytes: int) -> str:
+    """Render the beginning of a piece that is longer than `limit_bytes`; its path leads to all of it."""
+    data = piece.text.encode("utf-8", "surrogatepass")
+    if len(data) <= limit_bytes:
+        return piece.text
+    where = f": react.read {piece.path} shows all of it" if len(piece.path) <= limit_bytes // 2 else ""
+    tail = f"\n...[truncated]{where if piece.path else ''}\n"
+    kept = data[: max(0, limit_bytes - len(tail.encode()))].decode("utf-8", "ignore").rstrip()
+    return f"{kept}{tail}"
+
+
+def _data(piece: Piece) -> str:
+    """Return the lines of data of a piece's text, as they were before they were indented."""
+    if len(piece.text) > GLIMPSED_CHARS:
+        return piece.hint
+    lines = [line[len(INDENT) :] for line in piece.text.split("\n") if line.startswith(INDENT)]
+    return "\n".join(lines) or piece.hint
+
+
+def _facts(piece: Piece) -> str:
+    """Return of a file its type and size, and of what was read in part, the range by which it is read again."""
+    mime = f" mime={clip(piece.mime, 60)} size={piece.size}" if piece.path.startswith("fi:") else ""
+    return f"{mime} range={piece.range}" if piece.range else mime
+
+
+def _hint(hint: str, chars: int) -> str:
+    return f" hint={label(clip(hint, chars))}" if hint else ""
+
+
+def _turn_status(piece: Piece) -> str:
+    """Return the end of a turn as a card; its text begins with the marker of the end."""
+    return f"[TURN STATUS]{piece.text.lstrip().removeprefix('[TURN ENDED]')}"

@@ -8,13 +8,16 @@ Source: docs/concepts/context.md#marks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from stepline.model.base import Value
+from stepline.model.usage import BYTES_PER_TOKEN
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import byte_length, estimate_bytes
 
 MARKS_MAX: Final = 4
 """What providers allow: one for the system part, three for the timeline."""
@@ -27,27 +30,43 @@ class Rendered(Value):
     content: tuple[Part, ...]
 
 
-def render(timeline: Timeline, *, system: str, announce: str = "", sources: str = "") -> Rendered:
-    """Return the parts of a request; `sources` and `announce` are sent without a mark, and not at all if empty."""
+def render(
+    timeline: Timeline, *, system: str, announce: str = "", sources: str = "", minimum_tokens: int = 0
+) -> Rendered:
+    """Return the parts of a request; `sources` and `announce` are sent without a mark, and not at all if empty.
+
+    A provider caches no prefix below `minimum_tokens`.
+    """
     volatile = (Part(text=text) for text in (sources, announce) if text)
+    size = byte_length(system)
     return Rendered(
-        system=(Part(text=system, cache=True),),
-        content=(*render_timeline(timeline), *volatile),
+        system=(Part(text=system, cache=estimate_bytes(size) >= minimum_tokens),),
+        content=(*render_timeline(timeline, spent_bytes=size, minimum_tokens=minimum_tokens), *volatile),
     )
 
 
-def render_timeline(timeline: Timeline) -> tuple[Part, ...]:
-    """Return the timeline's parts, with marks behind the turn before, the request before, and the end."""
-    sealed, fused = timeline.sealed, timeline.fused
-    parts = list(sealed[fused:])
-    if fused:
-        parts.insert(0, Part(text="".join([part.text for part in sealed[:fused]])))
-    start = timeline.ends[-1] if timeline.ends else 0
-    if loose := "".join([piece.text for piece in timeline.pieces[start:]]):
+def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens: int = 0) -> tuple[Part, ...]:
+    """Return the timeline's parts, with marks behind the turn before, the request before, and the end.
+
+    No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches; `spent_bytes` stand before the
+    timeline.
+    """
+    parts = list(timeline.sealed)
+    if loose := "".join(
+        [piece.text for piece in timeline.pieces[timeline.ends[-1] if timeline.ends else 0 :]]
+    ):
         parts.append(Part(text=loose))
-    offset = fused - 1 if fused else 0
-    ends = {timeline.turn_part - offset, timeline.seen_part - offset, len(parts)}
-    for end in ends:
-        if 0 < end <= len(parts):
+    least = _parts_below(parts, minimum_tokens * BYTES_PER_TOKEN - spent_bytes)
+    for end in {timeline.turn_part, timeline.seen_part, len(parts)}:
+        if end > least:
             parts[end - 1] = replace(parts[end - 1], cache=True)
     return tuple(parts)
+
+
+def _parts_below(parts: Sequence[Part], size: float) -> int:
+    """Return how many parts at the beginning do not come to `size` bytes together."""
+    for count, part in enumerate(parts):
+        size -= byte_length(part.text)
+        if size <= 0:
+            return count
+    return len(parts)

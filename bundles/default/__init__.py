@@ -1,0 +1,5 @@
+"""The bundle that answers out of the box."""
+
+from bundles.default.workflow import DefaultWorkflow
+
+WORKFLOW = DefaultWorkflow

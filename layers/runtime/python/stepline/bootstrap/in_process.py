@@ -1,0 +1,95 @@
+"""Turns in this process: a bundle's workflow over the app's ports, whichever they are, and without a state machine.
+
+Programs run where this machine can run them; a task in AWS would report to a state machine, and there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from stepline.adapters.in_process import InProcessMachine
+from stepline.bundle.parts import Parts
+from stepline.loop.agent import HOST_MODES
+
+if TYPE_CHECKING:
+    from stepline.bootstrap.app import App
+    from stepline.bundle.runtime import Wrap
+    from stepline.loop.agent import Agent
+    from stepline.loop.history import History
+    from stepline.loop.port import Ports
+    from stepline.model.step import Step
+    from stepline.ports.model import ModelClient
+    from stepline.settings import Settings
+
+
+class InProcess:
+    """What workflows run on (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
+
+    def __init__(self, app: App) -> None:
+        """Use the ports and the settings of `app`, but for its machine."""
+        self.machine = InProcessMachine()
+        ports = replace(app.ports, machine=self.machine)
+        self._app = replace(app, settings=_without_tasks(app.settings), ports=ports)
+        self._lock = Lock()
+        self._model: ModelClient | None = None
+        self._homes: dict[Parts, App] = {}
+
+    @property
+    def ports(self) -> Ports:
+        return self._app.ports
+
+    @property
+    def history(self) -> History:
+        return self._app.history
+
+    def build_agent(self, parts: Parts) -> Agent:
+        return self._app.build_agent(parts)
+
+    def loop(self, agent: Agent, parts: Parts, wrap: Wrap) -> InProcessLoop:
+        own = replace(self._app, made=agent)
+        with self._lock:
+            self._model = self._model or own.model
+        return InProcessLoop(
+            app=replace(own, given=wrap(self._model)),
+            home=lambda: self._home(Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)),
+        )
+
+    def _home(self, parts: Parts) -> App:
+        """Return the app that runs the programs of bundles with these modules, and keeps their place warm."""
+        with self._lock:
+            if parts not in self._homes:
+                home = replace(self._app, made=self.build_agent(parts))
+                for mode in sorted(HOST_MODES):
+                    home.backend(mode)
+                self._homes[parts] = home
+            return self._homes[parts]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InProcessLoop:
+    """The steps of a turn for one agent; its programs see the bundle's modules and none of its functions."""
+
+    app: App
+    home: Callable[[], App]
+
+    def decide(self, step: Step) -> Step:
+        return self.app.decide(step)
+
+    def act(self, step: Step) -> Step:
+        return self.app.act(step)
+
+    def execute(self, step: Step) -> Step:
+        return self.home().execute(step)
+
+    def close(self, step: Step) -> Step:
+        return self.app.close(step)
+
+
+def _without_tasks(settings: Settings) -> Settings:
+    mode = "none" if settings.exec_mode == "fargate" else settings.exec_mode
+    return msgspec.structs.replace(settings, exec_mode=mode, fargate_cluster="")

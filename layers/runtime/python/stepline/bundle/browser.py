@@ -1,0 +1,164 @@
+"""The context of one conversation for the code of a bundle: what stands in it, what is added to it, what the model reads.
+
+Nothing is kept here but what was loaded last and what is announced: the log is the timeline.
+Source: docs/how-to/write-a-bundle.md#the-context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, overload
+
+from msgspec.structs import replace
+
+from stepline.bundle.context_fetch import fetch
+from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
+from stepline.errors import Fenced, InputError, LimitError
+from stepline.loop.agent import Agent
+from stepline.loop.effect import publish
+from stepline.loop.journal import Draft, Journal
+from stepline.model.batch import Batch, State
+from stepline.model.block import Produced
+from stepline.model.entry import Contributed
+from stepline.model.ids import Lane, execution_name, utc
+from stepline.model.source import Source
+from stepline.ports.model import Part
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
+from stepline.tools.sources import SourcePool
+
+if TYPE_CHECKING:
+    from stepline.bundle.parts import Parts
+    from stepline.bundle.runtime import Runtime
+
+ANNOUNCE_CHARS: Final = 8_000
+"""What may be announced: it is sent with every round, and never from a cache."""
+
+
+class ContextBrowser:
+    """Reads a conversation, and adds to it while its turn runs in this process."""
+
+    def __init__(self, runtime: Runtime, lane: Lane, parts: Parts) -> None:
+        """Look at nothing yet. `parts` make the agent if none is given to `use`."""
+        self._runtime = runtime
+        self._ports = runtime.ports
+        self._lane = lane
+        self._parts = parts
+        self._agent: Agent | None = None
+        self._timeline = Timeline.empty(lane)
+        self._announced = ""
+
+    def use(self, agent: Agent) -> None:
+        """See the conversation as this agent does."""
+        self._agent = agent
+
+    async def load_timeline(self) -> Timeline:
+        """Read what the log says now, and return it. Raises DependencyError."""
+        return await asyncio.to_thread(self._load)
+
+    @property
+    def sources_pool(self) -> Mapping[int, Source]:
+        """The rows of the pool by sid, as they were loaded last."""
+        return self._timeline.sources
+
+    async def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
+        """Put blocks on the open turn for good, as one entry of the log; return their paths.
+
+        The model reads them from the next round on. A block that stands there already, as it is, is not put again.
+
+        Raises:
+            InputError: `turn_not_open`, there is no turn to add to; `bad_block`.
+            Fenced: the turn runs in another process.
+            BusyError, DependencyError: not now.
+        """
+        read = read_blocks(blocks)
+        return await asyncio.to_thread(self._contribute, read)
+
+    def announce(self, blocks: Iterable[BlockLike]) -> None:
+        """Say these blocks behind everything else of each request from now on, in place of those said so far.
+
+        They are stored nowhere, and end with this object. Raises LimitError `announce_too_large`; InputError `bad_block`.
+        """
+        text = "".join(self._render(block) for block in read_blocks(blocks))
+        if len(text) > ANNOUNCE_CHARS:
+            raise LimitError(f"at most {ANNOUNCE_CHARS} characters are announced", code="announce_too_large")
+        self._announced = text
+
+    def announced(self) -> str:
+        """Return the text of what is announced; nothing if nothing is."""
+        return self._announced
+
+    @overload
+    async def fetch_ctx(self, refs: str) -> dict[str, Any]: ...
+
+    @overload
+    async def fetch_ctx(self, refs: Sequence[str]) -> list[dict[str, Any]]: ...
+
+    async def fetch_ctx(self, refs: str | Sequence[str]) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return what stands at logical paths, whole: `path` and either `ret` or `err`, for one path or a list of them.
+
+        `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and `message`.
+        """
+        if isinstance(refs, str):
+            return (await asyncio.to_thread(self._fetch, [refs]))[0]
+        return await asyncio.to_thread(self._fetch, list(refs))
+
+    # --- in a worker thread
+
+    def _load(self) -> Timeline:
+        journal = Journal(self._ports, self._lane, "browse")
+        self._timeline = self._runtime.history.load(journal, consistent=True)
+        return self._timeline
+
+    def _contribute(self, blocks: tuple[Produced, ...]) -> tuple[str, ...]:
+        timeline = self._load()
+        turn = timeline.current.id if timeline.current else ""
+        placed = place_blocks(blocks, self._checked(timeline.state, turn))
+        new = missing_blocks(placed, timeline)
+        if new:
+            journal = Journal(self._ports, self._lane, "contribute")
+            at = utc(self._ports.clock.now())
+
+            def plan(tail: Batch) -> Draft:
+                entry = Contributed(turn=self._checked(tail.state, turn), at=at, blocks=new)
+                return Draft(entries=(entry,), state=tail.state)
+
+            publish(self._ports, self._lane, journal.commit(plan, tail=timeline.tail))
+        return tuple(block.path for block in placed)
+
+    def _checked(self, state: State, turn: str) -> str:
+        """Return the turn that is open, if it is this one and runs here. Raises InputError, Fenced."""
+        if state.status != "open" or not turn:
+            raise InputError("there is no open turn to add to", code="turn_not_open")
+        here = self._runtime.machine.status(execution_name(self._lane, state.epoch)) == "running"
+        if state.turn != turn or not here:
+            raise Fenced("the turn does not run here any more")
+        return turn
+
+    def _render(self, block: Produced) -> str:
+        layout = self._timeline.layout
+        return layout.stage(block, block.path, utc(self._ports.clock.now()))
+
+    def _fetch(self, refs: list[str]) -> list[dict[str, Any]]:
+        timeline = self._load()
+        context = ToolContext(
+            lane=self._lane,
+            turn=timeline.turns[-1] if timeline.turns else "",
+            call_id="",
+            iteration=0,
+            ts=utc(self._ports.clock.now()),
+            artifacts=self._ports.artifacts,
+            timeline=timeline,
+            caps=self.agent.caps,
+            sources=SourcePool(timeline.sources),
+            shelves=self.agent.shelves,
+        )
+        return [fetch(ref, context) for ref in refs]
+
+    @property
+    def agent(self) -> Agent:
+        """The agent whose context this is."""
+        if self._agent is None:
+            self._agent = self._runtime.build_agent(self._parts)
+        return self._agent

@@ -1,0 +1,69 @@
+"""`stepline export`: a conversation as documents, printed or written to a folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from stepline.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from stepline.model.ids import Lane
+    from stepline.ports.artifacts import Artifacts
+    from stepline.ports.log import Log
+    from stepline.timeline.export import Export
+
+TTL_S = 300
+
+
+@click.command()
+@click.argument("conversation")
+@click.option("--turn", default="", metavar="ID", help="Only the log of this turn.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the documents into this folder, and print their names.",
+)
+def export(conversation: str, turn: str, out: Path | None) -> None:
+    """Export a conversation of the local stage: its timeline, its sources, and the log of each turn.
+
+    Without --out every document is one JSON object a line: `kind`, `tags`, `text` for an index, `payload`.
+    """
+    import msgspec
+
+    from stepline.local.caller import PROJECT, TENANT, find_stage
+    from stepline.local.logview import open_log
+    from stepline.model.ids import make_lane
+
+    documents = exports(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), turn)
+    for document in documents:
+        click.echo(write(document, out) if out else msgspec.json.encode(document).decode())
+
+
+def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:
+    """Return the documents of a conversation, or of one turn.
+
+    Raises NotFoundError: `conversation_not_found`, or `turn_not_found`.
+    """
+    from stepline.local.logview import read_batches
+    from stepline.timeline.export import export_conversation, export_turn
+    from stepline.timeline.fold import Timeline
+
+    timeline = Timeline.empty(lane).extended(read_batches(log, artifacts, lane))
+    if not timeline.n:
+        raise NotFoundError(f"no conversation {lane.conversation}", code="conversation_not_found")
+    return [export_turn(timeline, turn)] if turn else list(export_conversation(timeline, ttl_s=TTL_S))
+
+
+def write(document: Export, folder: Path) -> str:
+    """Write what a document says to its file in the folder; return where that is."""
+    name = document.kind.removeprefix("artifact:").replace(":", ".")
+    turn = document.payload.get("turn_id", "")
+    path = folder / name / f"{turn}.json" if turn else folder / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document.payload, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return str(path)

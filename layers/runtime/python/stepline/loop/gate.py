@@ -1,0 +1,107 @@
+"""The gate: the stage before the first round of a new conversation, for an agent that has one.
+
+A model names the conversation, and what it says is a batch of its own, put under the round's claim before the first
+decision: whoever takes the round again finds the title and does not ask. A gate never costs the turn: if the provider
+takes no such request, the conversation is called by the beginning of its first message.
+Source: docs/concepts/turn.md#two-versions.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from stepline.errors import ContextLimit, ModelRefused
+from stepline.loop.effect import publish
+from stepline.loop.guard import check_claim, ended, onward, standing
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Ports
+from stepline.loop.transition import titled
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Titled
+from stepline.model.ids import utc
+from stepline.model.step import Step
+from stepline.model.usage import Usage
+from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
+from stepline.protocol.channel import read_channels
+from stepline.protocol.grammar import THINKING, ChannelSpec
+from stepline.timeline.fold import Timeline
+from stepline.timeline.working_summary import fit_title
+
+if TYPE_CHECKING:
+    from stepline.loop.decide import Mind
+
+logger = logging.getLogger(__name__)
+
+ROLE: Final = "gate.simple"
+MAX_TOKENS: Final = 400
+CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=False))
+NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
+
+
+def opening_stage(
+    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *, claim: int
+) -> Timeline | Step:
+    """Name a new conversation; return the timeline to render, or the step to go to if the round is not ours.
+
+    Raises:
+        Fenced: another attempt owns the round.
+        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
+    """
+    if not is_new(timeline, step) or not mind.agent.gate:
+        return timeline
+    entry = name_conversation(
+        mind.model, mind.agent.gate, timeline, turn=step.turn, at=utc(ports.clock.now())
+    )
+
+    def plan(at: Batch) -> Draft | Step:
+        where = standing(at.state, step, "decide")
+        if where != "mine":
+            return ended(step, "stop") if where == "stop" else onward(step, at.state)
+        check_claim(at.state, claim)
+        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry.usage or Usage()))
+
+    batch = journal.commit(plan, tail=timeline.tail)
+    if not isinstance(batch, Batch):
+        return batch
+    publish(ports, journal.lane, batch)
+    return mind.history.follow(journal, batch)
+
+
+def _after(state: State, n: int, usage: Usage) -> State:
+    return replace(
+        titled(state, n),
+        input_tokens=state.input_tokens + usage.prompt_tokens,
+        output_tokens=state.output_tokens + usage.output_tokens,
+    )
+
+
+def is_new(timeline: Timeline, step: Step) -> bool:
+    """Tell whether this is the first round of a conversation that nobody has named."""
+    return step.iteration == 0 and len(timeline.history) == 1 and not timeline.state.titled
+
+
+def name_conversation(model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
+    """Ask for a title, by the instructions `gate`. Raises what `ModelStream` raises and another try may mend."""
+    begun = "".join(piece.text for piece in timeline.pieces)
+    request = ModelRequest(
+        role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS
+    )
+    try:
+        completion = _ask(model, request)
+    except (ContextLimit, ModelRefused) as error:
+        logger.warning("a conversation was not named", extra={"code": error.reason})
+        completion = NOTHING
+    heard = read_channels(completion.text, CHANNELS)
+    title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title)
+    said = "\n".join(text for body in heard.bodies("thinking") if (text := body.strip()))
+    return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.usage)
+
+
+def _ask(model: ModelClient, request: ModelRequest) -> Completion:
+    with model.stream(request) as running:
+        for _ in running:
+            pass
+        return running.completion()

@@ -1,0 +1,204 @@
+"""What a compaction leaves of a timeline: memories in place of turns and rounds, and what is carried along with them.
+
+Pure, and bounded in every part: a memory by who wrote it, what is carried by the constants below, and all the rest by
+the room that the entry gives it. Pieces that stay as they were stay the same objects.
+Source: docs/concepts/context.md#compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.model.base import Value
+from stepline.model.entry import Compacted, Compacting
+from stepline.model.plan import Plan
+from stepline.timeline.piece import Kind, Piece, byte_length
+from stepline.timeline.render.layout import Layout
+from stepline.timeline.turn import Turn
+
+CARRIED: Final[tuple[Kind, ...]] = ("event", "note")
+"""What is carried along when a turn is compacted."""
+CARRIED_MAX: Final = 32
+"""Of each kind, the newest."""
+CARRIED_BYTES: Final = 1_200
+"""Of one of them."""
+PLANS_BYTES: Final = 4_000
+STAYING: Final[frozenset[Kind]] = frozenset(
+    {"header", "prompt", "event", "note", "feedback", "card", "memory", "plans", "checkpoint"}
+)
+"""What stays of the open turn when its rounds are compacted."""
+FIXED: Final[frozenset[Kind]] = frozenset({"memory", "checkpoint", "header"})
+"""What has no part in the room: it is bounded already."""
+PIECE_BYTES: Final = 320
+"""The least that a piece is cut to; where not even so much is there for each, the oldest go."""
+
+
+class Compaction(Value):
+    """How compaction stands in a conversation.
+
+    `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries of which the
+    model reads a summary and, in the open turn, a checkpoint. `wasted`: the newest one asked a model in vain.
+    """
+
+    pending: Compacting | None = None
+    memory: Compacted | None = None
+    checkpoint: Compacted | None = None
+    wasted: bool = False
+
+    def begun(self, entry: Compacting) -> Compaction:
+        """Return how it stands once a compaction has begun."""
+        return replace(self, pending=entry)
+
+    def ended(self, entry: Compacted) -> Compaction:
+        """Return how it stands once a compaction has ended."""
+        done = entry.status == "completed"
+        return Compaction(
+            memory=entry if done and entry.cut else self.memory,
+            checkpoint=entry if done and entry.split else self.checkpoint,
+            wasted=entry.usage is not None and bool(entry.reason),
+        )
+
+    def turned(self) -> Compaction:
+        """Return how it stands once the open turn has ended."""
+        return replace(self, pending=None, checkpoint=None)
+
+
+UNTOUCHED: Final = Compaction()
+
+
+def compact(
+    pieces: Sequence[Piece],
+    n: int,
+    entry: Compacted,
+    *,
+    first_kept: int,
+    turns: Sequence[Turn],
+    plans: Sequence[Plan],
+    layout: Layout,
+) -> list[Piece]:
+    """Return the pieces with every turn before number `first_kept` as a memory, if the entry cuts.
+
+    The open turn's rounds up to `split` become a checkpoint. `n` is the batch that says so, `turns` are all of them,
+    `plans` those that are neither current nor open.
+    """
+    kept = list(pieces)
+    if entry.cut and first_kept:
+        gone = [piece for piece in pieces if piece.turn < first_kept]
+        kept = [piece for piece in pieces if piece.turn >= first_kept]
+        memory = _memory(n, entry, turns[: first_kept - 1], layout)
+        kept[:0] = [memory, *_carried(gone, layout), *_plans(n, plans, layout)]
+    if entry.split:
+        kept = _split(kept, n, entry, layout)
+    return fit_room(kept, entry.room, layout) if entry.room else kept
+
+
+def memory_path(entry: Compacted) -> str:
+    """Return where the summary of a compaction stands."""
+    return f"su:{entry.turn}.conv.range.summary"
+
+
+def checkpoint_path(entry: Compacted, n: int) -> str:
+    """Return where the checkpoint of a compaction in batch `n` stands."""
+    return f"ar:{entry.turn}.react.mid_turn.compaction.{n}"
+
+
+def _memory(n: int, entry: Compacted, covered: Sequence[Turn], layout: Layout) -> Piece:
+    path = memory_path(entry)
+    return Piece(kind="memory", n=n, turn=0, text=layout.memory(entry, path, covered), path=path)
+
+
+def _carried(gone: Sequence[Piece], layout: Layout) -> list[Piece]:
+    """Return what a memory carries along; what an older one carried stays as it is."""
+    return [
+        piece
+        if piece.turn == 0
+        else cut(replace(piece, turn=0, text=layout.carried(piece)), CARRIED_BYTES, layout)
+        for piece in newest_of_each(gone, CARRIED_MAX)
+    ]
+
+
+def _plans(n: int, plans: Sequence[Plan], layout: Layout) -> list[Piece]:
+    text = layout.plans(plans)
+    return [cut(Piece(kind="plans", n=n, turn=0, text=text), PLANS_BYTES, layout)] if text else []
+
+
+def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
+    """Return the newest `most` pieces of each kind that is carried along, in their order."""
+    found = [piece for piece in pieces if piece.kind in CARRIED]
+    left = dict.fromkeys(CARRIED, most)
+    chosen: list[Piece] = []
+    for piece in reversed(found):
+        if left[piece.kind]:
+            left[piece.kind] -= 1
+            chosen.append(piece)
+    return chosen[::-1]
+
+
+def _split(pieces: Sequence[Piece], n: int, entry: Compacted, layout: Layout) -> list[Piece]:
+    newest = pieces[-1].turn
+    found: list[Piece] = []
+    place = -1
+    for piece in pieces:
+        own = piece.turn == newest and piece.n <= entry.split
+        if own and (piece.kind == "checkpoint" or piece.kind not in STAYING):
+            place = len(found) if place < 0 else place
+            continue
+        found.append(piece)
+    if place >= 0:
+        path = checkpoint_path(entry, n)
+        text = layout.checkpoint(entry, path)
+        found.insert(place, Piece(kind="checkpoint", n=entry.split, turn=newest, text=text, path=path))
+    return found
+
+
+def fit_room(pieces: Sequence[Piece], room: int, layout: Layout) -> list[Piece]:
+    """Return the pieces with all but the memories in `room` bytes: the longest are cut, to the same length.
+
+    Where there are too many of them for that, the oldest that were carried along go first, then the oldest events and
+    notes, then the oldest prompts but the first.
+    """
+    loose = _affordable([piece for piece in pieces if piece.kind not in FIXED], room // PIECE_BYTES)
+    limit = max(PIECE_BYTES, share(map(_size, loose), room))
+    kept = {id(piece) for piece in loose}
+    return [
+        cut(piece, limit, layout) if piece.kind not in FIXED else piece
+        for piece in pieces
+        if piece.kind in FIXED or id(piece) in kept
+    ]
+
+
+def _affordable(pieces: Sequence[Piece], most: int) -> list[Piece]:
+    excess = len(pieces) - most
+    prompts = [piece for piece in pieces if piece.kind == "prompt"]
+    dispensable = [
+        *(piece for piece in pieces if piece.turn == 0),
+        *(piece for piece in pieces if piece.turn and piece.kind in CARRIED),
+        *prompts[1:],
+    ]
+    gone = {id(piece) for piece in dispensable[: max(0, excess)]}
+    return [piece for piece in pieces if id(piece) not in gone]
+
+
+def share(sizes: Iterable[int], room: int) -> int:
+    """Return the length that all may have so that their sum is `room`, if the shorter ones leave theirs to the longer."""
+    ordered, left = sorted(sizes), room
+    for index, size in enumerate(ordered):
+        fair = left // (len(ordered) - index)
+        if size > fair:
+            return fair
+        left -= size
+    return max(ordered, default=0)
+
+
+def cut(piece: Piece, most_bytes: int, layout: Layout) -> Piece:
+    """Return the piece with its text cut, or the piece itself if that is short enough."""
+    if _size(piece) <= most_bytes:
+        return piece
+    return replace(piece, text=layout.clipped(piece, most_bytes), shows="")
+
+
+def _size(piece: Piece) -> int:
+    return byte_length(piece.text)

@@ -1,0 +1,192 @@
+"""The ledger: what the runtime itself writes behind a summary, and in its place where no model wrote one.
+
+A model may forget what it read and where that stands; the ledger does not. It is made from the pieces alone, takes
+over the lines of the ledger before, and is bounded: the newest lines stay.
+Source: docs/concepts/context.md#compaction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, TypeAlias
+
+from stepline.timeline.piece import Piece, byte_length, estimate_bytes
+from stepline.timeline.render.quote import INDENT, clean, clip, inline, quote
+
+Ledger: TypeAlias = Mapping[str, Sequence[str]]
+"""Lines by section, the oldest first."""
+
+READ: Final = "read-files"
+MODIFIED: Final = "modified-files"
+RECOVERABLE: Final = "recoverable-tool-results"
+STANDING: Final = "standing-notes"
+CALLS: Final = "calls"
+SECTIONS: Final[Mapping[str, int]] = {MODIFIED: 20, READ: 20, RECOVERABLE: 20, STANDING: 12, CALLS: 60}
+"""The sections in their order, and how many lines each may have."""
+
+RECOVERABLE_TOKENS: Final = 12_000
+LINE_CHARS: Final = 320
+GIST_CHARS: Final = 300
+EARLIER: Final = "… "
+"""How the line begins that stands for those that were dropped."""
+
+_SECTION: Final = re.compile(rf"\n?<({'|'.join(SECTIONS)})>\n(.*?)\n?</\1>", re.DOTALL)
+_STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
+_BODIES: Final = ("card", "summary", "answer")
+
+
+def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
+    """Return the ledger of pieces, behind that of the text `before`, which an earlier compaction left.
+
+    With `calls` it has a line for each call, too.
+    """
+    _, old = split_text(before)
+    new = {
+        MODIFIED: (p.path for p in pieces if _is_file(p) and not _is_read(p)),
+        READ: (p.path for p in pieces if p.kind == "result" and _is_read(p)),
+        RECOVERABLE: (_recoverable(p) for p in pieces if estimate_bytes(p.size) >= RECOVERABLE_TOKENS),
+        STANDING: (line for p in pieces if p.kind == "note" for line in _STANDING.findall(p.text)),
+        CALLS: _calls(pieces) if calls else (),
+    }
+    merged = {name: _newest([*old.get(name, ()), *new[name]], most) for name, most in SECTIONS.items()}
+    return {name: lines for name, lines in merged.items() if lines}
+
+
+def split_text(text: str) -> tuple[str, Ledger]:
+    """Return a summary as its author wrote it, and the ledger behind it."""
+    ledger = {found[1]: found[2].split("\n") for found in _SECTION.finditer(text) if found[2]}
+    return _SECTION.sub("", text).strip(), ledger
+
+
+def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
+    """Return a summary and its ledger as one text, which has `most_bytes` at most when it is shown.
+
+    The ledger gets half of that, or what the body leaves; its oldest lines go first, the longest section's before
+    another's.
+    """
+    kept = {name: list(lines) for name, lines in ledger.items()}
+    whole = clean(body).strip()
+    room = max(most_bytes // 2, most_bytes - shown_bytes(whole))
+    while kept and shown_bytes(_render(kept)) > room:
+        longest = max(kept, key=lambda name: sum(map(len, kept[name])))
+        kept[longest] = _newest(kept[longest], len(kept[longest]) * 3 // 4)
+        kept = {name: lines for name, lines in kept.items() if lines}
+    tail = _render(kept)
+    return f"{fit_lines(whole, most_bytes - shown_bytes(tail))}{tail}"
+
+
+def shown_bytes(text: str) -> int:
+    """Return the bytes of a text as data of the prompt."""
+    return byte_length(quote(text)) if text else 0
+
+
+def fit_lines(text: str, most_bytes: int) -> str:
+    """Return as much of a text's beginning as has so many bytes when it is shown; it ends at a line, if it can."""
+    if shown_bytes(text) <= most_bytes:
+        return text
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if shown_bytes(f"{text[:middle]}…") <= most_bytes else (low, middle - 1)
+    kept = text[:low]
+    line = kept.rfind("\n")
+    return f"{kept[:line] if line > low // 2 else kept}…" if low else ""
+
+
+def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_bytes: int) -> str:
+    """Return in a line a turn what was asked and what came of it: the words for turns that no model summed up.
+
+    `before` is the summary of turns that went before, whose beginning stays; where there are too many turns, the
+    oldest are counted.
+    """
+    body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
+    own = [piece for piece in pieces if piece.turn]
+    lines = [
+        _tell_turn(list(group), turns[number - 1]) for number, group in groupby(own, key=lambda piece: piece.turn)
+    ]
+    return _tell(body, lines, most_bytes, "turns")
+
+
+def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
+    """Return what the agent said as it went: the words for rounds that no model summed up."""
+    body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
+    lines = [
+        f"round {piece.round}: {clip(piece.hint, GIST_CHARS)}"
+        for piece in pieces
+        if piece.kind == "notes" and piece.hint
+    ]
+    return _tell(body, lines, most_bytes, "rounds")
+
+
+def _tell(body: str, lines: Sequence[str], most_bytes: int, what: str) -> str:
+    kept = list(lines)
+    while kept and shown_bytes("\n".join([body, *kept])) > most_bytes - 64:
+        kept = kept[max(1, len(kept) // 4) :]
+    dropped = len(lines) - len(kept)
+    more = [f"{EARLIER}{dropped} earlier {what}"] if dropped else []
+    return "\n".join([line for line in (body, *more, *kept) if line])
+
+
+def _tell_turn(own: Sequence[Piece], turn: str) -> str:
+    asked = next((piece.hint for piece in own if piece.kind == "prompt"), "")
+    ends = [piece for piece in own if piece.kind in _BODIES]
+    ended = min(reversed(ends), key=lambda piece: _BODIES.index(piece.kind), default=None)
+    parts = (f"asked: {clip(asked, GIST_CHARS)}" if asked else "", clip(_gist(ended), GIST_CHARS) if ended else "")
+    return f"{turn}: {' → '.join(part for part in parts if part) or 'nothing was answered'}"
+
+
+def _gist(piece: Piece) -> str:
+    if piece.hint:
+        return inline(piece.hint)
+    data = [line for line in piece.text.split("\n") if line.startswith(INDENT)]
+    return inline(" ".join(data) or piece.text)
+
+
+def _render(ledger: Ledger) -> str:
+    found = [f"\n<{name}>\n" + "\n".join(ledger[name]) + f"\n</{name}>" for name in SECTIONS if name in ledger]
+    return "".join(found)
+
+
+def _newest(lines: Iterable[str], most: int) -> list[str]:
+    """Return the newest lines, each once, behind a line that counts those that were dropped."""
+    found = list(dict.fromkeys(reversed([clip(line, LINE_CHARS) for line in lines])))[::-1]
+    told = [line for line in found if line.startswith(EARLIER)]
+    rest = [line for line in found if not line.startswith(EARLIER)]
+    dropped = sum(_counted(line) for line in told) + max(0, len(rest) - most)
+    kept = rest[-most:] if most else []
+    return [f"{EARLIER}{dropped} earlier", *kept] if dropped and kept else kept
+
+
+def _counted(line: str) -> int:
+    number = line.removeprefix(EARLIER).partition(" ")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def _calls(pieces: Sequence[Piece]) -> Iterator[str]:
+    results: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        if piece.kind == "result" and piece.call:
+            results.setdefault(piece.call, []).append(piece)
+    for piece in pieces:
+        if piece.kind == "call":
+            told = "; ".join(map(_result, results.get(piece.call, ()))) or "no text"
+            yield f"round {piece.round} {piece.tool} {piece.path} ({clip(piece.hint, 100)}) → {told}"
+
+
+def _result(piece: Piece) -> str:
+    part = f" {piece.range}" if piece.range else ""
+    return f"{piece.path}{part} ~{estimate_bytes(piece.size)} tokens: {clip(piece.hint, 80)}"
+
+
+def _recoverable(piece: Piece) -> str:
+    return f"{piece.path} ~{estimate_bytes(piece.size)} tokens {piece.tool}".rstrip()
+
+
+def _is_read(piece: Piece) -> bool:
+    return piece.tool == "react.read"
+
+
+def _is_file(piece: Piece) -> bool:
+    return piece.kind == "result" and piece.path.startswith("fi:")

@@ -1,0 +1,203 @@
+"""Exports: a conversation, its sources and its turns as the documents that other programs keep.
+
+    artifact:conv.timeline.v1     what the model reads now: the newest summary and the blocks of the turns behind it
+    artifact:conv:sources_pool    the pool, whole rows
+    artifact:turn.log             one turn, all its blocks
+
+The log holds all that they say; they are made when somebody asks, and nothing here is read back.
+Source: docs/reference/exports.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from stepline.errors import NotFoundError
+from stepline.model.base import Value
+from stepline.model.batch import Batch
+from stepline.model.block import Block
+from stepline.model.entry import Compacted, Decided, Inbound, Resulted
+from stepline.model.source import Source
+from stepline.model.usage import estimate_tokens
+from stepline.timeline.fold import Timeline
+from stepline.timeline.turn import Turn
+
+TIMELINE: Final = "artifact:conv.timeline.v1"
+SOURCES: Final = "artifact:conv:sources_pool"
+TURN_LOG: Final = "artifact:turn.log"
+VERSION: Final = 1
+TEXT_CHARS: Final = 500
+_SUMMARY: Final = "conv.range.summary"
+
+
+class Export(Value):
+    """One document: what it is, what it is found by, and what it says. `text` is what an index keeps of it."""
+
+    kind: str
+    tags: tuple[str, ...]
+    text: str
+    payload: dict[str, Any]
+
+
+def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]:
+    """Yield every document there is of a conversation; a cache of its prompts lives `ttl_s`."""
+    yield export_timeline(timeline, ttl_s=ttl_s)
+    yield export_sources(timeline)
+    for turn in timeline.turns:
+        yield export_turn(timeline, turn)
+
+
+def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
+    """Return the conversation from its newest summary on. Reads the batches of the turns that it holds."""
+    first, summary = _kept(timeline)
+    turns = timeline.history[first:]
+    blocks = summary + [
+        block for turn in turns for block in timeline.turn_blocks(turn.id) if block.type != _SUMMARY
+    ]
+    inbound = list(_inbound(timeline, turns))
+    newest = inbound[-1] if inbound else None
+    payload = {
+        "version": VERSION,
+        "ts": timeline.tail.at,
+        "blocks": _plain(blocks),
+        "sources_pool": _plain(timeline.sources.values()),
+        "turn_ids": list(timeline.turns),
+        "conversation_title": timeline.title,
+        "conversation_started_at": timeline.history[0].started_at if timeline.history else "",
+        "last_activity_at": timeline.tail.at,
+        "last_external_event_id": newest[1].message_id if newest else "",
+        "last_external_event_seq": newest[0] if newest else 0,
+        "last_rendered_event_cursor": _cursor(timeline, inbound, blocks),
+        "cache_last_touch_at": timeline.asked.at,
+        "cache_last_ttl_seconds": ttl_s,
+        "last_known_feedback_ts": max((said.at for said in timeline.feedback.values()), default=""),
+        "agent_selection_snapshot": {"model": timeline.asked.model},
+        "forked_from": None,
+    }
+    header = {
+        "title": payload["conversation_title"],
+        "started_at": payload["conversation_started_at"],
+        "last_activity_at": payload["last_activity_at"],
+        "blocks_count": len(blocks),
+        "sources_count": len(timeline.sources),
+        "turn_ids": payload["turn_ids"],
+        "sources": [_compact(source) for source in timeline.sources.values()],
+    }
+    tags = (TIMELINE, *(f"turn:{turn}" for turn in timeline.turns))
+    return Export(kind=TIMELINE, tags=tags, text=_json(header), payload=payload)
+
+
+def export_sources(timeline: Timeline) -> Export:
+    """Return the pool of sources."""
+    rows = timeline.sources.values()
+    text = _json({"sources": [_compact(source) for source in rows]})
+    return Export(kind=SOURCES, tags=(SOURCES,), text=text, payload={"sources_pool": _plain(rows)})
+
+
+def export_turn(timeline: Timeline, turn: str) -> Export:
+    """Return all blocks of one turn. Raises NotFoundError `turn_not_found`."""
+    found = next((one for one in timeline.history if one.id == turn), None)
+    if found is None:
+        raise NotFoundError(f"this conversation has no turn {turn[:80]}", code="turn_not_found")
+    blocks = timeline.turn_blocks(turn)
+    batches = _batches(timeline, found)
+    facts = {
+        "turn_id": turn,
+        "ts": found.started_at,
+        "end_ts": batches[-1].at if found.closed else "",
+        "sources_used": _used(batches),
+        "blocks_count": len(blocks),
+        "tokens": sum(estimate_tokens(block.text) for block in blocks),
+    }
+    said = [row for row in timeline.feedback.values() if row.turn == turn and row.reaction]
+    feedback = {"feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in said]}
+    return Export(
+        kind=TURN_LOG,
+        tags=(TURN_LOG, "kind:turn.log", f"turn:{turn}"),
+        text=_json(facts | (feedback if said else {})),
+        payload={**facts, "blocks": _plain(blocks)},
+    )
+
+
+def _kept(timeline: Timeline) -> tuple[int, list[Block]]:
+    """Return the index of the first turn behind the newest summary, and that summary's blocks."""
+    for n in reversed(timeline.compacted):
+        for batch in timeline.since(n - 1, n):
+            for entry in batch.entries:
+                if isinstance(entry, Compacted) and entry.status == "completed" and entry.cut:
+                    first = next(i for i, turn in enumerate(timeline.history) if turn.opened >= entry.cut)
+                    return first, list(timeline.resolve(f"su:{entry.turn}.{_SUMMARY}"))
+    return 0, []
+
+
+def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, Inbound]]:
+    """Yield what came from outside since the first of these turns began, each with its batch."""
+    first = min(turns[0].prompts, default=turns[0].opened) if turns else timeline.n + 1
+    for batch in timeline.since(first - 1):
+        for entry in batch.entries:
+            if isinstance(entry, Inbound):
+                yield batch.n, entry
+
+
+def _cursor(
+    timeline: Timeline, inbound: Sequence[tuple[int, Inbound]], blocks: Sequence[Block]
+) -> dict[str, Any] | None:
+    """Return the newest event that the model has seen, and where it stands."""
+    seen = [(n, event) for n, event in inbound if n <= timeline.state.rendered]
+    if not seen:
+        return None
+    n, event = seen[-1]
+    places = [i for i, block in enumerate(blocks) if block.meta.get("message_id") == event.message_id]
+    at = places[-1] if places else -1
+    return {
+        "timestamp": event.at,
+        "event_id": event.message_id,
+        "block_path": blocks[at].path if places else "",
+        "block_index": at,
+        "sequence": n,
+        "fingerprint": hashlib.sha256(event.text.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+    }
+
+
+def _batches(timeline: Timeline, turn: Turn) -> tuple[Batch, ...]:
+    return timeline.since(turn.opened - 1, turn.closed or timeline.n)
+
+
+def _used(batches: Iterable[Batch]) -> list[int]:
+    """Return the numbers of the sources that a turn found or cites."""
+    found: set[int] = set()
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Resulted():
+                    found |= {source.sid for source in entry.sources}
+                case Decided():
+                    found |= {source.sid for source in entry.citations}
+                case _:
+                    pass
+    return sorted(found)
+
+
+def _compact(source: Source) -> dict[str, Any]:
+    """Return what an index keeps of a source."""
+    row: Mapping[str, Any] = {
+        "sid": source.sid,
+        "title": source.title,
+        "url": source.url,
+        "text": source.text[:TEXT_CHARS],
+        "published": source.published_time_iso,
+        "favicon": source.favicon_url,
+    }
+    return {name: value for name, value in row.items() if value}
+
+
+def _plain(values: Iterable[Value]) -> list[dict[str, Any]]:
+    return [msgspec.to_builtins(value) for value in values]
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

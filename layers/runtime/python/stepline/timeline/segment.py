@@ -1,0 +1,129 @@
+"""A segment: what the fold of a log up to a batch gives, as bytes, so that nobody has to read and fold that again.
+
+It is a cache. The log says all of it too, and a reader that cannot use a segment reads the log instead. The texts
+that earlier requests sent stand once, joined as they were sent; the facts about their pieces stand beside them and
+are read when somebody wants to forget, quote or find one.
+Source: docs/concepts/log.md#segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.model.base import Row
+from stepline.model.ids import Lane
+from stepline.ports.model import Part
+from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import Piece, Pieces
+from stepline.timeline.render.layout import Layout
+
+FORMAT: Final = 1
+"""The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
+when the fold makes something else of an entry; a reader knows its own only."""
+
+APART: Final = frozenset({"lane", "layout", "pieces", "sealed", "base", "batches", "load"})
+"""Fields of a timeline that are stored in another form, or not at all."""
+
+
+class Segment(Row):
+    """The bytes of a segment, taken apart. Each of the later ones is MessagePack of its own.
+
+    `fold` are the other fields of the timeline, `parts` the texts of its sealed parts, `facts` the pieces in them,
+    without their texts, `sizes` the characters of each of those texts, and `loose` the pieces behind them.
+    """
+
+    v: int
+    layout: str
+    fold: memoryview = memoryview(b"")
+    parts: memoryview = memoryview(b"")
+    facts: memoryview = memoryview(b"")
+    sizes: memoryview = memoryview(b"")
+    loose: memoryview = memoryview(b"")
+
+
+class _Stamp(Row):
+    v: int
+    layout: str
+
+
+_STAMP = msgspec.msgpack.Decoder(_Stamp)
+_SEGMENT = msgspec.msgpack.Decoder(Segment)
+_TEXTS = msgspec.msgpack.Decoder(tuple[str, ...])
+_PIECES = msgspec.msgpack.Decoder(tuple[Piece, ...])
+_SIZES = msgspec.msgpack.Decoder(tuple[int, ...])
+_encode = msgspec.msgpack.encode
+
+
+def encode_segment(timeline: Timeline) -> bytes:
+    """Return the timeline as bytes, but for its lane and its batches."""
+    end = timeline.ends[-1] if timeline.ends else 0
+    pieces = tuple(timeline.pieces)
+    sealed = pieces[:end]
+    stored = Segment(
+        v=FORMAT,
+        layout=timeline.layout.name,
+        fold=_view({name: getattr(timeline, name) for name in _stored()}),
+        parts=_view([part.text for part in timeline.sealed]),
+        facts=_view([replace(piece, text="") for piece in sealed]),
+        sizes=_view([len(piece.text) for piece in sealed]),
+        loose=_view(pieces[end:]),
+    )
+    return _encode(stored)
+
+
+def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
+    """Return the timeline that was encoded, without a batch at hand; None if it is of another layout or format."""
+    try:
+        stamp = _STAMP.decode(body)
+        if stamp.v != FORMAT or stamp.layout != layout.name:
+            return None
+        stored = _SEGMENT.decode(body)
+        fold = _fold_decoder().decode(stored.fold)
+        parts, loose = _TEXTS.decode(stored.parts), _PIECES.decode(stored.loose)
+    except msgspec.DecodeError:
+        return None
+    return Timeline(
+        **{name: getattr(fold, name) for name in _stored()},
+        lane=lane,
+        layout=layout,
+        base=fold.n,
+        sealed=tuple(Part(text=text) for text in parts),
+        pieces=Pieces(
+            loose,
+            before=fold.ends[-1] if fold.ends else 0,
+            older=cache(lambda: _older(parts, stored.facts, stored.sizes)),
+        ),
+    )
+
+
+def _older(parts: Sequence[str], facts: memoryview, sizes: memoryview) -> tuple[Piece, ...]:
+    """Return the pieces of the parts, each with its share of their text."""
+    text, at, found = "".join(parts), 0, []
+    for piece, size in zip(_PIECES.decode(facts), _SIZES.decode(sizes), strict=True):
+        found.append(replace(piece, text=text[at : at + size]))
+        at += size
+    return tuple(found)
+
+
+def _view(value: Any) -> memoryview:
+    return memoryview(_encode(value))
+
+
+@cache
+def _stored() -> tuple[str, ...]:
+    """Return the fields of a timeline that are stored as they are: every one that is not named here."""
+    return tuple(one.name for one in fields(Timeline) if one.name not in APART)
+
+
+@cache
+def _fold_decoder() -> msgspec.msgpack.Decoder[Any]:
+    hints = get_type_hints(Timeline)
+    return msgspec.msgpack.Decoder(
+        msgspec.defstruct("Fold", [(name, hints[name]) for name in _stored()], gc=False)
+    )

@@ -1,0 +1,312 @@
+"""A bundle's turns in this process: the same over the memory twins and over AWS's adapters."""
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.adapters.memory.channel import MemoryPublisher
+from stepline.adapters.memory.model import Fail, MemoryModelClient
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.bootstrap import in_memory
+from stepline.bootstrap.in_process import InProcess
+from stepline.bundle.workflow import BaseWorkflow
+from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
+from stepline.loop.journal import Journal
+from stepline.model.entry import Closed, Contributed, Inbound, Reopened, TakenOver
+from stepline.settings import Settings
+from tests.unit.loop.scene import answered, called
+
+SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
+WAIT_S = 30
+
+
+class Crash(BaseException):
+    """What no step catches: as if the process were gone."""
+
+
+class World:
+    """Processes over one backend, and one conversation in it."""
+
+    def __init__(self, backend, lane):
+        self.backend = backend
+        self.lane = lane
+        app = in_memory(Settings.from_env({}))
+        publisher = MemoryPublisher()
+        relay = MemoryRelay(deltas=backend.deltas, subscriptions=backend.subscriptions, publisher=publisher)
+        ports = replace(
+            app.ports,
+            log=backend.log,
+            artifacts=backend.artifacts,
+            subscriptions=backend.subscriptions,
+            tickets=backend.tickets,
+            rate=backend.rate,
+            deltas=backend.deltas,
+            publisher=publisher,
+            relay=relay,
+            machine=backend.machine,
+            grants=backend.grants,
+            tasks=backend.tasks,
+            clock=backend.clock,
+        )
+        self.app = replace(app, ports=ports)
+
+    def process(self, model):
+        """Return the runtime of a new process."""
+        return InProcess(replace(self.app, given=model, history=type(self.app.history)()))
+
+    def entries(self, kind):
+        batches = Journal(self.app.ports, self.lane, "test").since(0, consistent=True)
+        return [entry for batch in batches for entry in batch.entries if isinstance(entry, kind)]
+
+    def messages(self):
+        return self.entries(Inbound)
+
+    def ask(self, runtime, text="How does it work?", workflow=WORKFLOW, user="ada", **payload):
+        return asyncio.run(workflow(runtime, self.lane, user=user).process({"text": text, **payload}))
+
+
+@pytest.fixture
+def world(backend, lane):
+    return World(backend, lane)
+
+
+def test_a_message_is_answered_with_what_the_tools_found(world):
+    model = MemoryModelClient(SEARCH, answered("It is kept [[S:1]].", suggested_followups=["For how long?"]))
+    result = world.ask(world.process(model))
+    model.assert_read()
+    assert (result.outcome, result.reason, result.rounds) == ("completed", "complete", 2)
+    assert result.answer == "It is kept [[S:1]]."
+    assert result.followups == ("For how long?",)
+    assert [source.sid for source in result.sources] == [1]
+    assert result.usage.prompt_tokens > 0
+    (closed,) = world.entries(Closed)
+    assert closed.turn == result.turn_id
+
+
+def test_no_state_machine_hears_of_it(world):
+    world.ask(world.process(MemoryModelClient(answered("Done."))))
+    if world.backend.machine.__class__.__name__ == "MemoryMachine":
+        assert world.backend.machine.queue == []
+        return
+    found = world.backend.machine.client.list_executions(stateMachineArn=world.backend.machine_arn)
+    assert found["executions"] == []
+
+
+def test_the_next_message_is_another_turn_of_the_conversation(world):
+    runtime = world.process(MemoryModelClient(answered("One."), answered("Two.")))
+    first, second = world.ask(runtime, "first"), world.ask(runtime, "second")
+    assert (first.answer, second.answer) == ("One.", "Two.")
+    assert first.turn_id != second.turn_id
+
+
+def test_a_message_that_is_sent_again_gets_the_answer_it_got(world):
+    model = MemoryModelClient(answered("Once."))
+    runtime = world.process(model)
+    first = world.ask(runtime, message_id="m-1")
+    assert world.ask(runtime, message_id="m-1") == first
+    assert world.ask(world.process(model), message_id="m-1") == first
+
+
+def test_a_step_that_fails_for_now_is_tried_again_as_the_graph_says(world):
+    overloaded = Fail(error=ModelOverloaded("busy"))
+    model = MemoryModelClient(*[overloaded] * 6, answered("At last."))
+    result = world.ask(world.process(model))
+    model.assert_read()
+    assert result.answer == "At last."
+    assert [entry.attempt for entry in world.entries(Reopened)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ModelRefused("no"), "model_refused"),
+        (DependencyError("away"), "step_failed"),
+        (ZeroDivisionError(), "step_failed"),
+    ],
+)
+def test_a_step_that_fails_for_good_ends_the_turn_with_its_code(world, error, code):
+    model = MemoryModelClient(*[Fail(error=error)] * 9)
+    result = world.ask(world.process(model))
+    assert (result.outcome, result.code, result.answer) == ("error", code, "")
+    assert world.ask(world.process(MemoryModelClient(answered("Well again.")))).answer == "Well again."
+
+
+def test_what_a_process_left_behind_is_taken_up_when_the_message_comes_again(world):
+    model = MemoryModelClient(SEARCH, Fail(error=Crash()), answered("After all [[S:1]]."))
+    with pytest.raises(Crash):
+        world.ask(world.process(model), message_id="m-1")
+    result = world.ask(world.process(model), message_id="m-1")
+    model.assert_read()
+    assert (result.answer, result.rounds) == ("After all [[S:1]].", 2)
+    assert [entry.takeovers for entry in world.entries(TakenOver)] == []
+
+
+def test_the_next_message_takes_up_what_a_crash_left_behind(world):
+    model = MemoryModelClient(Fail(error=Crash()), answered("To both of you."))
+    runtime = world.process(model)
+    with pytest.raises(Crash):
+        world.ask(runtime, "first", message_id="m-1")
+    result = world.ask(runtime, "second", message_id="m-2")
+    assert result.answer == "To both of you."
+    assert len(world.entries(TakenOver)) == 1
+    assert world.ask(runtime, "first", message_id="m-1") == result
+
+
+def test_what_is_no_message_or_somebody_elses_conversation_is_refused(world):
+    runtime = world.process(MemoryModelClient(answered("Hello.")))
+    for payload in ({"text": " "}, {"text": 7}, {"message_id": "bad id", "text": "hello"}):
+        with pytest.raises(InputError) as caught:
+            world.ask(runtime, **{"text": "", **payload})
+        assert caught.value.reason in ("bad_payload", "bad_message_id")
+    world.ask(runtime)
+    with pytest.raises(NotFoundError):
+        world.ask(runtime, user="eve")
+
+
+# --- several at once
+
+
+class Slow:
+    """A model that says what `say` returns for a request, whenever that returns."""
+
+    def __init__(self, say):
+        self.say = say
+
+    def stream(self, request):
+        return MemoryModelClient(self.say(request)).stream(request)
+
+
+def text_of(request):
+    return "".join(part.text for part in request.content)
+
+
+def test_conversations_run_side_by_side(backend, lane):
+    worlds = [World(backend, lane.__class__(lane.tenant, lane.project, f"{lane.conversation}-{n}")) for n in range(3)]
+    together = threading.Barrier(3)
+
+    def say(request):
+        together.wait(WAIT_S)
+        return answered(next(word for word in ("one", "two", "three") if f"say {word}" in text_of(request)))
+
+    runtime = worlds[0].process(Slow(say))
+
+    async def talk():
+        asked = zip(worlds, ("one", "two", "three"), strict=True)
+        return await asyncio.gather(
+            *(WORKFLOW(runtime, w.lane, user="ada").process({"text": f"say {word}"}) for w, word in asked)
+        )
+
+    assert [result.answer for result in asyncio.run(talk())] == ["one", "two", "three"]
+
+
+def test_a_message_to_a_turn_that_runs_is_answered_with_it(world):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def say(request):
+        asked.set()
+        assert go_on.wait(WAIT_S)
+        return answered("To both." if "and the second" in text_of(request) else "To the first.")
+
+    runtime = world.process(Slow(say))
+
+    async def talk():
+        first = asyncio.create_task(WORKFLOW(runtime, world.lane, user="ada").process({"text": "the first"}))
+        await asyncio.to_thread(asked.wait, WAIT_S)
+        second = asyncio.create_task(
+            WORKFLOW(runtime, world.lane, user="ada").process({"text": "and the second"})
+        )
+        while len(await asyncio.to_thread(world.messages)) < 2:
+            await asyncio.sleep(0)
+        go_on.set()
+        return await asyncio.gather(first, second)
+
+    first, second = asyncio.run(talk())
+    assert first.answer == "To both."
+    assert second == first
+
+
+def test_a_turn_that_another_process_took_is_given_up_here(world):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        asked.set()
+        assert go_on.wait(WAIT_S)
+        return answered("Too late.")
+
+    theirs = Slow(lambda request: (go_on.set(), over.wait(WAIT_S), answered("From elsewhere."))[2])
+    over = threading.Event()
+    here, there = world.process(Slow(slow)), world.process(theirs)
+
+    async def talk():
+        first = asyncio.create_task(WORKFLOW(here, world.lane, user="ada").process({"text": "the first"}))
+        await asyncio.to_thread(asked.wait, WAIT_S)
+        second = asyncio.create_task(WORKFLOW(there, world.lane, user="ada").process({"text": "the second"}))
+        with pytest.raises(Fenced):
+            await first
+        over.set()
+        return await second
+
+    assert asyncio.run(talk()).answer == "From elsewhere."
+
+
+# --- the context
+
+
+class Prepared(BaseWorkflow):
+    """Puts something on the timeline before the model is asked."""
+
+    tools_module = "bundles.default.tools_descriptor"
+
+    async def process(self, payload):
+        react = await self.build_react(scratchpad=self.scratchpad)
+        return await react.run(payload)
+
+    async def pre_run_hook(self, payload):
+        browser = self.ctx_browser
+        self.scratchpad["paths"] = await browser.contribute([{"text": f"{self.user} likes short answers."}])
+        assert await browser.contribute([{"text": f"{self.user} likes short answers."}]) == self.scratchpad["paths"]
+        browser.announce([{"type": "shop.status", "text": "The shop is closed today."}])
+
+
+def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(world):
+    model = MemoryModelClient(SEARCH, answered("Short."), answered("Still short."))
+    runtime = world.process(model)
+    workflow = Prepared(runtime, world.lane, user="ada")
+    asyncio.run(workflow.process({"text": "Who am I?"}))
+    first, second = ([part.text for part in request.content] for request in model.requests)
+    assert "ada likes short answers." in "".join(first[:-1])
+    assert "The shop is closed today." in first[-1]
+    assert "The shop is closed today." in second[-1]
+    assert not any(part.cache for request in model.requests for part in request.content[-1:])
+    (path,) = workflow.scratchpad["paths"]
+    fetched = asyncio.run(workflow.ctx_browser.fetch_ctx(path))
+    assert fetched == {"path": path, "ret": {"mime": "text/markdown", "text": "ada likes short answers."}}
+    world.ask(runtime, "And now?")
+    last = text_of(model.requests[-1])
+    assert "ada likes short answers." in last
+    assert "The shop is closed today." not in last
+    assert len(world.entries(Contributed)) == 1
+
+
+def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(world):
+    workflow = WORKFLOW(world.process(MemoryModelClient(answered("Done."))), world.lane, user="ada")
+    for _ in range(2):
+        with pytest.raises(InputError) as caught:
+            asyncio.run(workflow.ctx_browser.contribute([{"text": "x"}]))
+        assert caught.value.reason == "turn_not_open"
+        asyncio.run(workflow.process({"text": "hello", "message_id": "m-1"}))
+
+
+def test_a_hook_that_fails_ends_the_turn_and_says_so_to_its_caller(world):
+    class Broken(Prepared):
+        async def pre_run_hook(self, payload):
+            raise ZeroDivisionError
+
+    runtime = world.process(MemoryModelClient())
+    with pytest.raises(ZeroDivisionError):
+        world.ask(runtime, workflow=Broken)
+    (closed,) = world.entries(Closed)
+    assert closed.code == "step_failed"

@@ -1,0 +1,84 @@
+"""The walk through the graph without a state machine, held against the machine's own definition."""
+
+import pytest
+
+from stepline.errors import DependencyError, Fenced, ModelOverloaded, ModelRateLimited, ToolError
+from stepline.loop.course import STATES, Patience, catcher, caught, following
+from stepline.loop.definition import render_definition
+from stepline.loop.graph import TASKS
+from stepline.model.step import Step
+
+STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)
+MACHINE = render_definition({task.function: f"arn:{task.function}" for task in TASKS}, remote=True)["States"]
+WORDS = ["decide", "act", "prepare", "close", "done", "stop", "execute", "execute_task", "unheard"]
+
+
+def chosen(state, word):
+    """Return where the rendered machine goes from a state that answered a word."""
+    target = MACHINE[state]["Next"]
+    if MACHINE[target]["Type"] != "Choice":
+        return target
+    choices = MACHINE[target]["Choices"]
+    return next((c["Next"] for c in choices if c["StringEquals"] == word), MACHINE[target]["Default"])
+
+
+def whole(most_s):
+    return most_s
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("word", WORDS)
+def test_each_word_leads_where_the_state_machine_goes(state, word):
+    from msgspec.structs import replace
+
+    assert following(state, replace(STEP, route=word)) == chosen(state, word)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_each_failure_leads_where_the_state_machine_catches_it(state):
+    assert catcher(state) == MACHINE[state]["Catch"][0]["Next"]
+
+
+def test_what_failed_stands_beside_the_step_in_the_machines_own_words():
+    after = caught(STEP, DependencyError("the table is away"))
+    assert after.error == {
+        "Error": "DependencyError",
+        "Cause": '{"errorType":"DependencyError","errorMessage":"the table is away"}',
+    }
+    assert (after.turn, after.attempt) == (STEP.turn, 0)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_each_list_of_errors_is_tried_as_often_as_the_machine_does(task):
+    for retry in task.retries:
+        patience = Patience(task.name, whole)
+        error = type(retry.errors[0], (Exception,), {})()
+        waits = [patience.pause_s(error) for _ in range(retry.tries)]
+        assert waits == [min(retry.max_s, retry.interval_s * 2**n) for n in range(retry.tries)]
+        assert patience.pause_s(error) is None
+        assert patience.attempt == retry.tries
+
+
+def test_lists_are_counted_apart_and_attempts_together():
+    patience = Patience("Decide", whole)
+    assert patience.attempt == 0
+    assert [patience.pause_s(ModelOverloaded("x")) for _ in range(2)] == [5, 10]
+    assert patience.pause_s(Fenced("x")) == 1
+    assert patience.pause_s(ModelRateLimited("x")) == 20
+    assert patience.attempt == 4
+    assert patience.pause_s(ModelOverloaded("x")) is None
+    assert patience.pause_s(DependencyError("x")) == 2
+
+
+@pytest.mark.parametrize("error", [ToolError("x"), KeyError("x")])
+def test_what_no_list_names_is_not_tried_again(error):
+    assert Patience("Decide", whole).pause_s(error) is None
+
+
+@pytest.mark.parametrize("state", ["Execute", "ExecuteTask"])
+def test_a_program_is_never_tried_again(state):
+    assert Patience(state, whole).pause_s(DependencyError("x")) is None
+
+
+def test_a_pause_is_as_long_as_the_jitter_says():
+    assert Patience("Decide", lambda most_s: most_s / 4).pause_s(ModelOverloaded("x")) == 1.25

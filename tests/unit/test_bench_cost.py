@@ -1,0 +1,103 @@
+"""What the bench counts: the ideal beside which requests are held, the transcript, and the conversation itself."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.purse import DOLLARS_PER_TOKEN, LIFE_S, Bill, Ideal, common_bytes
+from bench.transcript import bill_transcript
+from bench.workload import FACTS, TOOL_ROUNDS, TURNS, write_script
+from stepline.local.scripted.cache import CacheUse, PromptCache
+from stepline.local.scripted.prompt import parse_prompt
+from stepline.protocol.fanout import ACTIONS_MAX
+
+
+def a_prompt(*texts, tail=""):
+    """Return a request of blocks with a mark at the last, and perhaps something behind it."""
+    blocks = [{"type": "text", "text": text} for text in texts]
+    blocks[-1]["cache_control"] = {"type": "ephemeral"}
+    if tail:
+        blocks.append({"type": "text", "text": tail})
+    return parse_prompt(
+        {"model": "claude-sonnet-5", "max_tokens": 1, "messages": [{"role": "user", "content": blocks}]}
+    )
+
+
+@given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+def test_the_common_beginning_is_the_longest_one(start, one, other):
+    size = common_bytes(start + one, start + other)
+    assert (start + one)[:size] == (start + other)[:size]
+    assert size >= len(start)
+    assert (start + one)[: size + 1] != (start + other)[: size + 1] or size == min(
+        len(one), len(other)
+    ) + len(start)
+
+
+def test_the_ideal_reads_what_an_earlier_request_had_as_well_however_it_was_cut():
+    ideal = Ideal()
+    ideal.take(a_prompt("a" * 4000, "b" * 400), 0.0)
+    ideal.take(a_prompt("a" * 3000, "a" * 1000 + "b" * 200 + "c" * 800, tail="d" * 80), 1.0)
+    assert (ideal.bill.read, ideal.bill.write_5m, ideal.bill.plain) == (1050, 1100 + 200, 20)
+
+
+def test_the_ideal_lives_no_longer_than_a_cache():
+    late, alive = Ideal(), Ideal()
+    for ideal, gap_s in ((late, LIFE_S), (alive, LIFE_S - 1)):
+        for at_s in (0.0, gap_s):
+            ideal.take(a_prompt("a" * 4000), at_s)
+    assert (late.bill.read, alive.bill.read) == (0, 1000)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=12), st.integers(1, 400))
+def test_no_request_costs_less_than_its_ideal(growth, gap_s):
+    now_s, paid, ideal, blocks = 0.0, Bill(), Ideal(), ["s" * 4096]
+    cache = PromptCache(now_s=lambda: now_s)
+    for count in growth:
+        blocks += [f"{n}" * 40 for n in range(count)]
+        prompt = a_prompt(*blocks, tail="now")
+        use = cache.look(prompt, workspace="w")
+        cache.commit(use)
+        paid.add(use)
+        ideal.take(prompt, now_s)
+        now_s += gap_s
+    assert paid.dollars >= ideal.bill.dollars * (1 - 1e-9)
+
+
+def test_a_bill_adds_up_by_its_prices():
+    bill = Bill()
+    bill.add(CacheUse(read=1000, write_5m=400, write_1h=100, plain=50), output=10)
+    bill.merge(bill)
+    assert bill.dollars == pytest.approx(2 * (100 + 500 + 200 + 50 + 50) * DOLLARS_PER_TOKEN)
+    assert bill.read_share == pytest.approx(1000 / 1550)
+
+
+def test_a_transcript_that_only_grows_reads_all_but_what_is_new():
+    script = write_script(1, wide=False)
+    bill = bill_transcript(script, system="s" * 8192, request_s=6)
+    cold = sum(turn.gap_s + 6 >= LIFE_S for turn in script.turns)
+    assert bill.requests == TURNS * (TOOL_ROUNDS + 1)
+    assert bill.plain == 0
+    assert bill.read_share > 0.9
+    assert cold > 0
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_conversation_is_the_one_of_its_seed_and_its_facts_are_planted(wide):
+    script = write_script(7, wide=wide)
+    assert script == write_script(7, wide=wide)
+    assert script != write_script(8, wide=wide)
+    planted = [name for name, call in script.calls.items() if f"The number of {name} is" in call.text]
+    assert (len(planted), set(planted)) == (FACTS, set(script.facts))
+    widths = {len(step.calls) for turn in script.turns for step in turn.rounds}
+    assert widths == ({1, ACTIONS_MAX} if wide else {1})
+
+
+def test_results_have_the_size_they_are_said_to_have():
+    sizes = [
+        len(call.text) / 4 for seed in range(5) for call in write_script(seed, wide=False).calls.values()
+    ]
+    assert 850 < statistics.median(sizes) < 1000
