@@ -11,7 +11,20 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import cost, execution, field, imports, parser, pipeline, render, resume, stage, store, stream
+from bench import (
+    cost,
+    execution,
+    field,
+    imports,
+    parser,
+    pipeline,
+    reads,
+    render,
+    resume,
+    stage,
+    store,
+    stream,
+)
 from bench.row import Row, missing, render_table, write_results
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -21,6 +34,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "pipeline": pipeline.rows,
     "resume": resume.rows,
     "render": render.rows,
+    "reads": reads.rows,
     "cost": cost.rows,
     "store": store.rows,
     "stream": stream.rows,

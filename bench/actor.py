@@ -245,7 +245,8 @@ def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played
 
 def _recovered(ports: Ports, agent: Agent, actor: Actor, script: Script) -> int:
     """Return how many of the planted facts come back by path from a process that remembers nothing, byte for byte."""
-    timeline = History().load(Journal(ports, LANE, "bench"))
+    journal = Journal(ports, LANE, "bench")
+    timeline = History().load(journal, segment=journal.tail(consistent=True).state.segment)
     context = ToolContext(
         lane=LANE,
         turn=timeline.turns[-1],

@@ -45,6 +45,7 @@ LISTED = (
     *(f"cost_full_policy_x_automatic_{shape}" for shape in SHAPES),
     *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),
     "reads_per_round_cold",
+    "read_bytes_per_round_cold",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
     *EXEC_METRICS,
 )

@@ -1,6 +1,7 @@
 """A bundle's turns in this process: the same over the memory twins and over AWS's adapters."""
 
 import asyncio
+import queue
 import threading
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from stepline.bootstrap.in_process import InProcess
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
 from stepline.loop.journal import Journal
-from stepline.model.entry import Closed, Contributed, Inbound, Reopened, TakenOver
+from stepline.model.entry import Closed, Contributed, Reopened, TakenOver
 from stepline.settings import Settings
 from tests.unit.loop.scene import answered, called
 
@@ -27,18 +28,36 @@ class Crash(BaseException):
     """What no step catches: as if the process were gone."""
 
 
+class Watched:
+    """A log that tells when a message has entered it."""
+
+    def __init__(self, log):
+        self._log = log
+        self.admitted = queue.SimpleQueue()
+
+    def __getattr__(self, name):
+        return getattr(self._log, name)
+
+    def put(self, lane, batch, *, message_id="", marks_open=False):
+        put = self._log.put(lane, batch, message_id=message_id, marks_open=marks_open)
+        if message_id:
+            self.admitted.put(message_id)
+        return put
+
+
 class World:
     """Processes over one backend, and one conversation in it."""
 
     def __init__(self, backend, lane):
         self.backend = backend
         self.lane = lane
+        self.log = Watched(backend.log)
         app = in_memory(Settings.from_env({}))
         publisher = MemoryPublisher()
         relay = MemoryRelay(deltas=backend.deltas, subscriptions=backend.subscriptions, publisher=publisher)
         ports = replace(
             app.ports,
-            log=backend.log,
+            log=self.log,
             artifacts=backend.artifacts,
             subscriptions=backend.subscriptions,
             tickets=backend.tickets,
@@ -60,9 +79,6 @@ class World:
     def entries(self, kind):
         batches = Journal(self.app.ports, self.lane, "test").since(0, consistent=True)
         return [entry for batch in batches for entry in batch.entries if isinstance(entry, kind)]
-
-    def messages(self):
-        return self.entries(Inbound)
 
     def ask(self, runtime, text="How does it work?", workflow=WORKFLOW, user="ada", **payload):
         return asyncio.run(workflow(runtime, self.lane, user=user).process({"text": text, **payload}))
@@ -184,7 +200,10 @@ def text_of(request):
 
 
 def test_conversations_run_side_by_side(backend, lane):
-    worlds = [World(backend, lane.__class__(lane.tenant, lane.project, f"{lane.conversation}-{n}")) for n in range(3)]
+    worlds = [
+        World(backend, lane.__class__(lane.tenant, lane.project, f"{lane.conversation}-{n}"))
+        for n in range(3)
+    ]
     together = threading.Barrier(3)
 
     def say(request):
@@ -218,8 +237,8 @@ def test_a_message_to_a_turn_that_runs_is_answered_with_it(world):
         second = asyncio.create_task(
             WORKFLOW(runtime, world.lane, user="ada").process({"text": "and the second"})
         )
-        while len(await asyncio.to_thread(world.messages)) < 2:
-            await asyncio.sleep(0)
+        for _ in range(2):
+            await asyncio.to_thread(world.log.admitted.get, timeout=WAIT_S)
         go_on.set()
         return await asyncio.gather(first, second)
 
@@ -236,9 +255,14 @@ def test_a_turn_that_another_process_took_is_given_up_here(world):
         assert go_on.wait(WAIT_S)
         return answered("Too late.")
 
-    theirs = Slow(lambda request: (go_on.set(), over.wait(WAIT_S), answered("From elsewhere."))[2])
     over = threading.Event()
-    here, there = world.process(Slow(slow)), world.process(theirs)
+
+    def later(_):
+        go_on.set()
+        assert over.wait(WAIT_S)
+        return answered("From elsewhere.")
+
+    here, there = world.process(Slow(slow)), world.process(Slow(later))
 
     async def talk():
         first = asyncio.create_task(WORKFLOW(here, world.lane, user="ada").process({"text": "the first"}))
@@ -267,7 +291,10 @@ class Prepared(BaseWorkflow):
     async def pre_run_hook(self, payload):
         browser = self.ctx_browser
         self.scratchpad["paths"] = await browser.contribute([{"text": f"{self.user} likes short answers."}])
-        assert await browser.contribute([{"text": f"{self.user} likes short answers."}]) == self.scratchpad["paths"]
+        assert (
+            await browser.contribute([{"text": f"{self.user} likes short answers."}])
+            == self.scratchpad["paths"]
+        )
         browser.announce([{"type": "shop.status", "text": "The shop is closed today."}])
 
 

@@ -16,6 +16,7 @@ MODE = "EXEC_RUNTIME_MODE"
 MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
 CONTEXT_TOKENS = "AI_REACT_CONTEXT_MAX_TOKENS"
 VERSION = "AI_REACT_AGENT_VERSION"
+MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
 LOOP = ("decide", "act", "close")
 
 
@@ -73,6 +74,13 @@ def context_of(stage, tokens: int) -> Iterator[None]:
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {CONTEXT_TOKENS: str(tokens)}))
+        yield
+
+
+@contextmanager
+def unhindered(stage) -> Iterator[None]:
+    """Let a user send as many messages as the stage can take."""
+    with _configured(stage, "socket", {MESSAGES: "0"}):
         yield
 
 

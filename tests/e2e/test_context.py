@@ -10,7 +10,9 @@ import pytest
 from stepline.local.client.effect import EventsApplied
 from stepline.local.scripted.errand import GATE_MARK, SUMMARY_MARK
 from stepline.local.stage import HOME
-from tests.e2e.mode import agent_version, context_of
+from tests.e2e.lane import place
+from tests.e2e.mode import agent_version, context_of, unhindered
+from tests.e2e.order import events
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import check_log
 from tests.e2e.turn import Person
@@ -26,8 +28,8 @@ GAIN = 0.9
 
 @pytest.fixture
 def narrow(scripted):
-    """The stage with a small context, and a record of the requests that begins now."""
-    with context_of(scripted, BUDGET):
+    """The stage with a small context, for a user in a hurry, and a record of the requests that begins now."""
+    with context_of(scripted, BUDGET), unhindered(scripted):
         control(scripted, "sizes", "DELETE")
         yield scripted
 
@@ -129,7 +131,10 @@ def test_the_second_version_names_a_new_conversation_before_its_first_round(scri
         lines = scripted.send(f"Tell me about the word {word}.", conversation)
     gates = [size for size in control(scripted, "sizes") if size["task"] == GATE_MARK]
     assert len(gates) == 1
-    titles = [line for line in lines if line.get("type") == "chat.conversation.title"]
-    assert len(titles) == 1
-    assert titles[0]["data"]["title"].startswith("Tell me about the word")
+    (titled,) = scripted.entries(conversation, "titled")
+    assert titled["title"] == f"Tell me about the word {word}"
+    # Until then it is called by the beginning of its first message.
+    assert events(lines, "chat.conversation.title")[-1]["data"]["title"] == titled["title"]
+    decided = place(lines, lambda line: line.get("type") == "solver.react.decision")
+    assert place(lines, lambda line: line.get("data", {}).get("title") == titled["title"]) < decided
     check_log(scripted, conversation)

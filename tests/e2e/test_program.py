@@ -60,7 +60,7 @@ class Stage(Scene):
         self.turns = 0
 
     def execute(self, step):
-        return execute(self.ports, lambda _: self.backend, self.history, step)
+        return execute(self.ports, lambda _: self.backend, step)
 
     def turn(self, text):
         """Send a message, let the turn run to its end and return its answer."""

@@ -121,6 +121,12 @@ def test_the_handlers_package_holds_handlers_and_bundles_only(dev):
     assert roots <= {"lambdas", "bundles", "python"}
 
 
+def test_the_handlers_package_holds_the_agent_that_answers_out_of_the_box(dev, local):
+    for folder in (dev.folder, local.folder):
+        (handlers,) = {path.parents[1] for path in folder.glob("asset.*/lambdas/decide.py")}
+        assert (handlers / "bundles/default/tools_descriptor.py").is_file()
+
+
 def test_the_library_layer_leaves_the_local_stage_at_home(prod):
     (library,) = prod.folder.glob("asset.*/python/stepline")
     assert (library / "loop/graph.py").exists()

@@ -21,6 +21,7 @@ from stepline.loop import (
     journal,
     program,
     resume,
+    segment,
     sweep,
     transition,
 )
@@ -258,6 +259,24 @@ def _name_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "execution_name", by_turn)
 
 
+def _name_before_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the segment in the decision, and put it when that is in the log."""
+    record, owed = decide._record, []
+
+    def promise(ports: Any, lane: Any, timeline: Any) -> int:
+        owed.append((ports, lane, timeline))
+        return int(timeline.n)
+
+    def then_put(*args: Any, **fields: Any) -> Any:
+        recorded = record(*args, **fields)
+        while owed:
+            segment.seal(*owed.pop())
+        return recorded
+
+    monkeypatch.setattr(decide, "seal", promise)
+    monkeypatch.setattr(decide, "_record", then_put)
+
+
 STALE = frozenset(
     {"stale owner committed", "two decisions for one round", "message in two turns", "two terminals"}
 )
@@ -353,6 +372,11 @@ ABLATIONS = (
     ),
     Ablation(rule="R18 subscribe, then replay", breaks=SCREEN, patch=_replay_then_subscribe, syncs=False),
     Ablation(rule="R18 the client syncs", breaks=SCREEN, syncs=False, faults=ROUGH),
+    Ablation(
+        rule="R19 a segment is put before it is named",
+        breaks=frozenset({"segment named and not there"}),
+        patch=_name_before_put,
+    ),
 )
 
 MASKED = (

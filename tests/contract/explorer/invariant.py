@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
+from stepline.loop.segment import segment_key
 from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Resulted, TakenOver
 from stepline.timeline.event import derive
+from stepline.timeline.fold import Timeline
+from stepline.timeline.render.layout import STANDARD
+from stepline.timeline.segment import decode_segment
 
 from .viewer import Viewer
 from .world import LANE, PROGRAM, World
@@ -25,6 +30,7 @@ def violations(world: World, viewer: Viewer) -> list[str]:
         *_effects(world, batches),
         *_tasks(world, batches),
         *_files(world, batches),
+        *_segments(world, batches),
         *_streams(world, batches),
         *_screen(batches, viewer),
     ]
@@ -154,6 +160,21 @@ def _files(world: World, batches: list[Batch]) -> list[str]:
     ]
     wrong = [call for call, body in bodies if world.artifacts.get(body.key) != call.encode()]
     return ["file is not what the log says"] if wrong else []
+
+
+def _segments(world: World, batches: list[Batch]) -> list[str]:
+    """A segment is there before anybody hears of it, and holds what the log says."""
+    named = {batch.state.segment for batch in batches} - {0}
+    bodies = {n: world.artifacts.objects.get(segment_key(LANE, n)) for n in named}
+    found = ["segment named and not there" for body in bodies.values() if body is None]
+    if any(batch.state.segment >= batch.n for batch in batches):
+        found.append("segment of what comes later")
+    whole = Timeline.empty(LANE).extended(batches)
+    for body in bodies.values():
+        held = decode_segment(body, LANE, STANDARD) if body else None
+        if held is not None and replace(held.extended(batches), base=0, batches=whole.batches) != whole:
+            found.append("segment is not what the log says")
+    return found
 
 
 def _streams(world: World, batches: list[Batch]) -> list[str]:

@@ -52,6 +52,8 @@ PROGRAM = "exec_tools.execute_code_python"
 MAX_ITERATIONS = 4
 ATTEMPTS = 3
 SECOND_ROUND = 2
+SEAL_BATCHES = 3
+"""Few, so that nearly every round seals, and what is sealed is read by the next."""
 
 
 @dataclass
@@ -124,7 +126,7 @@ class World:
             rate=MemoryRate(),
             clock=self.clock,
             meter=MemoryMeter(),
-            policy=Policy(max_iterations=MAX_ITERATIONS),
+            policy=Policy(max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES),
         )
 
     def spawn(self, name: str, body: Callable[[Process], Any], *, safe: bool = False) -> Process:
@@ -152,7 +154,7 @@ class World:
                 return act_step.act(ports, self.agent, History(), step)
             if state == "execute":
                 backend = program(ports, self.effects)
-                return execute_step.execute(ports, lambda _: backend, History(), step)
+                return execute_step.execute(ports, lambda _: backend, step)
             return close_step.close(ports, step)
         except (IndexError, KeyError, AttributeError, StopIteration) as error:
             self.broke.append(f"{me.name}: {error!r}")

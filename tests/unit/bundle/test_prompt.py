@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from tests.unit.timeline.golden import GOLDEN
 
 from bundles.default import WORKFLOW
 from stepline.bundle.agent import build_agent
@@ -17,6 +18,7 @@ from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.fanout import FanoutRule
 from stepline.protocol.grammar import DECISION_CHANNELS
 from stepline.protocol.round import RoundRules
+from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import render_catalogue
 
@@ -87,6 +89,25 @@ def test_the_caps_are_told():
     assert all(str(number) in prompt for number in (111, 222, 333))
 
 
+# What a request no longer says in every round: caps, and how to follow what was shortened.
+def test_the_model_can_follow_whatever_a_layout_shortens():
+    prompt = system_prompt(tools=(), caps=CAPS)
+    heads = [
+        "[WORKING SUMMARY]",
+        "[PRUNED TURN DATA]",
+        "].pruned",
+        "[TRUNCATED FILE]",
+        " PREVIEW TRUNCATED]",
+        "[HIDDEN]",
+        "[COMPACTED PRIOR CONVERSATION MEMORY]",
+        "[MID-TURN COMPACTION",
+        "...[truncated]",
+    ]
+    golden = "".join(path.read_text(encoding="utf-8") for path in GOLDEN.glob("*.txt"))
+    assert [head for head in heads if head not in prompt or head not in golden] == []
+    assert f"{RESULT_PREVIEW_CHARS} characters" in prompt
+
+
 def test_what_the_model_must_know_is_said():
     prompt = system_prompt(tools=(), caps=CAPS)
     words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(MARKS.values())[:3]]
@@ -96,6 +117,7 @@ def test_what_the_model_must_know_is_said():
         "exit",
         "ws:<turn>.conv.working.summary",
         "ar:plan.latest:",
+        "ar:<turn>.react.turn.index",
         "first column",
     ]
     assert [word for word in words if word not in prompt] == []

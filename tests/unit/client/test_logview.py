@@ -14,17 +14,23 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
     Closed,
+    Compacted,
+    Compacting,
+    Contributed,
     Decided,
     Deferred,
     Dropped,
     Entry,
+    Feedback,
     Inbound,
     Opened,
     Owner,
+    Pruned,
     Reopened,
     Resulted,
     Started,
     TakenOver,
+    Titled,
 )
 from stepline.model.ids import make_lane
 from stepline.model.source import Citation
@@ -32,6 +38,15 @@ from stepline.model.usage import Usage
 
 LANE = make_lane("local", "default", "c1")
 AT = "2026-01-02T03:04:05.678Z"
+COMPACTION = {
+    "id": "c1",
+    "turn": "turn_1",
+    "at": AT,
+    "scope": "history",
+    "trigger": "render_token_limit",
+    "before_tokens": 90,
+    "max_tokens": 80,
+}
 ENTRIES = [
     (Owner(user="ann"), ["belongs to ann"]),
     (Inbound(message_id="m", event="prompt", text="hi\nthere", user="ann", at=AT), ["prompt: hi there"]),
@@ -63,6 +78,21 @@ ENTRIES = [
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
     (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 so far"]),
+    (
+        Pruned(turn="turn_1", at=AT, cause="ttl", keep=6, intact=2),
+        ["turns before the newest 6 shortened (ttl)"],
+    ),
+    (Compacting(**COMPACTION), ["compaction begins: 90 of 80 tokens"]),
+    (
+        Compacted(**COMPACTION, status="skipped", reason="no gain", after_tokens=90),
+        ["compaction skipped (no gain): 90 → 90 tokens"],
+    ),
+    (Titled(title="A\ntitle", at=AT), ["title: A title"]),
+    (
+        Contributed(turn="turn_1", at=AT, blocks=(Produced(type="stage.note", path="ar:x"),)),
+        ["contributed stage.note ar:x"],
+    ),
+    (Feedback(turn="turn_1", at=AT, reaction="ok", text="nice"), ["feedback on turn_1: ok nice"]),
     (
         Closed(turn="turn_1", outcome="completed", reason="answered", at=AT, answer="yes"),
         ["answer: yes", "── turn_1 completed: answered"],

@@ -32,6 +32,8 @@ CLIENT = {
     "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",
     "batch_too_large": "what the message adds to the log cannot be made small enough",
     "state_too_large": "the state of the conversation outgrew its limit; a mistake of ours",
+    "turn_not_found": "feedback on a turn that the conversation does not have",
+    "turn_open": "feedback on a turn that has not ended",
     "body_mismatch": "a stored body is not what the log names",
     "limit_exceeded": "a frame is larger than the gateway takes",
     "internal": "a mistake of ours or of the deployment; the log of the function says which",
@@ -82,6 +84,10 @@ TOOLS = {
     "protocol_violation.write_extension_mismatch": "a warning: the file was written, but the canvas cannot draw its type",
     "plan_closed": "a notice: the plan is closed, as asked",
     "read_paths_missing": "a notice: some of the paths could not be read; each row of the status says why",
+    "hide_nothing_named": "`react.hide` without a path",
+    "hide_before_cache": "`react.hide`: it stands in the part of the prompt that is to stay cached",
+    "hide_too_old": "`react.hide`: too much stands behind it",
+    "hide_gains_nothing": "`react.hide`: the replacement is not shorter",
     "not_a_fi_ref": "only files can be pulled",
     "unresolvable_fi_ref": "the path names no file of a workspace",
     "output_pulls_require_exact_file_ref": "outputs are pulled one by one",
@@ -96,6 +102,7 @@ TOOLS = {
     "content_not_text": "what stands there is no text; a program finds files below `OUTPUT_DIR`",
     "pull_paths_missing": "a notice: some of the paths could not be pulled; the result says why",
     "too_many_sources": "one call, or one run, brings at most 500 new sources",
+    "knowledge_failed": "the documents that the bundle keeps cannot be searched or read now",
     "search_unavailable": "nothing can be looked up here, or the search engine does not answer now",
     "unverified": "the call was interrupted: it may have happened, or not, and is not run again",
 }
@@ -103,6 +110,30 @@ PROGRAM = {
     "no_supervisor": "the socket is not there: tools can be called by the program of a run only",
     "connection_lost": "the supervisor hung up; the call may have been made",
     "reply_timeout": "no reply in time; the call may have been made",
+}
+BUNDLE = {
+    "bundle_not_found": "there is no package of this name (`STEPLINE_BUNDLE`)",
+    "bundle_invalid": "the package's `WORKFLOW` is no class made of `BaseWorkflow`",
+    "tools_module_not_found": "there is no module of this name",
+    "tools_module_invalid": "the module has no `TOOLS`, or something among them is no tool",
+    "skills_module_not_found": "there is no module of this name",
+    "skills_module_invalid": "the module has no `SKILLS`, or something among them is no skill",
+    "skill_invalid": "no path can name the skill, or two skills have one path",
+    "tool_id_taken": "two tools of an agent have one name",
+    "bad_payload": "a workflow is given a mapping with the user's message under `text`",
+    "bad_message_id": "a message's id may not stand in a key",
+    "bad_block": "what a bundle contributes or announces is no block, or not at a path of its own",
+    "turn_not_open": "there is no open turn to contribute to",
+    "announce_too_large": "more than 8,000 characters are announced",
+    "invalid_path_empty": "`fetch_ctx`: the path is empty",
+    "invalid_path_literal": "`fetch_ctx`: the path has no family",
+    "invalid_path_kind": "`fetch_ctx`: there is no such family, or the path breaks its grammar",
+    "invalid_path_ar": "`fetch_ctx`: the path breaks the grammar of `ar:`",
+    "invalid_path_tc": "`fetch_ctx`: the path breaks the grammar of `tc:`",
+    "invalid_path_so": "`fetch_ctx`: the path breaks the grammar of `so:`",
+    "invalid_path_file": "`fetch_ctx`: the path breaks the grammar of `fi:`",
+    "invalid_path_skill": "`fetch_ctx`: the path breaks the grammar of `sk:`",
+    "tool_failure": "`fetch_ctx`: what stands there cannot be had now",
 }
 LOCAL = {
     "bad_setting": "a variable's value cannot be read",
@@ -114,6 +145,7 @@ LOCAL = {
     "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start; its last lines follow",
+    "conversation_not_found": "the stage has no such conversation",
     "not_deployed": "nothing is deployed here under that name; the message has the command that does it",
     "no_token": "a deployed stage asks for a token, and none was given or the token command printed none",
     "not_confirmed": "a question was asked where nobody can type; `--yes` answers it",
@@ -141,7 +173,7 @@ def path_codes() -> set[str]:
 
 def listed_codes() -> set[str]:
     """Return every code that the page lists or refers to."""
-    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, PROGRAM, LOCAL, NEVER_TOLD, NOTICES)
+    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, PROGRAM, BUNDLE, LOCAL, NEVER_TOLD, NOTICES)
     elsewhere = path_codes() | execution_page.CODES | protocol_page.REFUSED.keys()
     return {code for group in groups for code in group} | elsewhere
 
@@ -218,13 +250,7 @@ def render() -> str:
             "class's name; clients and the model read the `code`. Both are stable, messages are not. A class has a code of",
             "its own, and an error may carry a more precise one.",
             "",
-            "| class | code | retried | means | fate |",
-            "|---|---|---|---|---|",
-            *(
-                f"| `{kind}` | `{CLASSES[kind].code}` | {'yes' if CLASSES[kind].retryable else 'no'} | {meaning} | {fate} |"
-                for kind, (meaning, fate) in fates().items()
-            ),
-            "",
+            *_classes(),
             *_group(
                 "What a client is told",
                 "In an [`error` frame](messages.md#error), the answer to one message. The connection stays open.",
@@ -258,10 +284,23 @@ def render() -> str:
                 "As a `ToolCallError` of its call; the rest is in [the executor's protocol](executor-protocol.md#order-of-checks).",
                 PROGRAM,
             ),
+            *_group(
+                "What the code of a bundle is told",
+                "While its agent is built, and by what it calls; [how to write one](../how-to/write-a-bundle.md).",
+                BUNDLE,
+            ),
             *_group("What the command line says", "On a developer's machine.", LOCAL),
             *_group("What nobody is told", "", NEVER_TOLD),
         ]
     )
+
+
+def _classes() -> list[str]:
+    rows = [
+        f"| `{kind}` | `{CLASSES[kind].code}` | {'yes' if CLASSES[kind].retryable else 'no'} | {meaning} | {fate} |"
+        for kind, (meaning, fate) in fates().items()
+    ]
+    return ["| class | code | retried | means | fate |", "|---|---|---|---|---|", *rows, ""]
 
 
 def _group(title: str, lead: str, rows: dict[str, str]) -> list[str]:

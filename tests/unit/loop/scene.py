@@ -128,6 +128,7 @@ class Scene:
             epoch=state.epoch,
             iteration=state.cursor.iteration,
             route=state.route(),
+            segment=state.segment,
         )
         return Step(**{**{name: getattr(step, name) for name in step.__struct_fields__}, **fields})
 
@@ -142,7 +143,7 @@ class Scene:
         return act(self.ports, self.agent, self.history, step or self.now())
 
     def execute(self, step: Step) -> Step:
-        return execute(self.ports, self.backends.get, self.history, step)
+        return execute(self.ports, self.backends.get, step)
 
     def close(self, step: Step | None = None, **fields: Any) -> Step:
         return close(self.ports, step or self.now(**fields))

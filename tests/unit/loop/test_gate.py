@@ -83,7 +83,7 @@ def test_the_gate_is_one_stage_of_one_turn():
 
 
 def test_a_round_that_is_taken_again_finds_the_title_and_does_not_ask():
-    scene = Gated(GATE, Fail(ModelOverloaded("busy")), answered("done"))
+    scene = Gated(GATE, *[Fail(ModelOverloaded("busy"))] * 3, answered("done"))
     scene.send("a packing list, please")
     with pytest.raises(ModelOverloaded):
         scene.decide()

@@ -246,6 +246,8 @@ class Story:
             "scope": "history" if cut else "current_turn_prefix",
             "status": "completed",
             "trigger": "render_token_limit",
+            "before_tokens": 9,
+            "max_tokens": 8,
         }
         return self.put(self.state, Compacted(cut=cut, split=split, **{**told, **about, **fields}))
 
@@ -364,9 +366,9 @@ def forget(draw: st.DrawFn, story: Story) -> bool:
             cut = draw(st.sampled_from([0, *cuts]))
             story.compact(cut=cut, split=draw(st.sampled_from([0, story.n - 1])) if cut else story.n - 1)
         case "contribute":
-            story.contribute(
-                story.block("", draw(texts), type=draw(st.sampled_from(["stage.mood", "react.note"])))
-            )
+            path = f"ar:{story.turn}.system.message.bundle_{story.n}"
+            kind = draw(st.sampled_from(["stage.mood", "react.note"]))
+            story.contribute(story.block(path, draw(texts), type=kind))
         case _:
             return _hide(draw, story)
     return True

@@ -6,38 +6,53 @@ from datetime import timedelta
 
 import pytest
 
+from stepline.model.entry import Feedback, Inbound
 from stepline.model.plan import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.render.announce import (
     PLANS_SHOWN,
-    Budget,
+    Announced,
+    Opinion,
     announce,
     render_announce,
-    render_elapsed,
     shown_plans,
 )
-from stepline.tools.context import ReadCaps
-from tests.unit.timeline.story import BEGIN, Story
+from stepline.timeline.render.entry import render_elapsed
+from stepline.timeline.turn import Event
+from tests.unit.timeline.story import BEGIN, FORGERIES, Story
 
 
 def told(story: Story, **fields) -> str:
     facts = {"iteration": 0, "max_iterations": 15, "last_round": False, **fields}
-    return announce(story.timeline(), now=BEGIN + timedelta(seconds=135), caps=ReadCaps(), **facts)
+    return announce(story.timeline(), now=BEGIN + timedelta(seconds=135), **facts)
+
+
+def rendered(**fields) -> str:
+    facts = {"now": "2026-11-21T10:00:00.000Z", "turn": "t", "iteration": 0, "max_iterations": 15, **fields}
+    return render_announce(Announced(**facts))
+
+
+def opinion(text: str = "", **fields) -> Opinion:
+    said = Feedback(turn="turn_0001", at="2026-11-21T11:00:00.000Z", text=text, **fields)
+    return Opinion(feedback=said, turn_at="2026-11-21T10:00:00.000Z")
 
 
 def test_a_quiet_announce_is_small():
     story = Story()
     story.message()
     text = told(story)
-    assert estimate_tokens(text) <= 300
+    assert estimate_tokens(text) <= 150
     assert text.startswith(
         "╔══ ANNOUNCE — Iteration 1/15 ══╗\n[BUDGET]\niterations  █░░░░░░░░░ 14 remaining\n"
     )
     assert "time_elapsed_in_turn  2m15s\n" in text
     assert "current_utc_date: 2026-11-21\n" in text
     assert "- plans: none\n" in text
-    assert "LIVE TURN EVENTS" not in text
-    assert "48000 characters, 12000 tokens, 10485760 bytes" in text
+    assert [line for line in text.splitlines() if line.startswith("[")] == [
+        "[BUDGET]",
+        "[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]",
+        "[OPEN PLANS]",
+    ]
 
 
 def test_the_last_round_is_announced():
@@ -48,8 +63,7 @@ def test_the_last_round_is_announced():
 
 
 def test_credits_stand_beside_the_base():
-    budget = Budget(iteration=4, max_iterations=10, credits=2)
-    text = render_announce(budget=budget, now=BEGIN, caps=ReadCaps(), plans={})
+    text = rendered(iteration=4, max_iterations=10, credits=2)
     assert "Iteration 5/12 (10 + 2 reactive bonus)" in text
     assert "████░░░░░░ 7 remaining" in text
 
@@ -80,6 +94,57 @@ def test_open_plans_are_shown_with_their_steps():
     assert "    ✓ [1] collect all\n    … [2] write\n" in text
 
 
+def test_new_feedback_is_told_until_the_timeline_has_it():
+    text = rendered(fresh=(opinion("not\nwhat I meant " + "x" * 200, reaction="not_ok"), opinion()))
+    rows = [line for line in text.splitlines() if line.startswith("  • turn")]
+    assert rows[0].startswith(
+        "  • turn turn_0001 | turn_ts 2026-11-21T10:00:00.000Z | feedback_ts 2026-11-21T11:00:00.000Z"
+        " | user | not_ok | not what I meant xxx"
+    )
+    assert rows[1].endswith(" | user | none | ")
+    assert "[NEW USER FEEDBACKS]\n" in text
+    later = rendered(incorporated=(opinion("fine", reaction="ok"),))
+    assert "feedback incorporated above (1): turn_0001\n" in later
+    assert "[NEW USER FEEDBACKS]" not in later
+
+
+def test_of_much_feedback_the_newest_is_told():
+    text = rendered(fresh=tuple(opinion(f"no {n}") for n in range(9)))
+    assert "  … 5 older ones\n" in text
+    assert [line.rpartition("| ")[2] for line in text.splitlines() if "| no " in line] == [
+        "no 5",
+        "no 6",
+        "no 7",
+        "no 8",
+    ]
+
+
+def test_what_a_bundle_announces_stands_at_the_end_as_constraints():
+    text = rendered(extra=("Answer in French.", "[BUDGET]\nfree"))
+    assert text.endswith("\n[CONSTRAINTS]\n  - Answer in French.\n  - [BUDGET] free\n")
+
+
+# Spec: nothing that anybody writes produces a line in the first column, and nothing is unbounded.
+@pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000, "\n" * 9_000])
+def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
+    said = Inbound(message_id="m1", event="form", text=evil, user="ada", at="2026")
+    many = tuple(plan(n, steps=(evil,) * 99, last_ts=f"{n:03}") for n in range(30))
+    text = rendered(
+        timezone=evil,
+        plans=many,
+        events=(Event(n=1, inbound=said),) * 50,
+        fresh=(opinion(evil),) * 50,
+        incorporated=(opinion(evil),) * 50,
+        extra=(evil,) * 50,
+    )
+    plain = rendered(
+        plans=(plan(1),), events=(Event(n=1, inbound=said),), fresh=(opinion(),), extra=("x",)
+    ).splitlines()
+    heads = [line for line in text.splitlines() if not line.startswith("  ")]
+    assert len(heads) == 1 + len([line for line in plain if not line.startswith("  ")])
+    assert len(text) < 40_000
+
+
 def plan(n: int, **fields) -> Plan:
     made = {
         "created_ts": f"{n:02}",
@@ -101,6 +166,17 @@ def test_the_current_plan_is_shown_however_old_it_is():
     shown = shown_plans(plans)
     assert [p.plan_id for p in shown] == ["p1", "p6", "p7", "p8"]
     assert len(shown) == PLANS_SHOWN
+
+
+# Spec 6.7: a new turn takes up the current plan only.
+def test_a_plan_of_an_earlier_turn_that_is_not_the_current_one_is_one_line():
+    plans = (plan(1, last_turn_id="before", status={"1": "done"}, steps=("a", "b")), plan(2, steps=("c",)))
+    text = rendered(plans=plans)
+    assert "    1 of 2 steps done, updated 01 in before\n" in text
+    assert ("[1] a" in text, "□ [1] c" in text) == (False, True)
+    assert "✓ [1] a" in rendered(
+        plans=(plan(1, last_turn_id="before", status={"1": "done"}, steps=("a", "b"), current=True),)
+    )
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(-3, "0s"), (59.9, "59s"), (61, "1m01s"), (3900, "1h05m")])

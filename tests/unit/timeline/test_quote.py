@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.timeline.render.param import PARAMS_CHARS, render_params
 from stepline.timeline.render.preview import cap_params
 from stepline.timeline.render.quote import (
     BLOB_CHARS,
     clean,
+    clip,
     inline,
     inline_json,
-    is_whole,
+    label,
     quote,
-    render_params,
 )
 from tests.unit.timeline.story import patient
 
@@ -84,7 +85,7 @@ def test_long_prose_and_short_runs_are_no_blobs():
         assert clean(text) == text
 
 
-def test_long_parameters_are_cut_with_the_way_to_the_rest():
+def test_long_parameters_are_cut_and_say_so():
     params = {
         "path": "a.md",
         "content": "c" * 150,
@@ -92,14 +93,46 @@ def test_long_parameters_are_cut_with_the_way_to_the_rest():
         "items": ["i" * 900],
         "n": {"deep": "d" * 900},
     }
-    shown = json.loads(render_params(params, "tc:T.c.call"))
+    text, whole = render_params(params)
+    shown = json.loads(text)
+    assert not whole
     assert shown["path"] == "a.md"
     assert shown["q"] == params["q"]
-    assert shown["content"] == "c" * 100 + "… [50 more characters: see tc:T.c.call]"
-    assert shown["items"] == ["i" * 100 + "… [800 more characters: see tc:T.c.call]"]
+    assert shown["content"] == "c" * 100 + "… [50 more characters]"
+    assert shown["items"] == ["i" * 100 + "… [800 more characters]"]
     assert shown["n"]["deep"].startswith("d" * 100 + "…")
-    assert not is_whole(params)
-    assert is_whole({"path": "a.md", "content": "c" * 100, "q": params["q"]})
+    assert render_params({"path": "a.md", "content": "c" * 100, "q": params["q"]})[1]
+
+
+def test_many_parameters_are_cut_too():
+    text, whole = render_params({"many": list(range(60)), "keys": {str(i): i for i in range(90)}})
+    shown = json.loads(text)
+    assert (shown["many"][-1], shown["keys"]["…"], whole) == ("… [10 more items]", "[10 more keys]", False)
+    text, whole = render_params({str(i): ["x" * 300] * 40 for i in range(80)})
+    assert (len(text) < PARAMS_CHARS + 100, whole) == (True, False)
+    assert not render_params({str(i): i for i in range(81)})[1]
+
+
+@given(
+    st.recursive(anything | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
+)
+def test_parameters_are_one_line_and_whole_only_if_they_are(value):
+    text, whole = render_params({"q": value})
+    assert len(text.splitlines()) == 1
+    if whole and text.isascii():
+        assert json.loads(text) == {"q": value}
+
+
+@given(anything, st.integers(1, 50))
+def test_a_clipped_text_is_one_line_of_so_many_characters(text: str, chars: int):
+    assert len(clip(text, chars)) <= chars
+    assert len(f"x{clip(text, chars)}".splitlines()) == 1
+
+
+@given(anything)
+def test_nobody_ends_a_label_from_within(text: str):
+    assert json.loads(label(text)) == inline(text)
+    assert len(label(text).splitlines()) == 1
 
 
 def test_a_preview_caps_strings_keys_and_items():

@@ -1,12 +1,41 @@
-"""What the model reads of one entry, as one text."""
+"""What the model reads of one entry, as one text; and every line that the layout itself may write."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from stepline.model.entry import Decided, Resulted
 from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.writer import Writer
+
+PATH = r"[a-z]{2}:\S+"
+STRUCTURE = re.compile(
+    r"|━{38}|TURN \S+ \(started at \S+\)|┌──────── ROUND \d+ ────────┐|└────────────────────────┘"
+    rf"|\[ts: \S+\]|\[path: {PATH}\]|\[carried over from: {PATH}\]|\[decided before it could read: .+\]"
+    rf"|\[(?:thinking|AI Agent wrote code|REACT DECISION RAW INTERRUPTED)\](?: {PATH})?|\[AI Agent say\]: .*"
+    rf"|\[AI Agent say\]: {PATH}|\[TOOL CALL tc_\w+\]\.call \S+|Params: \{{.*\}}|\[TOOL RESULT tc_\w+\]\.result \S+"
+    r"|\[(?:USER MESSAGE|FOLLOWUP DURING TURN|STEER DURING TURN|EXTERNAL EVENT|ASSISTANT MESSAGE|INTERNAL NOTE"
+    r"|ASSISTANT MESSAGE ATTEMPT OUTCOME|PROTOCOL VIOLATION|REACT NOTICE|SYSTEM MESSAGE|BINARY FILE NOT ATTACHED"
+    r"|USER FEEDBACK|AUTO FEEDBACK|OPEN PLANS|WORKING SUMMARY|PRUNED TURN DATA|COMPACTED PLAN HISTORY"
+    r"|COMPACTED PRIOR CONVERSATION MEMORY|END COMPACTED PRIOR CONVERSATION MEMORY|MID-TURN COMPACTION \d+)\]"
+    r"|\[[A-Z ]+ PREVIEW TRUNCATED\]|full_text_(?:chars|bytes): \d+|tokens_estimate: \d+|visible_preview_chars: \d+"
+    r"|preview_lines: 1-\d+ of \d+|shape:|preview:|\.\.\.\[truncated\]: .+"
+    r"|\[completion: \d+\]|\[sources_used: \[[\d, …a-z]+\]\]|\[BUDGET\] rounds=\d+ elapsed=\w+"
+    r"|status: .+|error: \{.*|code: .+|message:|extra: \{.*|reaction: \w+|waiting: .+"
+    rf"|logical_path: {PATH}|mime: .+|size_bytes: \d+|visibility: internal|summary: .+|content: stored.+"
+    r"|plan_id=.+|\[USER ATTACHMENT(?: TEXT)?\] .*|\[STAGE\] [\w.]+|\[TURN ENDED\] .+|\[TURN STATUS\] .+"
+    rf"|(?:user|assistant|tool_call|tool_result|file|skill|source|stage): path={PATH}.*|… \d+ earlier rows.*"
+    rf"|\[TOOL RESULT tc_\w+\]\.pruned \S+ path={PATH}.*|\[TRUNCATED FILE\] path={PATH}.*"
+    rf"|\[AI Agent wrote code\]\.pruned {PATH}.*|\[HIDDEN\] react\.read shows it again"
+    r"|covered_turns \(\d+\): .+|time_range: .+|use: .+|recover: .+|turn: \S+|… \d+ older plans"
+    r"|The user has this message\. .+|The turn was interrupted and .+|Above, turns before .+"
+)
+
+
+def forged(text: str) -> list[str]:
+    """Return the lines of a timeline that neither the layout wrote nor are indented as data."""
+    return [line for line in text.splitlines() if line[:2] != "  " and not STRUCTURE.fullmatch(line)]
 
 
 def render_decision(entry: Decided, turn: str, *, attempt: int, unseen: Sequence[str]) -> str:

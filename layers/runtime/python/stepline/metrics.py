@@ -32,6 +32,8 @@ INPUT_TOKENS: Final = "InputTokens"
 CACHED_TOKENS: Final = "CachedTokens"
 OUTPUT_TOKENS: Final = "OutputTokens"
 CACHE_BUSTS: Final = "CacheBusts"
+COMPACTIONS: Final = "Compactions"
+COMPACTIONS_SKIPPED: Final = "CompactionsSkipped"
 EDGE_ERRORS: Final = "EdgeErrors"
 
 

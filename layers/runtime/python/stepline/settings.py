@@ -33,6 +33,11 @@ _CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
     "fargate_assign_public_ip": {name: name for name in get_args(Switch)},
 }
 """Fields with few values: each word that is understood, and the value it stands for."""
+_ITEMS: Final[Mapping[str, tuple[type, str]]] = {
+    "model_roles": (str, "role to model"),
+    "cache_minimum_tokens": (int, "model to tokens"),
+}
+"""Fields that are JSON objects of one kind of items, and what that is."""
 
 
 class Settings(Value):
@@ -148,13 +153,9 @@ def _parse(row: Setting, text: str) -> Any:
     match row.field:
         case "allowed_origins" | "exec_packages" | "fargate_subnets" | "fargate_security_groups":
             return tuple(item.strip() for item in text.split(",") if item.strip())
-        case "model_roles":
-            return _roles(row, text)
-        case "cache_minimum_tokens":
-            return _token_counts(row, text)
         case "read_visible_context_fraction":
             return _number(row, text, float)
-        case "bundle_props" | "assembly":
+        case "bundle_props" | "assembly" | "model_roles" | "cache_minimum_tokens":
             return _object(row, text)
         case field:
             return _number(row, text, int) if field.endswith(_COUNTS) else text
@@ -180,21 +181,10 @@ def _object(row: Setting, text: str) -> dict[str, Any]:
         raise InputError(f"{row.variable} is not JSON", code="bad_setting") from error
     if not isinstance(read, dict):
         raise InputError(f"{row.variable} is not a JSON object", code="bad_setting")
+    kind, words = _ITEMS.get(row.field, (object, ""))
+    if not all(isinstance(item, kind) for item in read.values()):
+        raise InputError(f"{row.variable} is not a map from {words}", code="bad_setting")
     return read
-
-
-def _roles(row: Setting, text: str) -> dict[str, str]:
-    roles = _object(row, text)
-    if not all(isinstance(model, str) for model in roles.values()):
-        raise InputError(f"{row.variable} is not a map from role to model", code="bad_setting")
-    return roles
-
-
-def _token_counts(row: Setting, text: str) -> dict[str, int]:
-    counts = _object(row, text)
-    if not all(isinstance(count, int) and count >= 0 for count in counts.values()):
-        raise InputError(f"{row.variable} is not a map from model to tokens", code="bad_setting")
-    return counts
 
 
 def _print(value: Any) -> str:

@@ -72,7 +72,7 @@ class App:
     def execute(self, step: Step) -> Step:
         from stepline.loop.execute import execute  # noqa: PLC0415 - one function runs programs, the others never do
 
-        return execute(self.ports, self.backend, self.history, step)
+        return execute(self.ports, self.backend, step)
 
     def close(self, step: Step) -> Step:
         return close(self.ports, step)

@@ -56,7 +56,9 @@ class InProcess:
             self._model = self._model or own.model
         return InProcessLoop(
             app=replace(own, given=wrap(self._model)),
-            home=lambda: self._home(Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)),
+            home=lambda: self._home(
+                Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)
+            ),
         )
 
     def _home(self, parts: Parts) -> App:

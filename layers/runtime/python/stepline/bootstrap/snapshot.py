@@ -17,7 +17,12 @@ from stepline.adapters.aws import client
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (*client.MODULES, "stepline.adapters.oidc"),
     "socket": (*client.MODULES, "stepline.loop.ingress"),
-    "decide": (*client.MODULES, *anthropic.MODULES, "stepline.bundle.agent", "bundles.default.tools_descriptor"),
+    "decide": (
+        *client.MODULES,
+        *anthropic.MODULES,
+        "stepline.bundle.agent",
+        "bundles.default.tools_descriptor",
+    ),
 }
 """Of each function that a person waits for, what its first call would load."""
 

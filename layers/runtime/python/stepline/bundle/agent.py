@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from stepline.bundle.parts import Parts
-from stepline.bundle.prompt import GATE, load_template, system_prompt
+from stepline.bundle.prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
 from stepline.errors import InputError
-from stepline.loop.agent import Agent, Execution
+from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule
@@ -59,6 +59,7 @@ def build_agent(
         strict=strict,
         gate=load_template(GATE) if version == "v2" else "",
         shelves=parts.shelves,
+        summariser=Summariser(summary=load_template(SUMMARY), prefix=load_template(PREFIX)),
     )
 
 

@@ -7,19 +7,18 @@ Source: docs/how-to/write-a-bundle.md#the-context.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from msgspec.structs import replace
-
 from stepline.bundle.context_fetch import fetch
+from stepline.bundle.context_view import persist_exports, render_context, shorten
 from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
 from stepline.errors import Fenced, InputError, LimitError
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
 from stepline.loop.journal import Draft, Journal
 from stepline.model.batch import Batch, State
-from stepline.model.block import Produced
+from stepline.model.block import Body, Produced
 from stepline.model.entry import Contributed
 from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.source import Source
@@ -89,13 +88,52 @@ class ContextBrowser:
         """Return the text of what is announced; nothing if nothing is."""
         return self._announced
 
+    async def timeline(
+        self,
+        *,
+        include_sources: bool = True,
+        include_announce: bool = True,
+        force_sanitize: bool = False,
+        cache_last: bool = True,
+    ) -> tuple[Part, ...]:
+        """Return what the model would read now, behind the system part: the parts of a request of one's own.
+
+        `force_sanitize` shows everything as short as it gets without a model, in these parts only: for a request that
+        was refused as too long. Without `cache_last` the last part of the timeline proper has no cache mark.
+        """
+
+        def rendered() -> tuple[Part, ...]:
+            timeline, now = self._load(), self._ports.clock.now()
+            return render_context(
+                shorten(timeline, now) if force_sanitize else timeline,
+                self._ports.policy,
+                now,
+                include_sources=include_sources,
+                include_announce=include_announce,
+                cache_last=cache_last,
+                announced=self._announced,
+            )
+
+        return await asyncio.to_thread(rendered)
+
+    async def persist(self) -> dict[str, Body]:
+        """Write the conversation, its pool and its newest turn into the artifact store, as the documents others keep.
+
+        Return where each stands, by its kind (docs/reference/exports.md). The log is kept without it.
+        """
+        return await asyncio.to_thread(lambda: persist_exports(self._ports, self._load()))
+
+    persist_timeline = persist
+
     @overload
     async def fetch_ctx(self, refs: str) -> dict[str, Any]: ...
 
     @overload
-    async def fetch_ctx(self, refs: Sequence[str]) -> list[dict[str, Any]]: ...
+    async def fetch_ctx(self, refs: list[str] | tuple[str, ...]) -> list[dict[str, Any]]: ...
 
-    async def fetch_ctx(self, refs: str | Sequence[str]) -> dict[str, Any] | list[dict[str, Any]]:
+    async def fetch_ctx(
+        self, refs: str | list[str] | tuple[str, ...]
+    ) -> dict[str, Any] | list[dict[str, Any]]:
         """Return what stands at logical paths, whole: `path` and either `ret` or `err`, for one path or a list of them.
 
         `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and `message`.
@@ -108,7 +146,8 @@ class ContextBrowser:
 
     def _load(self) -> Timeline:
         journal = Journal(self._ports, self._lane, "browse")
-        self._timeline = self._runtime.history.load(journal, consistent=True)
+        segment = journal.tail(consistent=True).state.segment
+        self._timeline = self._runtime.history.load(journal, segment=segment, consistent=True)
         return self._timeline
 
     def _contribute(self, blocks: tuple[Produced, ...]) -> tuple[str, ...]:

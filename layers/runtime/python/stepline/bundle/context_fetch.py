@@ -73,7 +73,10 @@ def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
         try:
             return {"mime": content.mime, "payload": msgspec.json.decode(content.text)}
         except msgspec.DecodeError:
-            return {"mime": content.mime, "text": content.text}  # says it is JSON and is not: still what stands there
+            return {
+                "mime": content.mime,
+                "text": content.text,
+            }  # says it is JSON and is not: still what stands there
     return {"mime": content.mime, "text": content.text}
 
 

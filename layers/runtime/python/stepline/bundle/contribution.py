@@ -38,12 +38,16 @@ def place_blocks(blocks: Iterable[Produced], turn: str) -> tuple[Produced, ...]:
 
 def missing_blocks(blocks: Iterable[Produced], timeline: Resolver) -> tuple[Produced, ...]:
     """Return the blocks that do not stand at their paths already, as they are."""
-    return tuple(block for block in blocks if not any(_same(block, there) for there in timeline.resolve(block.path)))
+    return tuple(
+        block for block in blocks if not any(_same(block, there) for there in timeline.resolve(block.path))
+    )
 
 
 def _read(block: BlockLike) -> Produced:
     if isinstance(block, Produced):
         return block
+    if unknown := sorted(block.keys() - set(Produced.__struct_fields__)):
+        raise InputError(f"a block has no {', '.join(unknown)[:120]}", code="bad_block")
     try:
         return msgspec.convert({"type": TYPE, "author": AUTHOR, **block}, Produced)
     except (msgspec.ValidationError, TypeError) as error:
@@ -52,7 +56,9 @@ def _read(block: BlockLike) -> Produced:
 
 def _placed(block: Produced, turn: str) -> Produced:
     if not block.path:
-        digest = hashlib.sha256(f"{block.type}\0{block.text}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        digest = hashlib.sha256(f"{block.type}\0{block.text}".encode("utf-8", "surrogatepass")).hexdigest()[
+            :12
+        ]
         return replace(block, path=f"ar:{turn}.{OWN_NAME}bundle_{digest}")
     try:
         path = parse_path(block.path)

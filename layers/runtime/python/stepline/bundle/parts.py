@@ -64,7 +64,8 @@ def load_tools(name: str) -> tuple[Tool, ...]:
     Raises:
         InputError: `tools_module_not_found`; `tools_module_invalid`, it has no tools, or something else among them.
     """
-    return _rows(name, TOOLS, Tool, "tools_module")
+    module = load_module(name, code="tools_module_not_found")
+    return _rows(module, TOOLS, Tool, code="tools_module_invalid")
 
 
 @cache
@@ -74,38 +75,35 @@ def load_skills(name: str) -> tuple[Skill, ...]:
     Raises:
         InputError: `skills_module_not_found`; `skills_module_invalid`, as for tools; `skill_invalid`, by its id.
     """
-    skills: tuple[Skill, ...] = _rows(name, SKILLS, Skill, "skills_module")
+    module = load_module(name, code="skills_module_not_found")
+    skills: tuple[Skill, ...] = _rows(module, SKILLS, Skill, code="skills_module_invalid")
     check_skills(skills)
     return skills
 
 
-def load_module(name: str, what: str) -> ModuleType:
-    """Import a module that a bundle or a setting names.
+def load_module(name: str, *, code: str) -> ModuleType:
+    """Import a module that a bundle or a setting names; InputError `code` if there is none.
 
     What a module raises while it is imported, a missing module of its own included, is raised as it is: that is a
     mistake in it, and not in its name.
-
-    Raises:
-        InputError: `<what>_not_found`.
     """
     if not all(part.isidentifier() for part in name.split(".")):
-        raise InputError(f"{name[:80]!r} is no module's name", code=f"{what}_not_found")
+        raise InputError(f"{name[:80]!r} is no module's name", code=code)
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing and f"{name}.".startswith(f"{missing}."):
-            raise InputError(f"there is no module {name}", code=f"{what}_not_found") from error
+            raise InputError(f"there is no module {name}", code=code) from error
         raise
 
 
-def _rows(name: str, attribute: str, kind: type[Any], what: str) -> tuple[Any, ...]:
-    rows = getattr(load_module(name, what), attribute, None)
+def _rows(module: ModuleType, attribute: str, kind: type[Any], *, code: str) -> tuple[Any, ...]:
+    rows = getattr(module, attribute, None)
     if not isinstance(rows, list | tuple):
-        raise InputError(f"{name} has no list {attribute}", code=f"{what}_invalid")
+        raise InputError(f"{module.__name__} has no list {attribute}", code=code)
     if wrong := [row for row in rows if not isinstance(row, kind)]:
         raise InputError(
-            f"{attribute} of {name} holds {wrong[0]!r:.80}, which is no {kind.__name__}",
-            code=f"{what}_invalid",
+            f"{attribute} of {module.__name__} holds {wrong[0]!r:.80}, which is no {kind.__name__}", code=code
         )
     return tuple(rows)

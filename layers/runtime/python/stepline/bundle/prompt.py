@@ -15,6 +15,7 @@ from typing import Final
 from stepline.model.fanout import FanoutMode
 from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule, Strategy, is_classic
+from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import ToolSpec, render_catalogue
 
@@ -28,6 +29,9 @@ TEMPLATES: Final = (
 
 GATE: Final = "gate"
 """The instructions of the stage before the first round."""
+SUMMARY: Final = "compaction_summary"
+PREFIX: Final = "compaction_prefix"
+"""The instructions of who sums up turns, and the earlier rounds of an open one."""
 TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
 """What is said of the title where no gate gives one."""
@@ -79,6 +83,7 @@ def system_prompt(
         ("{max_chars}", caps.max_chars),
         ("{max_tokens}", caps.max_tokens),
         ("{max_bytes}", caps.max_bytes),
+        ("{preview_chars}", RESULT_PREVIEW_CHARS),
         ("{packages}", ", ".join(packages or ()) or "none"),
     ):
         body = body.replace(field, str(value))

@@ -86,7 +86,7 @@ class React:
             state, closed = await asyncio.to_thread(self._look, n)
             if closed is not None:
                 result = result_of(closed)
-                scratchpad |= {"turn_id": result.turn_id, "result": result}
+                scratchpad.update(turn_id=result.turn_id, result=result)
                 return result
             await self._wait(state)
 
@@ -124,7 +124,7 @@ class React:
         while True:
             try:
                 answer = await asyncio.to_thread(run, replace(step, attempt=patience.attempt))
-            except Exception as error:  # the edge of a step, as a function's: its state's Retry and Catch decide
+            except Exception as error:  # noqa: BLE001 - a step's edge, as a function's: the state's Retry and Catch decide
                 pause_s = patience.pause_s(error)
                 if pause_s is None:
                     return self._catch(state, step, error)
@@ -183,5 +183,5 @@ def end_for(n: int, batch: Batch) -> Closed | None:
     return next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
 
 
-def _nowhere(step: Step) -> Step:
+def _nowhere(_: Step) -> Step:
     raise DependencyError("no state machine runs here that could start a task", code="backend_unavailable")

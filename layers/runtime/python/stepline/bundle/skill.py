@@ -34,7 +34,9 @@ class Skill(Value):
             found = parse_path(f"sk:{self.id}")
         except PathError as error:
             raise InputError(f"no skill can be called {self.id[:80]!r}", code="skill_invalid") from error
-        if not isinstance(found, SkillPath) or "." not in found.skill:  # a number of the list, or a hidden one's path
+        if (
+            not isinstance(found, SkillPath) or "." not in found.skill
+        ):  # a number of the list, or a hidden one's path
             raise InputError(f"no skill can be called {self.id[:80]!r}", code="skill_invalid")
         return str(found)
 

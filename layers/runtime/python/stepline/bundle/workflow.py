@@ -128,7 +128,7 @@ def load_workflow(name: str) -> type[BaseWorkflow]:
     Raises:
         InputError: `bundle_not_found`; `bundle_invalid`, its `WORKFLOW` is no workflow.
     """
-    found = getattr(load_module(name, "bundle"), WORKFLOW, None)
+    found = getattr(load_module(name, code="bundle_not_found"), WORKFLOW, None)
     if not (isinstance(found, type) and issubclass(found, BaseWorkflow)):
         raise InputError(f"{name} has no {WORKFLOW}, a class made of BaseWorkflow", code="bundle_invalid")
     return found

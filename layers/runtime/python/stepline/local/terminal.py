@@ -135,6 +135,16 @@ def _found(event: ClientEvent) -> list[str]:
     return [f"  {len(_list(event, 'results'))} results for {one_line(queries, 100)}".rstrip()]
 
 
+def _compaction(event: ClientEvent) -> list[str]:
+    data = event.data
+    if event.status == "started":
+        return ["… summing up what is older, to make room"]
+    if event.status != "completed":
+        return [f"… nothing was summed up: {one_line(str(data.get('reason')))}"]
+    before, left = (one_line(str(data.get(name, 0))) for name in ("before_tokens", "after_tokens"))
+    return [f"… summed up what is older: from {before} to {left} tokens"]
+
+
 def _nothing(_: ClientEvent) -> list[str]:
     return []
 
@@ -151,6 +161,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "code_exec.code": _program,
     "code_exec.status": _status,
     "react.plan": _plan,
+    "chat.compaction": _compaction,
     "chat.step": _step,
 }
 

@@ -38,6 +38,17 @@ class Execution:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Summariser:
+    """Instructions for who sums up: whole turns, and the earlier rounds of an open one. Without them nobody is asked."""
+
+    summary: str = ""
+    prefix: str = ""
+
+
+NO_SUMMARISER: Final = Summariser()
+
+
 @dataclass(frozen=True)
 class Agent:
     """One agent: immutable, the same for every conversation it serves.
@@ -45,7 +56,8 @@ class Agent:
     Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
     `fanout` bounds how many actions a round may have, and which together; its instructions (`system`) say the same.
     `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
-    `gate` are the instructions of the stage that names a new conversation; without them there is none.
+    `gate` are the instructions of the stage that names a new conversation; without them there is none. `summariser`
+    instructs who sums up what the context has no room for.
     `shelves` hold what the agent reads outside the conversation, by the family of the paths.
     """
 
@@ -60,6 +72,7 @@ class Agent:
     strict: bool = True
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     gate: str = ""
+    summariser: Summariser = NO_SUMMARISER
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

@@ -22,7 +22,7 @@ from stepline.loop.port import Policy, Ports
 from stepline.loop.sample import Sample, Sampler, sample
 from stepline.loop.segment import seal
 from stepline.loop.status_answer import Cause, status_answer
-from stepline.loop.tend import tend
+from stepline.loop.tend import sample_fitting
 from stepline.loop.transition import decided, rejected, reopened
 from stepline.metrics import (
     CACHE_BUSTS,
@@ -59,7 +59,8 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
     Raises:
         Fenced: another attempt owns the round. The state machine tries again and finds its result.
         ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
-        ContextLimit, ModelRefused: the turn closes with an error.
+        ContextLimit: nothing makes the request small enough. The turn closes with an error.
+        ModelRefused: the turn closes with an error.
     """
     lane = step.lane()
     journal = Journal(ports, lane, f"decide/{step.epoch}")
@@ -82,11 +83,10 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
     named = opening_stage(ports, mind, journal, step, timeline, claim=claim)
     if isinstance(named, Step):
         return named
-    tended = tend(ports, mind, journal, step, named, claim=claim)
-    if isinstance(tended, Step):
-        return tended
-    timeline = tended
-    taken = mind.sampler(ports, mind.agent, mind.model, timeline, step=step, claim=claim)
+    sampled = sample_fitting(ports, mind, journal, step, named, claim=claim)
+    if isinstance(sampled, Step):
+        return sampled
+    timeline, taken = sampled
     segment = seal(ports, lane, timeline)
     recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim, segment=segment)
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded

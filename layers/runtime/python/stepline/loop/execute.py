@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,14 +19,13 @@ from stepline.errors import NotFoundError
 from stepline.execution.envelope import Envelope, lost_envelope
 from stepline.loop.collect import BROKEN, claim_run, conclude, load_request, store_result
 from stepline.loop.guard import ended, onward, standing
-from stepline.loop.history import History
 from stepline.loop.journal import Journal
 from stepline.loop.launch import NO_PLACE
 from stepline.loop.port import Ports
+from stepline.model.batch import Batch
 from stepline.model.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
-from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 
@@ -34,43 +33,42 @@ Backends = Callable[[Mode], Executor | None]
 """The backend of a mode, kept warm; None if this deployment does not have it."""
 
 
-def execute(ports: Ports, backends: Backends, history: History, step: Step) -> Step:
+def execute(ports: Ports, backends: Backends, step: Step) -> Step:
     """Run the program that the lane waits for, once; return the step that collects it."""
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")
-    timeline = history.load(journal, consistent=True)
-    state = timeline.state
+    state = journal.tail(consistent=True).state
     match standing(state, step, "act"):
         case "stop":
             return ended(step, "stop")
         case "mine" if state.running:
-            _run_once(ports, backends, timeline, step, journal.by)
+            _run_once(ports, backends, journal, step, state.running)
             return replace(step, route="act", attempt=0, error=None)
         case _:
             return onward(step, state)
 
 
-def _run_once(ports: Ports, backends: Backends, timeline: Timeline, step: Step, by: str) -> None:
-    call = timeline.state.running
+def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, call: str) -> None:
     try:
         request = load_request(ports.artifacts, step.lane(), step.turn, call)
     except NotFoundError:
         logger.info("nothing to run", extra={"call_id": call})
         return
-    if not claim_run(ports.artifacts, request.lane, request.turn, request.exec_id, by):
+    # From the marker on, whatever fails is a run that was lost: so the log is read before.
+    batches = journal.since(0, upto=request.n, consistent=True)
+    if not claim_run(ports.artifacts, request.lane, request.turn, request.exec_id, journal.by):
         logger.info("run already taken", extra={"call_id": call})
         return
-    envelope = _run(ports, backends, timeline, request)
+    envelope = _run(ports, backends, batches, request)
     logger.info("program run", extra={"call_id": call, "ok": envelope.ok, "seconds": envelope.seconds})
 
 
-def _run(ports: Ports, backends: Backends, timeline: Timeline, request: ExecRequest) -> Envelope:
+def _run(ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest) -> Envelope:
     """Run the program and put what came of it."""
     executor = backends(request.profile.mode)
     if executor is None:
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
-        batches = timeline.since(0, request.n)
         job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool)
         try:
             run = executor.run(job)

@@ -11,15 +11,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
-
 from stepline.errors import ContextLimit, ModelRefused
-from stepline.loop.effect import publish
-from stepline.loop.guard import check_claim, ended, onward, standing
-from stepline.loop.journal import Draft, Journal
+from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
-from stepline.loop.transition import titled
-from stepline.model.batch import Batch, State
+from stepline.loop.round import Round
 from stepline.model.entry import Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
@@ -37,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 ROLE: Final = "gate.simple"
 MAX_TOKENS: Final = 400
+BEGIN_CHARS: Final = 8_000
+"""So much of a conversation's beginning is enough to name it."""
 CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=False))
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
 
@@ -55,27 +52,8 @@ def opening_stage(
     entry = name_conversation(
         mind.model, mind.agent.gate, timeline, turn=step.turn, at=utc(ports.clock.now())
     )
-
-    def plan(at: Batch) -> Draft | Step:
-        where = standing(at.state, step, "decide")
-        if where != "mine":
-            return ended(step, "stop") if where == "stop" else onward(step, at.state)
-        check_claim(at.state, claim)
-        return Draft(entries=(entry,), state=_after(at.state, at.n + 1, entry.usage or Usage()))
-
-    batch = journal.commit(plan, tail=timeline.tail)
-    if not isinstance(batch, Batch):
-        return batch
-    publish(ports, journal.lane, batch)
-    return mind.history.follow(journal, batch)
-
-
-def _after(state: State, n: int, usage: Usage) -> State:
-    return replace(
-        titled(state, n),
-        input_tokens=state.input_tokens + usage.prompt_tokens,
-        output_tokens=state.output_tokens + usage.output_tokens,
-    )
+    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
+    return own.amend(timeline, entry, usage=entry.usage or Usage())
 
 
 def is_new(timeline: Timeline, step: Step) -> bool:
@@ -85,7 +63,7 @@ def is_new(timeline: Timeline, step: Step) -> bool:
 
 def name_conversation(model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
     """Ask for a title, by the instructions `gate`. Raises what `ModelStream` raises and another try may mend."""
-    begun = "".join(piece.text for piece in timeline.pieces)
+    begun = "".join(piece.text for piece in timeline.pieces)[:BEGIN_CHARS]
     request = ModelRequest(
         role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS
     )

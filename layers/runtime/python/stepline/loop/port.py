@@ -35,7 +35,7 @@ class Policy:
     user_messages_per_minute: int = 0
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024
-    context: ContextRules = ContextRules()
+    context: ContextRules = field(default_factory=ContextRules)
 
 
 @dataclass(frozen=True, kw_only=True)

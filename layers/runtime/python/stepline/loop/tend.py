@@ -1,6 +1,7 @@
 """Tending: what a round does to the context before it asks the model, so that the request is cheap and fits.
 
-    the cache is dead      → older turns are pruned; nothing that is cached is lost by it
+    the cache is dead       → older turns are pruned; nothing that is cached is lost by it
+    the request is too large → room is made, step by step
 
 Every reduction is a batch of its own, put under the round's claim before the request that shows it: whoever folds
 the log reads the same text.
@@ -10,20 +11,23 @@ Source: docs/concepts/context.md#forgetting.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stepline.loop.effect import publish
-from stepline.loop.guard import check_claim, ended, onward, standing
-from stepline.loop.journal import Draft, Journal
+from stepline.errors import ContextLimit
+from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
-from stepline.model.batch import Batch
-from stepline.model.entry import Entry
+from stepline.loop.room import make_room
+from stepline.loop.round import Round
+from stepline.loop.sample import Sample
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.timeline.pruning import plan_pruning
 
 if TYPE_CHECKING:
     from stepline.loop.decide import Mind
+
+FORCED_MAX: Final = 3
+"""So often a round is made smaller because the provider refused it."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,34 +39,43 @@ def tend(
 
     Raises:
         Fenced: another attempt owns the round.
+        ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
     """
+    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
     pruned = plan_pruning(timeline, ports.clock.now(), ports.policy.context)
-    if pruned is None:
-        return timeline
-    logger.info(
-        "timeline pruned",
-        extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
-    )
-    return put_reduction(ports, mind, journal, step, timeline, pruned, claim=claim)
+    if pruned is not None:
+        logger.info(
+            "timeline pruned",
+            extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
+        )
+        moved = own.amend(timeline, pruned)
+        if isinstance(moved, Step):
+            return moved
+        timeline = moved
+    return make_room(own, timeline)
 
 
-def put_reduction(
-    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *entries: Entry, claim: int
-) -> Timeline | Step:
-    """Put entries that change nothing but what the model reads, while the round and the claim are ours.
+def sample_fitting(
+    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *, claim: int
+) -> tuple[Timeline, Sample] | Step:
+    """Tend the context and sample, again with less as long as the provider finds that too large.
 
-    Return the timeline behind them, or the step to go to.
+    Return the timeline that was rendered and what came of it, or the step to go to. Raises what the sampler and `tend`
+    raise; ContextLimit if the request does not get smaller any more, or not enough.
     """
-
-    def plan(at: Batch) -> Draft | Step:
-        where = standing(at.state, step, "decide")
-        if where != "mine":
-            return ended(step, "stop") if where == "stop" else onward(step, at.state)
-        check_claim(at.state, claim)
-        return Draft(entries=entries, state=at.state)
-
-    batch = journal.commit(plan, tail=timeline.tail)
-    if not isinstance(batch, Batch):
-        return batch
-    publish(ports, journal.lane, batch)
-    return mind.history.follow(journal, batch)
+    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
+    tended = tend(ports, mind, journal, step, timeline, claim=claim)
+    for _ in range(FORCED_MAX):
+        if isinstance(tended, Step):
+            return tended
+        try:
+            return tended, mind.sampler(ports, mind.agent, mind.model, tended, step=step, claim=claim)
+        except ContextLimit as error:
+            logger.warning("the provider found a request too large", extra={"code": error.reason})
+            smaller = make_room(own, tended, forced=True)
+            if isinstance(smaller, Timeline) and smaller.size >= tended.size:
+                raise
+            tended = smaller
+    if isinstance(tended, Step):
+        return tended
+    return tended, mind.sampler(ports, mind.agent, mind.model, tended, step=step, claim=claim)

@@ -40,12 +40,14 @@ class Compaction(Value):
     """How compaction stands in a conversation.
 
     `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries of which the
-    model reads a summary and, in the open turn, a checkpoint. `wasted`: the newest one asked a model in vain.
+    model reads a summary and, in the open turn, a checkpoint. `status` is how the newest one ended; `wasted`: it asked
+    a model in vain.
     """
 
     pending: Compacting | None = None
     memory: Compacted | None = None
     checkpoint: Compacted | None = None
+    status: str = ""
     wasted: bool = False
 
     def begun(self, entry: Compacting) -> Compaction:
@@ -58,6 +60,7 @@ class Compaction(Value):
         return Compaction(
             memory=entry if done and entry.cut else self.memory,
             checkpoint=entry if done and entry.split else self.checkpoint,
+            status=entry.status,
             wasted=entry.usage is not None and bool(entry.reason),
         )
 
@@ -137,13 +140,17 @@ def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
     return chosen[::-1]
 
 
+def is_settled(piece: Piece, split: int) -> bool:
+    """Tell whether a piece of the open turn goes to the checkpoint of a compaction that splits it behind a batch."""
+    return piece.n <= split and (piece.kind == "checkpoint" or piece.kind not in STAYING)
+
+
 def _split(pieces: Sequence[Piece], n: int, entry: Compacted, layout: Layout) -> list[Piece]:
     newest = pieces[-1].turn
     found: list[Piece] = []
     place = -1
     for piece in pieces:
-        own = piece.turn == newest and piece.n <= entry.split
-        if own and (piece.kind == "checkpoint" or piece.kind not in STAYING):
+        if piece.turn == newest and is_settled(piece, entry.split):
             place = len(found) if place < 0 else place
             continue
         found.append(piece)

@@ -71,10 +71,11 @@ def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
     room = max(most_bytes // 2, most_bytes - shown_bytes(whole))
     while kept and shown_bytes(_render(kept)) > room:
         longest = max(kept, key=lambda name: sum(map(len, kept[name])))
-        kept[longest] = _newest(kept[longest], len(kept[longest]) * 3 // 4)
+        own = sum(not line.startswith(EARLIER) for line in kept[longest])
+        kept[longest] = _newest(kept[longest], own * 3 // 4)
         kept = {name: lines for name, lines in kept.items() if lines}
     tail = _render(kept)
-    return f"{fit_lines(whole, most_bytes - shown_bytes(tail))}{tail}"
+    return f"{fit_lines(whole, most_bytes - shown_bytes(tail))}{tail}".lstrip("\n")
 
 
 def shown_bytes(text: str) -> int:
@@ -104,7 +105,8 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
     body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
     own = [piece for piece in pieces if piece.turn]
     lines = [
-        _tell_turn(list(group), turns[number - 1]) for number, group in groupby(own, key=lambda piece: piece.turn)
+        _tell_turn(list(group), turns[number - 1])
+        for number, group in groupby(own, key=lambda piece: piece.turn)
     ]
     return _tell(body, lines, most_bytes, "turns")
 
@@ -133,7 +135,10 @@ def _tell_turn(own: Sequence[Piece], turn: str) -> str:
     asked = next((piece.hint for piece in own if piece.kind == "prompt"), "")
     ends = [piece for piece in own if piece.kind in _BODIES]
     ended = min(reversed(ends), key=lambda piece: _BODIES.index(piece.kind), default=None)
-    parts = (f"asked: {clip(asked, GIST_CHARS)}" if asked else "", clip(_gist(ended), GIST_CHARS) if ended else "")
+    parts = (
+        f"asked: {clip(asked, GIST_CHARS)}" if asked else "",
+        clip(_gist(ended), GIST_CHARS) if ended else "",
+    )
     return f"{turn}: {' → '.join(part for part in parts if part) or 'nothing was answered'}"
 
 
@@ -145,7 +150,9 @@ def _gist(piece: Piece) -> str:
 
 
 def _render(ledger: Ledger) -> str:
-    found = [f"\n<{name}>\n" + "\n".join(ledger[name]) + f"\n</{name}>" for name in SECTIONS if name in ledger]
+    found = [
+        f"\n<{name}>\n" + "\n".join(ledger[name]) + f"\n</{name}>" for name in SECTIONS if name in ledger
+    ]
     return "".join(found)
 
 

@@ -20,7 +20,7 @@ from stepline.errors import NotFoundError
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.block import Block
-from stepline.model.entry import Compacted, Decided, Inbound, Resulted
+from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.fold import Timeline
@@ -45,14 +45,16 @@ class Export(Value):
 
 def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]:
     """Yield every document there is of a conversation; a cache of its prompts lives `ttl_s`."""
-    yield export_timeline(timeline, ttl_s=ttl_s)
-    yield export_sources(timeline)
-    for turn in timeline.turns:
-        yield export_turn(timeline, turn)
+    whole = timeline.whole()
+    yield export_timeline(whole, ttl_s=ttl_s)
+    yield export_sources(whole)
+    for turn in whole.turns:
+        yield export_turn(whole, turn)
 
 
 def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
-    """Return the conversation from its newest summary on. Reads the batches of the turns that it holds."""
+    """Return the conversation from its newest summary on. Reads the log if not all of it is at hand."""
+    timeline = timeline.whole()
     first, summary = _kept(timeline)
     turns = timeline.history[first:]
     blocks = summary + [
@@ -113,7 +115,7 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
         "blocks_count": len(blocks),
         "tokens": sum(estimate_tokens(block.text) for block in blocks),
     }
-    said = [row for row in timeline.feedback.values() if row.turn == turn and row.reaction]
+    said = [row for row in timeline.feedback.values() if row.turn == turn and not row.withdrawn]
     feedback = {"feedback": [{"origin": row.origin, "reaction": row.reaction, "ts": row.at} for row in said]}
     return Export(
         kind=TURN_LOG,
@@ -125,13 +127,11 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
 
 def _kept(timeline: Timeline) -> tuple[int, list[Block]]:
     """Return the index of the first turn behind the newest summary, and that summary's blocks."""
-    for n in reversed(timeline.compacted):
-        for batch in timeline.since(n - 1, n):
-            for entry in batch.entries:
-                if isinstance(entry, Compacted) and entry.status == "completed" and entry.cut:
-                    first = next(i for i, turn in enumerate(timeline.history) if turn.opened >= entry.cut)
-                    return first, list(timeline.resolve(f"su:{entry.turn}.{_SUMMARY}"))
-    return 0, []
+    memory = timeline.compaction.memory
+    if memory is None:
+        return 0, []
+    first = next(i for i, turn in enumerate(timeline.history) if turn.opened >= memory.cut)
+    return first, list(timeline.resolve(f"su:{memory.turn}.{_SUMMARY}"))
 
 
 def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, Inbound]]:

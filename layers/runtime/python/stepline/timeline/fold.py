@@ -129,10 +129,14 @@ class Timeline:
             raise LookupError(f"batches after {n} are not at hand")
         return (*self.load(n, min(last, self.base)), *own)
 
+    def whole(self) -> Timeline:
+        """Return this timeline with every batch at hand, for who looks at all turns. Raises LookupError."""
+        return replace(self, base=0, batches=self.since(0)) if self.base else self
+
     @property
     def tail(self) -> Batch:
         """The newest batch."""
-        found = self.since(self.n - 1)
+        found = self.since(max(0, self.n - 1))
         return found[-1] if found else EMPTY
 
     def events_since(self, n: int) -> tuple[Event, ...]:
@@ -146,7 +150,7 @@ class Timeline:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""
-        return self.view.blocks()
+        return self.whole().view.blocks()
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
         """Return every block of one turn, in the order of the log; none for a turn that is not here."""

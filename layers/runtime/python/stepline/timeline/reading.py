@@ -8,6 +8,7 @@ Source: docs/concepts/context.md#marks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -23,7 +24,18 @@ class Reading:
     hold, and `rewritten` says why that is not all of that request. The text of a part is made once.
     """
 
-    __slots__ = ("_intact", "_kept", "_sealed", "_stood", "ends", "pieces", "rewritten", "seen_part", "size", "turn_part")
+    __slots__ = (
+        "_intact",
+        "_kept",
+        "_sealed",
+        "_stood",
+        "ends",
+        "pieces",
+        "rewritten",
+        "seen_part",
+        "size",
+        "turn_part",
+    )
 
     def __init__(
         self,
@@ -91,11 +103,12 @@ class Reading:
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a span: of parts that were made before, as far as they stand, and of the pieces behind."""
-        stood = list(zip((0, *self._stood), self._stood, self._sealed, strict=False))[: self._intact]
-        for first, last, part in stood:
-            if first == start and last <= end:
-                yield part.text
-                start = last
+        begun = [0, *self._stood]
+        for index in range(bisect_left(begun, start), self._intact):
+            if begun[index] != start or self._stood[index] > end:
+                break
+            yield self._sealed[index].text
+            start = self._stood[index]
         for piece in self.pieces[start:end]:
             yield piece.text
 

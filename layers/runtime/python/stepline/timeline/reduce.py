@@ -42,12 +42,11 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -
         if number <= newest - entry.keep:
             found += _collapsed(own, layout)
         elif number <= newest - entry.intact:
-            found += [_lighter(piece, layout, images) for piece in own]
+            found += _lightened(own, layout, images)
         elif number == newest and entry.settled:
-            found += [
-                _lighter(piece, layout, images) if piece.round and piece.n <= entry.settled else piece
-                for piece in own
-            ]
+            settled = next((i for i, piece in enumerate(own) if piece.n > entry.settled), len(own))
+            opening = next((i for i, piece in enumerate(own) if piece.round), settled)
+            found += [*own[:opening], *_lightened(own[opening:settled], layout, images), *own[settled:]]
         else:
             found += own
     return found
@@ -71,24 +70,43 @@ def _card(gone: Sequence[Piece], layout: Layout) -> Piece:
     last = gone[-1]
     summary = next((piece for piece in reversed(gone) if piece.kind == "summary"), None)
     if summary is None:
-        return Piece(
-            kind="card", n=last.n, turn=last.turn, text="".join([layout.row(piece) for piece in gone])
-        )
+        return Piece(kind="card", n=last.n, turn=last.turn, text=layout.rows(gone))
     text = layout.card(summary)
     return replace(
         summary, kind="card", n=last.n, text=text, shows=ALL if quote(summary.hint) in text else ""
     )
 
 
+def _lightened(own: Sequence[Piece], layout: Layout, images: frozenset[str]) -> list[Piece]:
+    """Return pieces without what can be read again, or was only of use while it was new.
+
+    A call of which only stubs are left needs no status either.
+    """
+    found = [_lighter(piece, layout, images) for piece in own]
+    shown = {piece.call for piece in found if piece.kind == "result" and piece.bulk}
+    stubs = {piece.call for piece in found if piece.kind == "result" and not piece.bulk} - shown
+    return [
+        _stub(piece, layout) if piece.kind == "status" and piece.bulk and piece.call in stubs else piece
+        for piece in found
+    ]
+
+
 def _lighter(piece: Piece, layout: Layout, images: frozenset[str]) -> Piece:
-    """Return a piece without what can be read again, or was only of use while it was new."""
-    if piece.kind == "thinking":
-        return replace(piece, text="", shows="")
-    if piece.kind in ("prompt", "answer"):
-        cut = piece.shows and piece.size > CLIP_BYTES
-        return replace(piece, text=layout.clipped(piece, CLIP_BYTES), shows="") if cut else piece
-    if not piece.bulk or piece.path in images or (piece.kind == "result" and piece.size <= STUB_FROM_BYTES):
-        return piece
+    match piece.kind:
+        case "thinking":
+            return _stub(piece, layout)
+        case "code" if piece.shows and piece.size > STUB_FROM_BYTES:
+            return _stub(piece, layout)
+        case "result" if piece.bulk and piece.size > STUB_FROM_BYTES and piece.path not in images:
+            return _stub(piece, layout)
+        case "prompt" | "answer" if piece.shows and piece.size > CLIP_BYTES:
+            return replace(piece, text=layout.clipped(piece, CLIP_BYTES), shows="")
+        case _:
+            return piece
+
+
+def _stub(piece: Piece, layout: Layout) -> Piece:
+    """Return a piece as its stub, if that is shorter."""
     text = layout.stub(piece)
     return replace(piece, text=text, shows="", bulk=False) if len(text) < len(piece.text) else piece
 

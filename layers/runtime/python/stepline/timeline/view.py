@@ -103,21 +103,20 @@ class View:
         if named is None or named[1] not in self._history:
             return ()
         turn, name = named[1], named[2]
-        everything = [block for group in self.groups(turn) for block in group]
-        if name == "react.turn.index":
-            return (self._index(self._history[turn]),)
-        if name == "conv.working.summary":
-            return tuple(b for b in everything if b.type == "conv.working.summary")[-1:] or self._summary(
-                turn
-            )
-        if name == "assistant.completion":
-            return tuple(b for b in everything if b.type == _ATTEMPT)[-1:]
-        if name.startswith("assistant.completion."):
-            number = name.removeprefix("assistant.completion.")
-            return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if number.isdecimal() else ()
-        if name == "react.plan.history":
-            return (self._plan_history(path, self._history[turn]),)
-        return ()
+        match name:
+            case "react.turn.index":
+                return (self._index(self._history[turn]),)
+            case "react.plan.history":
+                return (self._plan_history(path, self._history[turn]),)
+            case "conv.working.summary":
+                return self._last(turn, name) or self._summary(turn)
+            case "assistant.completion":
+                return self._last(turn, _ATTEMPT)
+        number = name.removeprefix("assistant.completion.")
+        return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if number.isdecimal() else ()
+
+    def _last(self, turn: str, kind: str) -> tuple[Block, ...]:
+        return tuple(block for block in self.turn_blocks(turn) if block.type == kind)[-1:]
 
     def _plan_history(self, path: str, turn: Turn) -> Block:
         facts = msgspec.json.encode(plan_history(self._plans.values())).decode()

@@ -22,8 +22,9 @@ REFS_MAX: Final = 20
 _TITLE = re.compile(
     r"[ \t]*(?:[*_#>-]+[ \t]*)*title[*_]*[ \t]*[:\uff1a][*_]*[ \t]*(?P<title>.+)", re.IGNORECASE
 )
-_WRAPPING = "\"'`*_\u201c\u201d\u2018\u2019«»[]#"
-_ENDING = ".,;:!?…-\u2013\u2014 "
+_QUOTES: Final = "\"'`*_\u201c\u201d\u2018\u2019«»"
+_BEFORE: Final = f"{_QUOTES}#[- "
+_BEHIND: Final = f"{_QUOTES}].,;:\u2026\u2013\u2014- "
 
 
 def parse_title(summary: str) -> str:
@@ -35,8 +36,8 @@ def parse_title(summary: str) -> str:
 
 def fit_title(text: str) -> str:
     """Return a title as we keep it: one line of six words at most, without quotes around it or a full stop."""
-    words = inline(text).strip(_WRAPPING + " ").split()[:TITLE_WORDS]
-    title = " ".join(words).strip(_WRAPPING + " ").rstrip(_ENDING)
+    words = inline(text).lstrip(_BEFORE).split()[:TITLE_WORDS]
+    title = " ".join(words).rstrip(_BEHIND)
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"
 
 

@@ -188,7 +188,7 @@ def _range(meta: dict[str, Any]) -> str:
     found = meta.get("read_range")
     if not isinstance(found, dict):
         return ""
-    if found.get("range_kind") == "lines":
+    if found.get("range_kind") == "lines" and not found.get("partial_lines"):
         return f"lines:{str(found.get('lines', '')).partition(']')[0].lstrip('[')}"
     start = found.get("offset_text_symbols", 0)
     return f"text_symbols:{start}-{start + found.get('text_symbols', 0)}"

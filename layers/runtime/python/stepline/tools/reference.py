@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepline.tools.catalogue import default_registry
+from stepline.tools.knowledge import SEARCH
 from stepline.tools.spec import ToolSpec, inner_objects, render_type
 
 _HEAD = """\
@@ -18,8 +19,14 @@ schema makes the model's catalogue and checks every call. Unknown parameters are
 result that the model reads and can mend. How paths are written: [paths](paths.md).
 
 Effect: `pure` may run again, `keyed` repeats under the same name, `once` is recorded before it starts and never
-runs twice. A deployment that runs no programs has none of the tools that are for programs.
+runs twice. A deployment that runs no programs has none of the tools that are for programs, and an agent whose
+[bundle](../how-to/write-a-bundle.md) has no documents has no `react.search_knowledge`.
 """
+
+
+def documented_specs() -> tuple[ToolSpec, ...]:
+    """Return the contracts of all tools that come with the library, those that only some agents have included."""
+    return (*default_registry(executes=True).specs, SEARCH)
 
 
 def render_reference(specs: Sequence[ToolSpec]) -> str:
@@ -75,4 +82,4 @@ def _default(rule: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(render_reference(default_registry(executes=True).specs))
+    sys.stdout.write(render_reference(documented_specs()))

@@ -15,7 +15,7 @@ from stepline.model.base import Value
 from stepline.model.entry import Feedback
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
-from stepline.timeline.plan import render_steps
+from stepline.timeline.plan import plan_steps, render_steps
 from stepline.timeline.render.entry import render_elapsed
 from stepline.timeline.render.excerpt import fit_text
 from stepline.timeline.render.quote import INDENT, clip, inline
@@ -44,12 +44,13 @@ class Opinion(Value):
 class Announced(Value):
     """What an announce is made of.
 
-    `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved` says that this
+    `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved` says that this
     round is the last one and kept for an answer. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
     came to stand in it since the newest request. `extra` are lines of the bundle's code.
     """
 
     now: str
+    turn: str
     iteration: int
     max_iterations: int
     credits: int = 0
@@ -80,6 +81,7 @@ def announce(
     since = datetime.fromisoformat(turn.started_at) if turn else now
     facts = Announced(
         now=utc(now),
+        turn=turn.id if turn else "",
         iteration=iteration,
         max_iterations=max_iterations,
         credits=timeline.state.credits,
@@ -105,7 +107,7 @@ def render_announce(facts: Announced) -> str:
     sections = [
         _budget(facts),
         _time(facts),
-        _plans(facts.plans),
+        _plans(facts),
         _events(facts.events),
         _feedback(facts),
         _constraints(facts.extra),
@@ -141,22 +143,25 @@ def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
     return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
 
 
-def _plans(plans: Iterable[Plan]) -> str:
-    shown = shown_plans(plans)
+def _plans(facts: Announced) -> str:
+    shown = shown_plans(facts.plans)
     if not shown:
         return "[OPEN PLANS]\n- plans: none"
-    return "\n".join([f"[OPEN PLANS]\n- plans: {len(shown)} visible", *map(_plan, shown)])
+    rows = [_plan(plan, whole=plan.current or plan.last_turn_id == facts.turn) for plan in shown]
+    return "\n".join([f"[OPEN PLANS]\n- plans: {len(shown)} visible", *rows])
 
 
-def _plan(plan: Plan) -> str:
-    steps = fit_text(render_steps(plan), STEPS_CHARS).replace("\n", f"\n{INDENT}")
-    return (
+def _plan(plan: Plan, *, whole: bool) -> str:
+    head = (
         f"{INDENT}• plan_id={plan.plan_id}{' (current)' if plan.current else ''}"
-        f" snapshot_ref=ar:plan.latest:{plan.plan_id}\n"
-        f"{INDENT}{INDENT}created {plan.created_ts} in {plan.origin_turn_id}, "
-        f"updated {plan.last_ts} in {plan.last_turn_id}\n"
-        f"{INDENT}{steps}"
+        f" snapshot_ref=ar:plan.latest:{plan.plan_id}\n{INDENT}{INDENT}"
     )
+    updated = f"updated {plan.last_ts} in {plan.last_turn_id}"
+    if not whole:
+        done = sum(status == "done" for status, _ in plan_steps(plan))
+        return f"{head}{done} of {len(plan.steps)} steps done, {updated}"
+    steps = fit_text(render_steps(plan), STEPS_CHARS).replace("\n", f"\n{INDENT}")
+    return f"{head}created {plan.created_ts} in {plan.origin_turn_id}, {updated}\n{INDENT}{steps}"
 
 
 def _events(events: Sequence[Event]) -> str:

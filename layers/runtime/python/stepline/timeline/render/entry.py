@@ -47,7 +47,6 @@ _STATUS: Final = {
     "error": "error",
     "unverified": "unverified: it may have happened; check before doing it again",
 }
-_FILE_FACTS: Final = ("kind", "visibility", "line_count")
 _ATTACHMENT: Final = "user.attachment"
 _TYPE: Final = re.compile(r"[a-z0-9_.]{1,80}")
 _ATTEMPT: Final = re.compile(r"\.attempt\.(\d+)$")
@@ -233,7 +232,7 @@ def render_stage(block: Produced, path: str, at: str) -> str:
     """Render what the code of a bundle put on the timeline; of an attachment, its facts and what there is of its text."""
     head = f"\n[ts: {at}]\n"
     if block.type.startswith(_ATTACHMENT):
-        return f"{head}{_attachment(block)}\n{_where(path)}{_facts(block, ('summary',))}{_text(block)}"
+        return f"{head}{_attachment(block)}\n{_where(path)}{_summary(block)}{_text(block)}"
     kind = block.type.removeprefix("stage.") if _TYPE.fullmatch(block.type) else "block"
     return f"{head}[STAGE] {kind}\n{_where(path)}{_text(block)}"
 
@@ -257,15 +256,16 @@ def _body(block: Produced, tool_id: str) -> str:
     """Return the facts of a stored file, whose content is not shown."""
     body = block.body
     assert body is not None
-    facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{_facts(block, _FILE_FACTS)}"
+    hidden = "visibility: internal\n" if block.meta.get("visibility") == "internal" else ""
+    facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{hidden}"
     if tool_id in UNPREVIEWED:
         return f"{facts}[BINARY FILE NOT ATTACHED]\n"
     return f"{facts}content: stored, not shown here; react.read shows it\n"
 
 
-def _facts(block: Produced, names: Sequence[str]) -> str:
-    told = [(name, block.meta.get(name)) for name in names]
-    return "".join([f"{name}: {clip(str(value), EXTRA_CHARS)}\n" for name, value in told if value])
+def _summary(block: Produced) -> str:
+    summary = block.meta.get("summary")
+    return f"summary: {clip(str(summary), EXTRA_CHARS)}\n" if summary else ""
 
 
 def _text(block: Produced) -> str:

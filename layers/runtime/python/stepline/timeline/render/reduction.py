@@ -118,14 +118,14 @@ def fit_replacement(text: str) -> str:
 
 
 def render_clipped(piece: Piece, limit_bytes: int) -> str:
-    """Render the beginning of a piece that is longer than `limit_bytes`; its path leads to all of it."""
+    """Render a piece in at most `limit_bytes`: its beginning, and a line that says so and names its path."""
     data = piece.text.encode("utf-8", "surrogatepass")
     if len(data) <= limit_bytes:
         return piece.text
-    where = f": react.read {piece.path} shows all of it" if len(piece.path) <= limit_bytes // 2 else ""
-    tail = f"\n...[truncated]{where if piece.path else ''}\n"
-    kept = data[: max(0, limit_bytes - len(tail.encode()))].decode("utf-8", "ignore").rstrip()
-    return f"{kept}{tail}"
+    where = f": react.read {piece.path} shows all of it" if piece.path else ""
+    note = f"\n...[truncated]{where}\n"
+    room = max(0, limit_bytes - len(note.encode("utf-8", "surrogatepass")))
+    return data[:room].decode("utf-8", "ignore").rstrip() + note
 
 
 def _data(piece: Piece) -> str:

@@ -1,0 +1,180 @@
+"""What a round reads that is taken by two processes without memory: calls and bytes, as a conversation grows.
+
+The model counts what it is sent, so the conversation is held within its budget as in life. The log and the store are
+the memory twins, with a meter at each; a query counts once for each page of a megabyte, as DynamoDB gives them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from bench.conversation import (
+    LANE,
+    Driver,
+    InstantModel,
+    InstantStream,
+    make_agent,
+    prose,
+    say_answer,
+    say_call,
+)
+from bench.row import MeasureError, Row
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
+from stepline.bootstrap import in_memory
+from stepline.local.scripted.prompt import count_tokens
+from stepline.loop.close import close
+from stepline.loop.history import History
+from stepline.loop.port import Ports
+from stepline.model.batch import Batch, encode_batch
+from stepline.model.entry import Decided, Inbound, Resulted
+from stepline.model.ids import Lane
+from stepline.model.usage import Usage
+from stepline.ports.model import Completion, ModelRequest
+from stepline.settings import Settings
+
+SIZES: Final = (100, 1000, 5000)
+PAGE_BYTES: Final = 1024 * 1024
+ROUNDS_A_TURN: Final = 4
+FLAT: Final = 1.3
+DECIDES: Final = "solver."
+SUMMARY_CHARS: Final = 2_000
+
+
+def rows() -> list[Row]:
+    """Return `reads_per_round_cold` and `read_bytes_per_round_cold`."""
+    found = Conversation().measured()
+    least, middle, most = SIZES
+    calls = {size: reads for size, (reads, _) in found.items()}
+    sizes = {size: read for size, (_, read) in found.items()}
+    return [
+        Row(
+            metric=metric,
+            value=values[most],
+            unit=unit,
+            peers={f"at {size} blocks": float(values[size]) for size in SIZES[:-1]},
+            goal=goal,
+            note=f"at {most} blocks, which the budget holds to those that fit",
+        )
+        for metric, unit, values, goal in (
+            ("reads_per_round_cold", "calls", calls, calls[least]),
+            ("read_bytes_per_round_cold", "B", sizes, round(sizes[middle] * FLAT)),
+        )
+    ]
+
+
+class MeteredLog(MemoryLog):
+    """Counts what is read of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = self.read_bytes = 0
+
+    def tail(self, lane: Lane, *, consistent: bool = False) -> Batch | None:
+        found = super().tail(lane, consistent=consistent)
+        self._count([found] if found else [])
+        return found
+
+    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
+        found = super().since(lane, n, upto=upto, consistent=consistent)
+        self._count(found)
+        return found
+
+    def _count(self, found: list[Batch]) -> None:
+        size = sum(len(encode_batch(batch)) for batch in found)
+        self.calls += max(1, -(-size // PAGE_BYTES))
+        self.read_bytes += size
+
+
+class MeteredArtifacts(MemoryArtifacts):
+    """Counts what is read of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = self.read_bytes = 0
+
+    def get(self, key: str) -> bytes:
+        body = super().get(key)
+        self.calls += 1
+        self.read_bytes += len(body)
+        return body
+
+
+class CountingModel(InstantModel):
+    """Says what it is given to say, and how many tokens it was sent; whoever wants a summary gets some text."""
+
+    def stream(self, request: ModelRequest) -> InstantStream:
+        parts = (*request.system, *request.content)
+        usage = Usage(input_tokens=sum(count_tokens(part.text) for part in parts))
+        text = self.text if request.role.startswith(DECIDES) else prose(SUMMARY_CHARS)
+        return CountedStream(text, usage)
+
+
+@dataclass
+class CountedStream(InstantStream):
+    """One answer of it."""
+
+    usage: Usage
+
+    def completion(self) -> Completion:
+        return msgspec.structs.replace(super().completion(), usage=self.usage)
+
+
+class Conversation:
+    """One conversation that grows, and is measured at its sizes."""
+
+    def __init__(self) -> None:
+        self._log, self._artifacts = MeteredLog(), MeteredArtifacts()
+        app = in_memory(Settings.from_env({}), log=self._log)
+        ports: Ports = replace(app.ports, artifacts=self._artifacts)
+        self._model = CountingModel()
+        self._driver = Driver(ports=ports, agent=make_agent(), model=self._model)
+        self._history = History()
+        self._blocks = 0
+        self._seen = 0
+
+    def measured(self) -> dict[int, tuple[int, int]]:
+        """Return the calls and the bytes of a cold round at each of the sizes."""
+        found: dict[int, tuple[int, int]] = {}
+        turn = 0
+        while len(found) < len(SIZES):
+            turn += 1
+            self._driver.receive(f"m{turn}")
+            for _ in range(ROUNDS_A_TURN):
+                self._model.text = say_call(thinking_chars=150, argument_chars=350)
+                due = SIZES[len(found)] if len(found) < len(SIZES) else 0
+                if due and self._count() >= due:
+                    found[due] = self._cold_round()
+                else:
+                    self._driver.round(lambda: self._history)
+            self._model.text = say_answer()
+            close(self._driver.ports, self._driver.round(lambda: self._history))
+        return found
+
+    def _cold_round(self) -> tuple[int, int]:
+        step = self._driver.step()  # which the state machine hands over; reading it is no part of the round
+        calls_before, bytes_before = self._read()
+        left = [History(), History()]
+        after = self._driver.round(lambda: left.pop(0), step)
+        if after.route != "decide" or left:
+            raise MeasureError(f"not one tool round: {after.route}")
+        calls, size = self._read()
+        return calls - calls_before, size - bytes_before
+
+    def _read(self) -> tuple[int, int]:
+        return (
+            self._log.calls + self._artifacts.calls,
+            self._log.read_bytes + self._artifacts.read_bytes,
+        )
+
+    def _count(self) -> int:
+        """Return the blocks so far."""
+        new = MemoryLog.since(self._log, LANE, self._seen)
+        self._seen += len(new)
+        self._blocks += sum(
+            isinstance(entry, Inbound | Decided | Resulted) for batch in new for entry in batch.entries
+        )
+        return self._blocks

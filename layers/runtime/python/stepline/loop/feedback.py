@@ -1,0 +1,95 @@
+"""Feedback: what somebody thinks of a turn's answer enters the log, once for each thing said.
+
+It belongs to no turn of its own: it changes no state, and the next request shows it.
+Source: docs/concepts/log.md#feedback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec.structs import replace
+
+from stepline.errors import InputError, LimitError, NotFoundError
+from stepline.loop.admit import check_owner
+from stepline.loop.effect import publish
+from stepline.loop.history import History
+from stepline.loop.journal import Draft, Journal
+from stepline.loop.port import Ports
+from stepline.model.batch import Batch
+from stepline.model.entry import Feedback
+from stepline.model.ids import Lane, utc
+from stepline.timeline.feedback import feedback_key
+from stepline.timeline.fold import Timeline
+
+TEXT_MAX_CHARS = 4_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opinion:
+    """What is thought of turn `turn`, and by whom; one that says nothing takes back what its origin said before."""
+
+    turn: str
+    reaction: Literal["ok", "not_ok", "neutral"] | None = None
+    text: str = ""
+    origin: Literal["user", "machine"] = "user"
+    confidence: float | None = None
+
+
+def submit_feedback(
+    ports: Ports, history: History, lane: Lane, opinion: Opinion, *, user: str, at: str = ""
+) -> Batch | None:
+    """Put an opinion of a turn that has ended; return its batch, or None if the newest of its origin says the same.
+
+    `at` is when it was formed, if not now.
+
+    Raises:
+        NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such turn.
+        InputError: `turn_open`, the turn has no answer yet.
+        LimitError: the text is longer than TEXT_MAX_CHARS.
+        BusyError: the lane is contended.
+    """
+    if len(opinion.text) > TEXT_MAX_CHARS:
+        raise LimitError(f"feedback has at most {TEXT_MAX_CHARS} characters", limit=TEXT_MAX_CHARS)
+    entry = Feedback(
+        turn=opinion.turn,
+        at=at or utc(ports.clock.now()),
+        reaction=opinion.reaction,
+        text=opinion.text,
+        origin=opinion.origin,
+        confidence=opinion.confidence,
+    )
+    journal = Journal(ports, lane, "feedback")
+    timeline = history.load(journal, segment=journal.tail(consistent=False).state.segment)
+
+    def plan(tail: Batch) -> Draft | None:
+        nonlocal timeline
+        if not tail.n:
+            raise NotFoundError("no such conversation")
+        check_owner(tail, user)
+        if timeline.n < tail.n:
+            timeline = history.load(journal, consistent=True)
+        check_turn(timeline, entry.turn)
+        return None if is_said(timeline, entry) else Draft(entries=(entry,), state=tail.state)
+
+    batch = journal.commit(plan, tail=timeline.tail)
+    if batch is not None:
+        publish(ports, lane, batch)
+    return batch
+
+
+def check_turn(timeline: Timeline, turn: str) -> None:
+    """Refuse what is about no turn, or about one that runs. Raises NotFoundError `turn_not_found`, InputError `turn_open`."""
+    if turn not in timeline.turns:
+        raise NotFoundError("no such turn", code="turn_not_found")
+    if timeline.current is not None and timeline.current.id == turn:
+        raise InputError("the turn has not ended", code="turn_open")
+
+
+def is_said(timeline: Timeline, entry: Feedback) -> bool:
+    """Tell whether the newest feedback of this turn and origin says the same, whenever it was said."""
+    newest = timeline.feedback.get(feedback_key(entry))
+    if newest is None:
+        return entry.withdrawn
+    return replace(newest, at=entry.at) == entry

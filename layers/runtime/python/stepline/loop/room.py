@@ -1,0 +1,197 @@
+"""Room: what a round does when its request outgrew the budget, or the provider refused it as too large.
+
+    estimate → what has to go → Pruned                                 results as stubs, turns as cards
+                              → Compacting → a model is asked → Compacted    turns and rounds as summaries
+                              → Compacted                              the same in the runtime's own words
+
+Each is a batch of its own under the round's claim. Who takes the round again finds what was done and goes on from
+there: a compaction that began does not begin a second time. A model is asked once a round at most, and not the time
+after it was asked in vain.
+Source: docs/concepts/context.md#compaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.loop.agent import Agent
+from stepline.loop.port import Ports
+from stepline.loop.round import Round
+from stepline.loop.sample import ask, is_last_round
+from stepline.loop.summarise import Words, summarise, tell
+from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED, INPUT_TOKENS, OUTPUT_TOKENS
+from stepline.model.entry import Compacted, Compacting, Pruned
+from stepline.model.ids import utc
+from stepline.model.step import Step
+from stepline.model.usage import Usage
+from stepline.timeline.compaction import Need, Outline, measure_need, plan_room, trial
+from stepline.timeline.estimate import estimate_request
+from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import byte_length
+
+logger = logging.getLogger(__name__)
+
+PASSES_MAX: Final = 4
+"""Steps that one round may take; more than one only where something arrived in between."""
+BESIDE_BYTES: Final = 32_000
+"""More than what stands behind the timeline ever has."""
+SURELY: Final = 0.9
+"""Below this share of the budget nothing is weighed exactly."""
+
+
+def make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
+    """Make the request fit, or if `forced` smaller than it is; return the timeline to render, or the step to go to.
+
+    Raises:
+        Fenced: another attempt owns the round.
+        ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
+    """
+    asks = True
+    for _ in range(PASSES_MAX):
+        need = _need(own, timeline, forced=forced)
+        rung = plan_room(timeline, need, own.ports.policy.context) if need else None
+        if need is None or rung is None:
+            break
+        forced = False
+        logger.info(
+            "room is made",
+            extra={"before": need.before_tokens, "after": after(rung), "step": type(rung).__name__},
+        )
+        if isinstance(rung, Pruned):
+            moved = own.amend(timeline, rung)
+        else:
+            moved = _compact(own, timeline, rung, need, asks=asks)
+            asks = False
+        if isinstance(moved, Step):
+            return moved
+        if isinstance(rung, Outline) and moved.compaction.status != "completed":
+            return moved
+        timeline = moved
+    return _settle(own, timeline)
+
+
+def after(rung: Pruned | Outline) -> int:
+    """Return the tokens of the request that a step leads to."""
+    return rung.after_tokens if isinstance(rung, Pruned) else rung.entry.after_tokens
+
+
+def _need(own: Round, timeline: Timeline, *, forced: bool) -> Need | None:
+    """Return what has to be done; None if the request fits."""
+    rules, agent = own.ports.policy.context, own.mind.agent
+    if not forced and surely_fits(timeline, agent, rules.budget):
+        return None
+    overhead = weigh_overhead(own.ports, agent, timeline, own.step)
+    before = estimate_request(timeline, overhead)
+    if before <= rules.budget and not forced:
+        return None
+    at = utc(own.ports.clock.now())
+    return measure_need(timeline, rules, overhead_bytes=overhead, before_tokens=before, at=at, forced=forced)
+
+
+def surely_fits(timeline: Timeline, agent: Agent, budget: int) -> bool:
+    """Tell whether a request fits, without making one: most rounds are far below their budget."""
+    least = byte_length(agent.system)
+    return budget * SURELY >= max(
+        estimate_request(timeline, least), estimate_request(timeline, least + BESIDE_BYTES)
+    )
+
+
+def weigh_overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int:
+    """Return the bytes of the next request beside its timeline."""
+    request = ask(ports, agent, timeline, step, last_round=is_last_round(ports, timeline, step))
+    return sum(byte_length(part.text) for part in (*request.system, *request.content)) - timeline.size
+
+
+def _compact(own: Round, timeline: Timeline, outline: Outline, need: Need, *, asks: bool) -> Timeline | Step:
+    mind, pending = own.mind, timeline.compaction.pending
+    entry = replace(outline.entry, id=pending.id) if pending else outline.entry
+    if asks and not timeline.compaction.wasted and _has_words_for(mind.agent, outline):
+        begun = timeline if pending else own.amend(timeline, _beginning(entry))
+        if isinstance(begun, Step):
+            return begun
+        timeline = begun
+        budget = int(need.max_tokens / need.gauge.tokens_per_byte)
+        words = summarise(mind.model, mind.agent, timeline, outline, budget_bytes=budget)
+    else:
+        words = replace(tell(timeline, outline), reason="not_asked")
+    ended = _ending(timeline, entry, words, need, at=utc(own.ports.clock.now()))
+    if ended.status != "completed" and words.usage is not None:
+        own_words = replace(tell(timeline, outline), usage=words.usage, reason=ended.reason)
+        ended = _ending(timeline, entry, own_words, need, at=ended.at)
+    return _put(own, timeline, ended)
+
+
+def _has_words_for(agent: Agent, outline: Outline) -> bool:
+    """Tell whether this compaction has something that the agent's model is instructed to sum up."""
+    texts = agent.summariser
+    return bool((outline.first_kept and texts.summary) or (outline.entry.split and texts.prefix))
+
+
+def _beginning(entry: Compacted) -> Compacting:
+    return Compacting(
+        id=entry.id,
+        turn=entry.turn,
+        at=entry.at,
+        scope=entry.scope,
+        trigger=entry.trigger,
+        before_tokens=entry.before_tokens,
+        max_tokens=entry.max_tokens,
+    )
+
+
+def _ending(timeline: Timeline, entry: Compacted, words: Words, need: Need, *, at: str) -> Compacted:
+    """Return the end of a compaction: with the words, if the request gets shorter by them."""
+    ended = replace(
+        entry,
+        at=at,
+        summary=words.summary,
+        checkpoint=words.checkpoint,
+        reason=words.reason,
+        usage=words.usage,
+    )
+    size = trial(timeline, ended).size
+    if size < timeline.size:
+        return replace(ended, after_tokens=need.gauge.tokens(size))
+    return replace(
+        ended,
+        status="error" if words.reason else "skipped",
+        reason=words.reason or "no_visible_token_reduction",
+        summary="",
+        checkpoint="",
+        after_tokens=entry.before_tokens,
+    )
+
+
+def _put(own: Round, timeline: Timeline, ended: Compacted) -> Timeline | Step:
+    usage, meter = ended.usage or Usage(), own.ports.meter
+    moved = own.amend(timeline, ended, usage=usage)
+    if isinstance(moved, Timeline):
+        meter.count(COMPACTIONS)
+        meter.count(COMPACTIONS_SKIPPED, ended.status != "completed")
+        meter.count(INPUT_TOKENS, usage.prompt_tokens)
+        meter.count(OUTPUT_TOKENS, usage.output_tokens)
+        logger.info("compaction ended", extra={"status": ended.status, "reason": ended.reason})
+    return moved
+
+
+def _settle(own: Round, timeline: Timeline) -> Timeline | Step:
+    """End a compaction that began, and that nothing asks for any more."""
+    pending = timeline.compaction.pending
+    if pending is None:
+        return timeline
+    ended = Compacted(
+        id=pending.id,
+        turn=pending.turn,
+        at=utc(own.ports.clock.now()),
+        scope=pending.scope,
+        status="skipped",
+        trigger=pending.trigger,
+        reason="not_needed",
+        before_tokens=pending.before_tokens,
+        after_tokens=pending.before_tokens,
+        max_tokens=pending.max_tokens,
+    )
+    return _put(own, timeline, ended)

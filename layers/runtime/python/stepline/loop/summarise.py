@@ -1,0 +1,183 @@
+"""Summarising: the words of a compaction, from a model in as many calls as it takes, or else from the runtime.
+
+A model that has nothing to say, refuses, or is too small for the request costs no turn: the runtime's own words take the
+place of its. Errors that another try may mend are the state machine's.
+Source: docs/concepts/context.md#compaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from stepline.errors import ContextLimit, ModelRefused, SteplineError
+from stepline.loop.agent import Agent
+from stepline.model.base import Value
+from stepline.model.usage import Usage, sum_usages
+from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
+from stepline.timeline.compaction import Outline
+from stepline.timeline.compaction_input import history_pieces, prefix_pieces, serialise, split_chunks
+from stepline.timeline.compaction_ledger import (
+    compose,
+    shown_bytes,
+    split_text,
+    take_ledger,
+    tell_rounds,
+    tell_turns,
+)
+from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import Piece, byte_length
+from stepline.timeline.render.quote import quote
+
+logger = logging.getLogger(__name__)
+
+SUMMARY_ROLE: Final = "context.compaction.summary"
+PREFIX_ROLE: Final = "context.compaction.turn_prefix"
+SUMMARY_TOKENS: Final = 640
+PREFIX_TOKENS: Final = 720
+TOO_LONG: Final = 3
+"""A text so many times as long as there is room for it is no summary."""
+FRAME_BYTES: Final = 400
+"""Slack for what stands around the parts of a request."""
+
+_FAILED: Final = (ContextLimit, ModelRefused)
+
+
+class Words(Value):
+    """What is said in the place of turns and of rounds; `reason` tells why it is not, or not all, a model's."""
+
+    summary: str = ""
+    checkpoint: str = ""
+    reason: str = ""
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What one of the two texts is about, and the text `before` whose place it takes."""
+
+    pieces: Sequence[Piece]
+    turns: Sequence[str]
+    before: str
+    most_bytes: int
+    rounds: bool
+
+    def own_words(self) -> str:
+        """Return the text that the runtime writes."""
+        if self.rounds:
+            body = tell_rounds(self.pieces, self.before, self.most_bytes // 2)
+        else:
+            body = tell_turns(self.pieces, self.turns, self.before, self.most_bytes * 2 // 3)
+        return self.composed(body)
+
+    def composed(self, body: str) -> str:
+        """Return a text with the ledger behind it. What looks like a ledger in it was the author's, and goes."""
+        ledger = take_ledger(self.pieces, self.before, calls=self.rounds)
+        return compose(split_text(body)[0], ledger, self.most_bytes)
+
+
+def tell(timeline: Timeline, outline: Outline) -> Words:
+    """Return the runtime's own words."""
+    return Words(
+        summary=_history(timeline, outline).own_words() if outline.first_kept else "",
+        checkpoint=_prefix(timeline, outline).own_words() if outline.entry.split else "",
+    )
+
+
+def summarise(
+    model: ModelClient, agent: Agent, timeline: Timeline, outline: Outline, *, budget_bytes: int
+) -> Words:
+    """Return a model's words; no request of its has more than `budget_bytes`. Raises what another try may mend."""
+    writer = _Writer(model, budget_bytes)
+    texts, summary, checkpoint = agent.summariser, "", ""
+    if outline.first_kept:
+        history = _history(timeline, outline)
+        summary = writer.write(history, SUMMARY_ROLE, texts.summary, SUMMARY_TOKENS)
+    if outline.entry.split:
+        prefix = _prefix(timeline, outline)
+        checkpoint = writer.write(prefix, PREFIX_ROLE, texts.prefix, PREFIX_TOKENS)
+    return Words(
+        summary=summary,
+        checkpoint=checkpoint,
+        reason=writer.reason,
+        usage=sum_usages([Usage(), *writer.usages]),
+    )
+
+
+def _history(timeline: Timeline, outline: Outline) -> _Subject:
+    before = timeline.compaction.memory
+    return _Subject(
+        pieces=history_pieces(timeline, outline),
+        turns=timeline.turns,
+        before=before.summary if before else "",
+        most_bytes=outline.memory_bytes,
+        rounds=False,
+    )
+
+
+def _prefix(timeline: Timeline, outline: Outline) -> _Subject:
+    before = timeline.compaction.checkpoint
+    return _Subject(
+        pieces=prefix_pieces(timeline, outline),
+        turns=timeline.turns,
+        before=before.checkpoint if before else "",
+        most_bytes=outline.checkpoint_bytes,
+        rounds=True,
+    )
+
+
+@dataclass
+class _Writer:
+    """Asks a model, as often as it takes; `reason` is why it was of no use, `usages` what each call consumed."""
+
+    model: ModelClient
+    budget_bytes: int
+    usages: list[Usage] = field(default_factory=list)
+    reason: str = ""
+
+    def write(self, subject: _Subject, role: str, system: str, max_tokens: int) -> str:
+        """Return a text about the subject: the model's, if it is one, else the runtime's."""
+        body = ""
+        try:
+            body = self._ask(subject, role, system, max_tokens)
+        except _FAILED as error:
+            logger.warning("a summary failed", extra={"code": error.reason})
+            self.reason = _why(error)
+        if body and shown_bytes(body) > TOO_LONG * max(1, subject.most_bytes):
+            self.reason = "summary_too_long"
+            body = ""
+        return subject.composed(body) if body else subject.own_words()
+
+    def _ask(self, subject: _Subject, role: str, system: str, max_tokens: int) -> str:
+        """Return the model's text, each chunk's brought up to date by the next one."""
+        text = split_text(subject.before)[0]
+        kept = shown_bytes(text) if text else 4 * max_tokens
+        room = self.budget_bytes - byte_length(system) - kept - FRAME_BYTES
+        for chunk in split_chunks(serialise(subject.pieces, subject.turns), room):
+            before = f"--- summary of what went before\n{quote(text)}\n" if text else ""
+            request = ModelRequest(
+                role=role,
+                system=(Part(text=system),),
+                content=(Part(text=f"{before}{chunk}--- end\nWrite the summary.\n"),),
+                max_tokens=max_tokens,
+            )
+            completion = self._call(request)
+            text = completion.text.strip()
+            if not text or completion.stop_reason == "refusal":
+                self.reason = "summary_refused" if text else "summary_empty"
+                return ""
+        return text
+
+    def _call(self, request: ModelRequest) -> Completion:
+        with self.model.stream(request) as running:
+            for _ in running:
+                pass
+            completion = running.completion()
+        self.usages.append(completion.usage)
+        return completion
+
+
+def _why(error: SteplineError) -> str:
+    return "summary_too_large" if isinstance(error, ContextLimit) else "summary_failed"

@@ -1,0 +1,214 @@
+"""The context as the code of a bundle sees it, over the memory twins."""
+
+import asyncio
+import base64
+import json
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.adapters.memory.model import MemoryModelClient
+from stepline.bootstrap import in_memory
+from stepline.bootstrap.in_process import InProcess
+from stepline.bundle.contribution import missing_blocks, place_blocks, read_blocks
+from stepline.errors import InputError, LimitError
+from stepline.model.block import Produced
+from stepline.model.ids import Lane
+from stepline.settings import Settings
+from stepline.timeline.fold import Timeline
+from tests.unit.loop.scene import answered, called
+
+LANE = Lane(tenant="acme", project="docs", conversation="c-1")
+TURN = "turn_20260101T000000_abcdef"
+SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
+WRITE = called("react.write", {"path": "files/a.md", "channel": "canvas", "content": "# A\n", "kind": "file"})
+
+
+class Desk:
+    """A workflow that has answered a few messages."""
+
+    def __init__(self, *script):
+        self.model = MemoryModelClient(*script)
+        self.app = in_memory(Settings.from_env({}), model=self.model)
+        self.runtime = InProcess(self.app)
+        self.workflow = WORKFLOW(self.runtime, LANE, user="ada")
+        self.browser = self.workflow.ctx_browser
+
+    def say(self, text="How does it work?"):
+        return asyncio.run(self.workflow.process({"text": text}))
+
+    def fetch(self, refs):
+        return asyncio.run(self.browser.fetch_ctx(refs))
+
+    def text(self, **options):
+        return "".join(part.text for part in asyncio.run(self.browser.timeline(**options)))
+
+
+@pytest.fixture
+def desk():
+    desk = Desk(SEARCH, answered("It is kept [[S:1]]."), answered("Nothing more."))
+    desk.first = desk.say().turn_id
+    return desk
+
+
+def test_what_the_model_reads_is_rendered_with_what_was_asked_for(desk):
+    whole = desk.text()
+    assert "How does it work?" in whole
+    assert "SOURCES POOL" in whole
+    assert "ANNOUNCE" in whole
+    bare = desk.text(include_sources=False, include_announce=False)
+    assert "It is kept [[S:1]]." in bare
+    assert "SOURCES POOL" not in bare
+    assert "ANNOUNCE" not in bare
+
+
+def test_the_next_request_begins_with_what_was_rendered(desk):
+    rendered = desk.text(include_sources=False, include_announce=False)
+    desk.say("And then?")
+    sent = "".join(part.text for part in desk.model.requests[-1].content)
+    assert sent.startswith(rendered)
+
+
+@pytest.mark.parametrize("cache_last", [True, False])
+def test_the_end_of_the_timeline_is_marked_if_it_is_to_be_cached(cache_last):
+    desk = Desk(answered("Yes. " * 1000))
+    desk.say("long " * 1000)
+    parts = asyncio.run(
+        desk.browser.timeline(include_sources=False, include_announce=False, cache_last=cache_last)
+    )
+    assert parts[-1].cache is cache_last
+
+
+def test_a_forced_rendering_is_shorter_and_changes_nothing(desk):
+    desk.say("And then?")
+    before, tail = desk.text(), desk.app.ports.log.tail(LANE)
+    short = desk.text(force_sanitize=True)
+    assert len(short) < len(before)
+    assert "And then?" in short
+    assert (desk.text(), desk.app.ports.log.tail(LANE)) == (before, tail)
+
+
+def test_an_empty_conversation_renders_and_exports_nothing():
+    desk = Desk()
+    assert desk.text(include_sources=False, include_announce=False, force_sanitize=True) == ""
+    assert asyncio.run(desk.browser.persist()) == {}
+    assert desk.browser.sources_pool == {}
+
+
+def test_the_pool_is_there_once_the_timeline_is_loaded(desk):
+    timeline = asyncio.run(desk.browser.load_timeline())
+    assert desk.browser.sources_pool == timeline.sources
+    assert timeline.sources[1].title
+
+
+def test_exports_lie_in_the_store_under_what_they_say(desk):
+    put = asyncio.run(desk.browser.persist_timeline())
+    assert set(put) == {"artifact:conv.timeline.v1", "artifact:conv:sources_pool", "artifact:turn.log"}
+    for kind, body in put.items():
+        document = json.loads(desk.app.ports.artifacts.get(body.key))
+        assert document["kind"] == kind
+        assert body.key.endswith(body.sha256)
+    assert asyncio.run(desk.browser.persist()) == put
+
+
+# --- fetch_ctx
+
+
+def test_one_path_and_a_list_of_paths_are_fetched_whole():
+    desk = Desk(SEARCH, WRITE, answered("It is kept [[S:1]]."))
+    turn = desk.say().turn_id
+    prompt, rows = f"ar:{turn}.user.prompt", "so:sources_pool[1]"
+    assert desk.fetch(prompt)["ret"] == {"mime": "text/markdown", "text": "How does it work?"}
+    fetched = desk.fetch([rows, f"fi:{turn}.files/a.md", f"ar:{turn}.assistant.completion"])
+    assert fetched[0]["ret"]["payload"][0]["sid"] == 1
+    assert [one["ret"]["text"] for one in fetched[1:]] == ["# A\n", "It is kept [[S:1]]."]
+    (call,) = {piece.call for piece in desk.browser._timeline.pieces if piece.tool == "react.write"}
+    assert desk.fetch(f"tc:{turn}.{call}.call")["ret"]["payload"]["tool_id"] == "react.write"
+
+
+def test_bytes_that_are_no_text_come_in_base64():
+    class Knowing(WORKFLOW):
+        knowledge_read_fn = staticmethod({"ks:a.png": {"base64": base64.b64encode(b"\x89PNG").decode()}}.get)
+
+    desk = Desk(answered("Yes."))
+    desk.say()
+    browser = Knowing(desk.runtime, LANE, user="ada").ctx_browser
+    fetched = asyncio.run(browser.fetch_ctx("ks:a.png"))["ret"]
+    assert base64.b64decode(fetched["base64"]) == b"\x89PNG"
+    assert fetched["mime"] == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("ref", "code"),
+    [
+        ("", "invalid_path_empty"),
+        ("conv:", "invalid_path_empty"),
+        ("notes.md", "invalid_path_literal"),
+        ("xx:y", "invalid_path_kind"),
+        ("fi:nowhere", "invalid_path_file"),
+        ("sk:", "invalid_path_skill"),
+        ("tc:x", "invalid_path_tc"),
+        ("ar:x", "invalid_path_ar"),
+        ("so:x", "invalid_path_so"),
+        (f"ar:{TURN}.user.prompt", "not_found"),
+        ("so:sources_pool[99]", "not_found"),
+        ("ks:a.md", "not_found"),
+    ],
+)
+def test_what_cannot_be_fetched_says_why(desk, ref, code):
+    fetched = desk.fetch(ref)
+    assert (fetched["path"], fetched["err"]["code"]) == (ref, code)
+    assert fetched["err"]["message"]
+
+
+# --- blocks
+
+
+def test_too_much_is_not_announced(desk):
+    with pytest.raises(LimitError) as caught:
+        desk.browser.announce([{"text": "so long " * 1200}])
+    assert caught.value.reason == "announce_too_large"
+    assert desk.browser.announced() == ""
+
+
+def test_an_announcement_replaces_the_one_before_and_forges_no_structure(desk):
+    desk.browser.announce([{"text": "one"}])
+    desk.browser.announce([{"type": "shop", "text": "two\n[ANNOUNCE]"}])
+    assert "one" not in desk.browser.announced()
+    assert "\n[ANNOUNCE]" not in desk.browser.announced()
+    assert desk.browser.announced() in desk.text()
+    desk.browser.announce([])
+    assert desk.browser.announced() == ""
+
+
+@pytest.mark.parametrize("block", [{"text": 7}, {"text": "x", "colour": "red"}, {"text": "x", "meta": []}])
+def test_what_is_no_block_is_refused(block):
+    with pytest.raises(InputError) as caught:
+        read_blocks([block])
+    assert caught.value.reason == "bad_block"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [f"ar:{TURN}.user.prompt", f"tc:{TURN}.x.result", "fi:turn_other.files/a", "ks:a.md", "nowhere"],
+)
+def test_a_bundle_writes_at_its_own_paths_of_the_turn_only(path):
+    with pytest.raises(InputError) as caught:
+        place_blocks([Produced(text="x", path=path)], TURN)
+    assert caught.value.reason == "bad_block"
+
+
+def test_a_block_without_a_path_is_named_by_what_it_says():
+    one, two, again, file = place_blocks(
+        [
+            Produced(text="x"),
+            Produced(text="y"),
+            Produced(text="x"),
+            Produced(text="x", path=f"fi:{TURN}.files/a"),
+        ],
+        TURN,
+    )
+    assert one.path.startswith(f"ar:{TURN}.system.message.bundle_")
+    assert one.path == again.path != two.path
+    assert file.path == f"fi:{TURN}.files/a"
+    assert missing_blocks([one], Timeline.empty(LANE)) == (one,)

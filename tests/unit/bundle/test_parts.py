@@ -1,0 +1,233 @@
+"""What a bundle's agent is made of: tools and skills by their modules, knowledge by its functions."""
+
+import asyncio
+import sys
+from types import ModuleType
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.adapters.memory.model import MemoryModelClient
+from stepline.bootstrap import in_memory
+from stepline.bootstrap.in_process import InProcess
+from stepline.bundle.parts import Parts, load_skills, load_tools
+from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
+from stepline.bundle.workflow import load_workflow
+from stepline.errors import InputError, ToolError
+from stepline.model.entry import Resulted
+from stepline.model.ids import Lane
+from stepline.settings import Settings
+from stepline.tools.knowledge import knowledge_shelf
+from stepline.tools.shelf import Shelved
+from tests.unit.loop.scene import answered, called, tool
+
+LANE = Lane(tenant="acme", project="docs", conversation="c-1")
+RELEASE = Skill(id="ops.release", title="Cut a release", text="Tag it, then push the tag.")
+GREET = Skill(id="greet", title="Say hello", text="Say hello first.")
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """Make modules that are there while the test runs."""
+    load_tools.cache_clear()
+    load_skills.cache_clear()
+
+    def make(name, **content):
+        made = ModuleType(name)
+        vars(made).update(content)
+        monkeypatch.setitem(sys.modules, name, made)
+        return name
+
+    yield make
+    load_tools.cache_clear()
+    load_skills.cache_clear()
+
+
+def reason(run, *args):
+    with pytest.raises(InputError) as caught:
+        run(*args)
+    return caught.value.reason
+
+
+# --- modules
+
+
+@pytest.mark.parametrize("name", ["no_such_bundle.tools", "bundles.default.nothing", ".tools", "a..b", "x y"])
+def test_a_module_that_is_not_there_is_named_by_a_code(name):
+    assert reason(load_tools, name) == "tools_module_not_found"
+    assert reason(load_skills, name) == "skills_module_not_found"
+    assert reason(load_workflow, name) == "bundle_not_found"
+
+
+def test_a_module_that_does_not_hold_what_it_should_is_named_by_a_code(module):
+    name = module("half_a_bundle", TOOLS=["react.read"], SKILLS="greet", WORKFLOW=Parts)
+    assert reason(load_tools, name) == "tools_module_invalid"
+    assert reason(load_skills, name) == "skills_module_invalid"
+    assert reason(load_workflow, name) == "bundle_invalid"
+    assert reason(load_tools, module("empty_bundle")) == "tools_module_invalid"
+
+
+def test_what_a_module_itself_fails_on_is_not_taken_for_its_absence(tmp_path, monkeypatch):
+    (tmp_path / "broken_tools.py").write_text("import no_such_dependency\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError) as caught:
+        load_tools("broken_tools")
+    assert caught.value.name == "no_such_dependency"
+
+
+def test_the_deployed_agent_is_made_of_the_bundle_that_the_settings_name(module):
+    class Workflow(WORKFLOW):
+        tools_module = module("shop.tools", TOOLS=[tool("shop.price", "pure", lambda _: None)])
+        skills_module = module("shop.skills", SKILLS=[RELEASE])
+
+    name = module("shop", WORKFLOW=Workflow)
+    agent = in_memory(Settings.from_env({"STEPLINE_BUNDLE": name})).agent
+    assert "shop.price" in agent.tools
+    assert "web_tools.web_search" not in agent.tools
+    assert "react.read" in agent.tools
+    assert "SK1 sk:ops.release: Cut a release" in agent.system
+    assert set(agent.shelves) == {"sk"}
+
+
+@pytest.mark.parametrize("taken", ["react.read", "shop.price"])
+def test_no_two_tools_have_one_name(module, taken):
+    price = tool("shop.price", "pure", lambda _: None)
+    name = module("twice", TOOLS=[price, tool(taken, "pure", lambda _: None)])
+    runtime = InProcess(in_memory(Settings.from_env({})))
+    assert reason(runtime.build_agent, Parts(tools_module=name)) == "tool_id_taken"
+
+
+# --- skills
+
+
+def test_skills_are_listed_by_number_and_read_by_path():
+    listed = render_skills([RELEASE, GREET])
+    assert listed.splitlines()[1:] == ["SK1 sk:ops.release: Cut a release", "SK2 sk:public.greet: Say hello"]
+    read = skill_shelf([RELEASE, GREET])
+    text = "# Say hello\n\nSay hello first."
+    assert read("sk:public.greet") == read("sk:SK2") == Shelved(text=text, path="sk:public.greet")
+    assert read("sk:public.nothing") is None
+    assert render_skills([]) == ""
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "SK3", "7", "hidden-guidance-0123456789"])
+def test_a_skill_that_no_path_can_name_is_refused(name):
+    assert reason(check_skills, [Skill(id=name, title="t", text="x")]) == "skill_invalid"
+
+
+def test_two_skills_at_one_path_are_refused():
+    assert reason(check_skills, [GREET, Skill(id="public.greet", title="t", text="x")]) == "skill_invalid"
+
+
+# --- knowledge
+
+
+def talk(workflow, *script):
+    """Let a workflow answer one message; return the model and the results of its calls."""
+    model = MemoryModelClient(*script)
+    app = in_memory(Settings.from_env({}), model=model)
+    asyncio.run(workflow(InProcess(app), LANE, user="ada").process({"text": "How is it rolled back?"}))
+    model.assert_read()
+    entries = [entry for batch in app.ports.log.since(LANE, 0) for entry in batch.entries]
+    return model, [entry for entry in entries if isinstance(entry, Resulted)]
+
+
+class Knowing(WORKFLOW):
+    """Has documents, by methods that may wait."""
+
+    async def process(self, payload):
+        react = await self.build_react(
+            scratchpad=self.scratchpad,
+            knowledge_space_fn=self._search_knowledge,
+            knowledge_read_fn=self._read_knowledge,
+        )
+        return await react.run(payload)
+
+    async def _search_knowledge(self, query, limit):
+        await asyncio.sleep(0)
+        rows = [
+            {"path": "ks:docs/rollback.md", "title": "Rollback", "excerpt": query * 200, "score": 0.98765}
+        ]
+        return rows * 9
+
+    def _read_knowledge(self, path):
+        return {"ks:docs/rollback.md": "# Rollback\n\nPush the tag before."}.get(path)
+
+
+def test_the_agent_searches_and_reads_what_its_bundle_knows():
+    search = called("react.search_knowledge", {"query": "rollback", "limit": 2})
+    read = called("react.read", {"paths": ["ks:docs/rollback.md", "ks:docs/none.md"]})
+    model, (found, shown) = talk(Knowing, search, read, answered("Push the tag before."))
+    assert "react.search_knowledge" in model.requests[0].system[0].text
+    assert found.status == shown.status == "ok"
+    assert found.blocks[0].text.count('"path":"ks:docs/rollback.md"') == 2
+    assert '"score":0.988' in found.blocks[0].text
+    assert len(found.blocks[0].text) < 1500
+    assert "Push the tag before." in shown.blocks[-1].text
+    assert '"reason":"not_found"' in "".join(block.text for block in shown.blocks)
+
+
+def test_an_agent_without_knowledge_has_neither_the_tool_nor_the_paths():
+    model, (shown,) = talk(
+        WORKFLOW, called("react.read", {"paths": ["ks:docs/rollback.md"]}), answered("No.")
+    )
+    assert "react.search_knowledge" not in model.requests[0].system[0].text
+    assert "family_not_available" in "".join(block.text for block in shown.blocks)
+
+
+def test_functions_of_the_class_serve_deployed_functions_too():
+    class Documented(WORKFLOW):
+        @staticmethod
+        async def knowledge_read_fn(path):
+            return f"all about {path}"
+
+    assert Documented.parts().shelves["ks"]("ks:a.md") == Shelved(text="all about ks:a.md")
+    assert not [one for one in Documented.parts().tools if one.spec.tool_id == "react.search_knowledge"]
+
+
+@pytest.mark.parametrize(
+    ("found", "shelved"),
+    [
+        ("text", Shelved(text="text")),
+        ({"text": "a,b", "mime": "text/csv"}, Shelved(text="a,b", mime="text/csv")),
+        (b"\x00", Shelved(data=b"\x00", mime="application/octet-stream")),
+        ({"base64": "AA==", "mime": "image/png"}, Shelved(data=b"\x00", mime="image/png")),
+        ({"missing": True}, None),
+        (None, None),
+    ],
+)
+def test_a_document_may_come_in_several_forms(found, shelved):
+    assert knowledge_shelf(lambda _: found)("ks:a") == shelved
+
+
+def failing(*_):
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "read", [failing, lambda _: 7, lambda _: {"error": "locked"}, lambda _: {"base64": "no base64"}]
+)
+def test_a_document_that_fails_is_told_to_the_model(read):
+    with pytest.raises(ToolError) as caught:
+        knowledge_shelf(read)("ks:a")
+    assert caught.value.reason == "knowledge_failed"
+
+
+@pytest.mark.parametrize(
+    "search", [failing, lambda *_: [{"title": "no path"}], lambda *_: [{"path": "ks:../x"}], lambda *_: 7]
+)
+def test_a_search_that_fails_is_told_to_the_model(search):
+    class Broken(WORKFLOW):
+        knowledge_space_fn = staticmethod(search)
+
+    _, (found,) = talk(Broken, called("react.search_knowledge", {"query": "x"}), answered("It failed."))
+    assert found.error["code"] == "knowledge_failed"
+
+
+def test_skills_are_read_by_the_agent(module):
+    class Skilled(WORKFLOW):
+        skills_module = module("skilled.skills", SKILLS=[RELEASE])
+
+    model, (shown,) = talk(Skilled, called("react.read", {"paths": ["sk:SK1"]}), answered("Done."))
+    assert "sk:ops.release" in model.requests[0].system[0].text
+    assert "Tag it, then push the tag." in shown.blocks[-1].text

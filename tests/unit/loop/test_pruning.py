@@ -1,0 +1,107 @@
+"""Pruning by time, in the loop: a batch of its own under the round's claim, before the request that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepline.adapters.memory.model import Fail
+from stepline.errors import Fenced, ModelOverloaded
+from stepline.model.entry import Opened, Pruned, Resulted
+from stepline.timeline.rules import ContextRules
+from tests.unit.loop.scene import Scene, answered, called
+from tests.unit.loop.twin import BusyLog
+
+LONG = "and so it goes on, word by word. " * 100
+BUSY = Fail(error=ModelOverloaded("busy"))
+WRITE = called("react.write", {"path": "a.md", "channel": "canvas", "content": LONG})
+
+
+def read(turn: str) -> str:
+    return called("react.read", {"paths": [f"fi:{turn}.outputs/a.md"]})
+
+
+class Old(Scene):
+    """A conversation whose first turn read a long file, with one more turn behind it and a third one to come."""
+
+    def __init__(self, *script: Any, **policy: Any) -> None:
+        super().__init__(WRITE, **policy)
+        self.send("first", id="m0")
+        self.first = self.state.turn
+        self.model.add(read(self.first), answered("one"), answered("two"), *script)
+        self.run()
+        self.send("second", id="m1")
+        self.run()
+
+    def prompt(self, index: int = -1) -> str:
+        return "".join(part.text for part in self.model.requests[index].content)
+
+
+def test_after_a_pause_old_results_are_shorter_and_everything_is_read_again() -> None:
+    scene = Old(answered("three"))
+    scene.clock.pause(1000)
+    scene.send("third", id="m2")
+    scene.run()
+    (entry,) = scene.entries(Pruned)
+    assert (entry.cause, entry.turn) == ("ttl", scene.entries(Opened)[-1].turn)
+    assert (LONG[:300] in scene.prompt(-2), LONG[:300] in scene.prompt()) == (True, False)
+    assert f"fi:{scene.first}.outputs/a.md" in scene.prompt()
+    assert "[SYSTEM MESSAGE]" in scene.prompt()
+
+
+def test_while_the_cache_may_live_nothing_is_shorter() -> None:
+    scene = Old(answered("three"))
+    scene.clock.pause(200)
+    scene.send("third", id="m2")
+    scene.run()
+    assert scene.entries(Pruned) == []
+    assert LONG[:300] in scene.prompt()
+
+
+def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:
+    scene = Old(answered("three"), context=ContextRules(ttl_s=0))
+    scene.clock.pause(100_000)
+    scene.send("third", id="m2")
+    scene.run()
+    assert scene.entries(Pruned) == []
+
+
+def test_what_was_pruned_is_shown_again_when_it_is_read_and_not_repeated_after_that() -> None:
+    scene = Old()
+    scene.clock.pause(1000)
+    scene.send("third", id="m2")
+    scene.model.add(read(scene.first), read(scene.first), answered("three"))
+    scene.run()
+    again, repeated = [entry for entry in scene.entries(Resulted) if entry.tool_id == "react.read"][-2:]
+    assert [block.text for block in again.blocks if block.meta.get("whole")] == [LONG]
+    assert '"exists_in_visible_context"' in repeated.blocks[0].text
+    assert len(scene.entries(Pruned)) == 1
+
+
+def test_an_attempt_that_fails_behind_its_pruning_leaves_nothing_to_prune_for_the_next_one() -> None:
+    scene = Old(*[BUSY] * 3, answered("three"))
+    scene.clock.pause(1000)
+    scene.send("third", id="m2")
+    with pytest.raises(ModelOverloaded):
+        scene.decide()
+    scene.decide(attempt=1)
+    assert len(scene.entries(Pruned)) == 1
+    assert scene.state.cursor.phase == "close"
+
+
+def test_an_attempt_that_lost_the_round_prunes_nothing() -> None:
+    log = BusyLog()
+    scene = Old(*[BUSY] * 3, log=log)
+    scene.clock.pause(1000)
+    scene.send("third", id="m2")
+    step = scene.now()
+
+    def retry() -> None:
+        with pytest.raises(ModelOverloaded):
+            scene.decide(scene.now(attempt=1))
+
+    log.rivals = [retry]
+    with pytest.raises(Fenced):
+        scene.decide(step)
+    assert len(scene.entries(Pruned)) == 1

@@ -1,0 +1,158 @@
+"""A conversation as documents."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from stepline.errors import NotFoundError
+from stepline.model.block import Block
+from stepline.model.entry import Feedback
+from stepline.model.source import Citation, Source
+from stepline.timeline.export import (
+    SOURCES,
+    TIMELINE,
+    TURN_LOG,
+    export_conversation,
+    export_sources,
+    export_timeline,
+    export_turn,
+)
+from tests.unit.timeline.story import Story, patient, stories
+
+PAGE = Source(
+    sid=1, title="A page", url="https://a.example/x", text="t" * 900, favicon_url="https://a.example/f.png"
+)
+
+
+def talk() -> Story:
+    story = Story()
+    story.message("find a page")
+    story.act(("web_tools.web_search", {"queries": ["x"]}))
+    story.result("1 hit", tool="web_tools.web_search", sources=(PAGE,))
+    cited = (Citation(sid=1, title="A page", url="https://a.example/x"),)
+    story.answer("There is one [[S:1]].", summary="Goal: a page", citations=cited)
+    story.close()
+    story.message("and now?")
+    return story
+
+
+@patient
+@given(stories(forgetting=True))
+def test_documents_are_json_whatever_happened(story: Story):
+    timeline = story.timeline()
+    documents = list(export_conversation(timeline, ttl_s=300))
+    assert [one.kind for one in documents] == [TIMELINE, SOURCES, *[TURN_LOG] * len(timeline.turns)]
+    for one in documents:
+        assert msgspec.json.decode(msgspec.json.encode(one.payload)) is not None
+        assert isinstance(msgspec.json.decode(one.text), dict)
+
+
+@patient
+@given(stories(forgetting=True))
+def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_behind_its_summary(
+    story: Story,
+):
+    timeline = story.timeline()
+    logs = [export_turn(timeline, turn).payload for turn in timeline.turns]
+    told = [msgspec.convert(block, Block) for log in logs for block in log["blocks"]]
+    assert told == list(timeline.blocks())
+    shown = [msgspec.convert(block, Block) for block in export_timeline(timeline, ttl_s=1).payload["blocks"]]
+    summaries = [block for block in shown if block.type == "conv.range.summary"]
+    rest = [block for block in shown if block.type != "conv.range.summary"]
+    behind = [block for block in told if block.type != "conv.range.summary"]
+    assert rest == behind[len(behind) - len(rest) :]
+    assert (shown[: len(summaries)] == summaries) is True
+    assert bool(summaries) == any(block.type == "conv.range.summary" for block in told)
+
+
+def test_the_timelines_document_says_where_the_conversation_stands():
+    story = talk()
+    document = export_timeline(story.timeline(), ttl_s=300)
+    payload, batches = document.payload, story.batches
+    assert document.tags == (TIMELINE, "turn:turn_0001", "turn:turn_0006")
+    assert {name: payload[name] for name in payload if name not in ("blocks", "sources_pool")} == {
+        "version": 1,
+        "ts": batches[-1].at,
+        "turn_ids": ["turn_0001", "turn_0006"],
+        "conversation_title": "find a page",
+        "conversation_started_at": batches[0].at,
+        "last_activity_at": batches[-1].at,
+        "last_external_event_id": "m2",
+        "last_external_event_seq": 6,
+        "last_rendered_event_cursor": {
+            "timestamp": batches[5].at,
+            "event_id": "m2",
+            "block_path": "ar:turn_0006.user.prompt",
+            "block_index": len(payload["blocks"]) - 1,
+            "sequence": 6,
+            "fingerprint": payload["last_rendered_event_cursor"]["fingerprint"],
+        },
+        "cache_last_touch_at": batches[3].at,
+        "cache_last_ttl_seconds": 300,
+        "last_known_feedback_ts": "",
+        "agent_selection_snapshot": {"model": ""},
+        "forked_from": None,
+    }
+    assert payload["sources_pool"] == [msgspec.to_builtins(PAGE)]
+    assert msgspec.json.decode(document.text) == {
+        "title": "find a page",
+        "started_at": batches[0].at,
+        "last_activity_at": batches[-1].at,
+        "blocks_count": len(payload["blocks"]),
+        "sources_count": 1,
+        "turn_ids": ["turn_0001", "turn_0006"],
+        "sources": [
+            {
+                "sid": 1,
+                "title": "A page",
+                "url": "https://a.example/x",
+                "text": "t" * 500,
+                "favicon": "https://a.example/f.png",
+            }
+        ],
+    }
+
+
+def test_what_a_summary_stands_for_is_left_out():
+    story = talk()
+    story.compact(cut=6, summary="They found a page.")
+    payload = export_timeline(story.timeline(), ttl_s=300).payload
+    assert [block["text"] for block in payload["blocks"] if block["type"] == "conv.range.summary"] == [
+        "They found a page."
+    ]
+    assert {block["turn_id"] for block in payload["blocks"]} == {"turn_0006"}
+    assert payload["turn_ids"] == ["turn_0001", "turn_0006"]
+
+
+def test_a_turns_log_says_what_it_used():
+    story = talk()
+    said = Feedback(turn="turn_0001", at=story.at, reaction="ok")
+    story.put(story.state, said)
+    document = export_turn(story.timeline(), "turn_0001")
+    payload = document.payload
+    assert document.tags == (TURN_LOG, "kind:turn.log", "turn:turn_0001")
+    assert (payload["ts"], payload["end_ts"]) == (story.batches[0].at, story.batches[4].at)
+    assert (payload["sources_used"], payload["blocks_count"]) == ([1], len(payload["blocks"]))
+    assert payload["tokens"] > 10
+    header = msgspec.json.decode(document.text)
+    assert header.pop("feedback") == [{"origin": "user", "reaction": "ok", "ts": said.at}]
+    assert header == {name: value for name, value in payload.items() if name != "blocks"}
+    assert export_turn(story.timeline(), "turn_0006").payload["end_ts"] == ""
+
+
+def test_the_pool_is_a_document_of_its_own():
+    document = export_sources(talk().timeline())
+    assert document.payload == {"sources_pool": [msgspec.to_builtins(PAGE)]}
+
+
+def test_a_turn_that_is_not_there_has_no_log():
+    with pytest.raises(NotFoundError) as caught:
+        export_turn(talk().timeline(), "turn_0009")
+    assert caught.value.reason == "turn_not_found"
+
+
+def test_nothing_said_is_an_empty_document():
+    payload = export_timeline(Story().timeline(), ttl_s=300).payload
+    assert (payload["blocks"], payload["last_rendered_event_cursor"]) == ([], None)

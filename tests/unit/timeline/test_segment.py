@@ -1,0 +1,129 @@
+"""Segments: the fold of a log up to a batch, as bytes, and everything that follows from them as from the log."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, replace
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.timeline import segment
+from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import Piece, Pieces
+from stepline.timeline.render.layout import STANDARD
+from stepline.timeline.render.request import render_timeline
+from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
+from tests.unit.timeline.story import LANE, Story, patient, stories
+
+AT_HAND = ("base", "batches", "load")
+SHAPES = {1: "?"}
+"""Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
+
+
+def opened(timeline: Timeline, layout=STANDARD) -> Timeline:
+    found = decode_segment(encode_segment(timeline), LANE, layout)
+    assert found is not None
+    return found
+
+
+def same(one: Timeline, other: Timeline) -> bool:
+    """Tell whether two timelines differ in nothing but the batches at hand."""
+    return all(
+        getattr(one, part.name) == getattr(other, part.name)
+        for part in fields(Timeline)
+        if part.name not in AT_HAND
+    )
+
+
+@patient
+@given(stories(forgetting=True), st.data())
+def test_what_follows_a_segment_follows_as_from_the_log(story: Story, data: st.DataObject):
+    cut = data.draw(st.integers(0, len(story.batches)))
+    sealed = opened(story.timeline(cut))
+    assert same(sealed.extended(story.batches), story.timeline())
+    assert render_timeline(sealed.extended(story.batches)) == render_timeline(story.timeline())
+
+
+@patient
+@given(stories(most=12, forgetting=True))
+def test_a_log_may_be_sealed_after_every_batch(story: Story):
+    timeline = Timeline.empty(LANE)
+    for batch in story.batches:
+        timeline = opened(timeline.extended([batch]))
+    assert same(timeline, story.timeline())
+
+
+@patient
+@given(stories(forgetting=True), st.data())
+def test_every_path_leads_to_its_blocks_behind_a_segment_too(story: Story, data: st.DataObject):
+    cut = data.draw(st.integers(0, len(story.batches)))
+    whole = story.timeline()
+    reader = replace(opened(story.timeline(cut)), load=lambda after, upto: story.batches[after:upto])
+    sealed = reader.extended(story.batches)
+    assert sealed.whole().batches == whole.batches
+    assert sealed.blocks() == whole.blocks()
+    assert sealed.entries == whole.entries
+    assert sealed.tail == whole.tail
+    for block in whole.blocks():
+        assert sealed.resolve(block.path) == whole.resolve(block.path)
+        assert sealed.visible(block.path) == whole.visible(block.path)
+
+
+def test_older_pieces_are_made_when_somebody_wants_them_and_once():
+    made = []
+    pieces = list(told().pieces)
+
+    def older():
+        made.append(1)
+        return pieces[:4]
+
+    sequence = Pieces(pieces[4:], before=4, older=older)
+    assert len(sequence) == len(pieces)
+    assert sequence[-1] is pieces[-1]
+    assert sequence[4:] == pieces[4:]
+    assert next(iter(reversed(sequence))) is pieces[-1]
+    longer = sequence.copy()
+    longer.append(pieces[0])
+    assert len(longer) == len(pieces) + 1 == len(sequence) + 1
+    assert made == []
+    assert sequence[0] is pieces[0]
+    assert sequence[2:6] == pieces[2:6]
+    assert sequence == tuple(pieces)
+    sealed = opened(told())
+    assert sealed.pieces[0] is sealed.pieces[0]
+
+
+def test_another_layout_another_format_and_damage_are_no_segment():
+    body = encode_segment(told())
+    assert decode_segment(body, LANE, replace(STANDARD, name="other")) is None
+    stamp = msgspec.msgpack.decode(body)
+    later = msgspec.msgpack.encode([FORMAT + 1, *stamp[1:], "more"])
+    assert decode_segment(later, LANE, STANDARD) is None
+    assert decode_segment(body[: len(body) // 2], LANE, STANDARD) is None
+    assert decode_segment(b"", LANE, STANDARD) is None
+
+
+def test_a_format_has_one_shape():
+    """If this fails, raise FORMAT and note its shape: the segments of the format before are then left alone."""
+    schema = msgspec.json.schema(tuple[segment._fold_decoder().type, segment.Segment, Piece])["$defs"]
+    rows = {name: len(one["prefixItems"]) for name, one in schema.items() if "prefixItems" in one}
+    values = {name: sorted(one["properties"]) for name, one in schema.items() if "properties" in one}
+    shape = msgspec.json.encode([rows, values], order="sorted")
+    assert hashlib.sha256(shape).hexdigest()[:16] == SHAPES[FORMAT]
+
+
+def test_every_field_is_stored_or_named_as_one_that_is_not():
+    assert {part.name for part in fields(Timeline)} == APART | set(segment._stored())
+
+
+def told() -> Timeline:
+    story = Story()
+    story.message("remember the number 7")
+    story.act(("react.read", {"path": "x"}))
+    story.result("fine")
+    story.answer("done")
+    story.close()
+    story.message("again")
+    return story.timeline()
