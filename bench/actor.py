@@ -60,7 +60,7 @@ class Played:
 
     bill: Bill
     decisions: Bill
-    ideal: Ideal
+    ideal: Bill
     recoveries: int
     prunes: int
     compactions: int
@@ -232,7 +232,7 @@ def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played
     return Played(
         bill=actor.bill,
         decisions=actor.decisions,
-        ideal=actor.ideal,
+        ideal=actor.ideal.bill,
         recoveries=actor.recoveries,
         prunes=sum(isinstance(entry, Pruned) for entry in entries),
         compactions=sum(entry.status == "completed" for entry in ended),

@@ -159,8 +159,16 @@ class Driver:
 
 def write_log(blocks: int) -> list[bytes]:
     """Return the stored batches of a conversation with at least so many blocks, written by the loop."""
+    return stored(converse(blocks))
+
+
+def converse(blocks: int, model: InstantModel | None = None) -> App:
+    """Have a conversation of at least so many blocks, and return where it is stored.
+
+    An instant model counts a thousand tokens whatever it is sent, so that nothing is ever pruned or compacted.
+    """
     app = in_memory(Settings.from_env({}))
-    model, history = InstantModel(), History()
+    model, history = model or InstantModel(), History()
     driver = Driver(ports=app.ports, agent=make_agent(), model=model)
     for turn in range(blocks // 11 + 1):
         driver.receive(f"m{turn}")
@@ -170,7 +178,7 @@ def write_log(blocks: int) -> list[bytes]:
             driver.round(lambda: history)
         model.text = say_answer()
         close(app.ports, driver.round(lambda: history))
-    return stored(app)
+    return app
 
 
 def stored(app: App) -> list[bytes]:
@@ -180,11 +188,11 @@ def stored(app: App) -> list[bytes]:
     return log.batches.setdefault(LANE.key(), [])
 
 
-def spilled(app: App) -> list[bytes]:
-    """Return the bodies that did not fit into a batch."""
+def objects(app: App) -> dict[str, bytes]:
+    """Return the stored objects, segments and what did not fit into a batch, open to change."""
     artifacts = app.ports.artifacts
     assert isinstance(artifacts, MemoryArtifacts)
-    return list(artifacts.objects.values())
+    return artifacts.objects
 
 
 def cut(bodies: list[bytes], decode: Callable[[bytes], Batch], blocks: int) -> list[bytes]:

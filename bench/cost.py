@@ -48,7 +48,7 @@ def rows() -> list[Row]:
 
 def own_ideal(shape: str, played: Sequence[Played]) -> Row:
     """Return our price over that of the same requests with a mark wherever one is of use."""
-    ours, ideal = _sum([one.decisions for one in played]), _sum([one.ideal.bill for one in played])
+    ours, ideal = _sum([one.decisions for one in played]), _sum([one.ideal for one in played])
     return Row(
         metric=f"cost_x_own_ideal_{shape}",
         value=_ratio(ours.dollars, ideal.dollars),
@@ -62,7 +62,7 @@ def own_ideal(shape: str, played: Sequence[Played]) -> Row:
 def l5m(played: Sequence[Played]) -> Row:
     """Return our price without any reduction, over that of its text without ANNOUNCE and SOURCES POOL."""
     check_facts(played)
-    ours, text = _sum([one.bill for one in played]), sum(one.ideal.text_dollars for one in played)
+    ours, text = _sum([one.bill for one in played]), sum(one.ideal.cached_dollars for one in played)
     return Row(
         metric="cost_x_l5m_with_announce",
         value=_ratio(ours.dollars, text),

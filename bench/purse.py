@@ -67,6 +67,11 @@ class Bill:
         return sum(tokens * price for tokens, price in counted) * DOLLARS_PER_TOKEN
 
     @property
+    def cached_dollars(self) -> float:
+        """The price of what stands before the last marks alone."""
+        return self.dollars - (self.plain * PLAIN + self.output * OUTPUT) * DOLLARS_PER_TOKEN
+
+    @property
     def read_share(self) -> float:
         """The part of the tokens that came out of the cache."""
         return self.read / self.prompt if self.prompt else 0.0
@@ -81,7 +86,6 @@ class Ideal:
 
     def __init__(self) -> None:
         self.bill = Bill()
-        self.tail_tokens = 0.0
         self._alive: deque[tuple[float, bytes]] = deque()
 
     def take(self, prompt: Prompt, now_s: float) -> None:
@@ -98,11 +102,6 @@ class Ideal:
         self.bill.plain += plain
         self.bill.requests += 1
         self._alive.append((now_s, text))
-
-    @property
-    def text_dollars(self) -> float:
-        """The price of the marked text alone: each token written once in a cache's life, and read otherwise."""
-        return (self.bill.read * READ + self.bill.write_5m * WRITE_5M) * DOLLARS_PER_TOKEN
 
 
 def common_bytes(one: bytes, other: bytes) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from bench.conversation import LANE, cut, make_agent, stored, write_log
+from bench.conversation import LANE, converse, cut, make_agent, objects, stored
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.bootstrap import App, in_memory
@@ -26,17 +26,19 @@ REPEATS: Final = 5
 
 def rows() -> list[Row]:
     """Return `render_ms_{warm,cold}_<blocks>`."""
-    log = write_log(max(SIZES))
-    found = [_measured(Rendering(cut(log, decode_batch, blocks)), blocks) for blocks in SIZES]
+    told = converse(max(SIZES))
+    kept = {blocks: cut(stored(told), decode_batch, blocks) for blocks in SIZES}
+    found = [_measured(Rendering(bodies, objects(told)), blocks) for blocks, bodies in kept.items()]
     return [row for pair in zip(*found, strict=True) for row in pair]
 
 
 class Rendering:
     """One conversation, at the moment in which its next round is due."""
 
-    def __init__(self, bodies: list[bytes]) -> None:
-        """Keep its log, and its timeline without the newest round."""
-        self._bodies = bodies
+    def __init__(self, bodies: list[bytes], kept: Mapping[str, bytes]) -> None:
+        """Keep its log and its objects, and its timeline without the newest round."""
+        self._bodies, self._kept = bodies, kept
+        self._segment = decode_batch(bodies[-1]).state.segment
         self._agent = make_agent()
         app = self._app()
         self._ports = app.ports
@@ -54,15 +56,16 @@ class Rendering:
     def cold(self) -> ModelRequest:
         """Read what is stored, fold it and render."""
         app = self._app()
-        return self._request(History().load(Journal(app.ports, LANE, "bench")))
+        return self._request(History().load(Journal(app.ports, LANE, "bench"), segment=self._segment))
 
     def _app(self) -> App:
         app = in_memory(Settings.from_env({}))
         stored(app)[:] = self._bodies
+        objects(app).update(self._kept)
         return app
 
     def _request(self, timeline: Timeline) -> ModelRequest:
-        step = standing_step(LANE, timeline.batches[-1])
+        step = standing_step(LANE, timeline.tail)
         return ask(self._ports, self._agent, timeline, step, last_round=False)
 
 

@@ -1,7 +1,9 @@
 """A resumed round: what a process that remembers nothing spends on one Decide and one Act, and what it puts.
 
-The log stands as bytes in the memory twin. A sample reads and folds it, renders the request, takes one decision
-of an instant model, puts it, runs one tool and puts its result. The peer does the same on SQLite.
+The log stands as bytes in the memory twin, its segments beside it. A sample reads and folds them, renders the request,
+takes one decision of an instant model, puts it, runs one tool and puts its result. The peer does the same on SQLite,
+and neither forgets anything; what the limit of a context saves is a row of its own. Between two segments a log grows,
+so a sample is taken where half of that has grown.
 """
 
 from __future__ import annotations
@@ -11,24 +13,30 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.conversation import Driver, InstantModel, cut, make_agent, say_call, spilled, stored, write_log
+from bench.conversation import Driver, InstantModel, converse, cut, make_agent, objects, say_call, stored
 from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
+from bench.reads import CountingModel
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
-from stepline.bootstrap import in_memory
+from stepline.bootstrap import App, in_memory
 from stepline.loop.history import History
-from stepline.model.batch import decode_batch
+from stepline.loop.port import Policy
+from stepline.model.batch import Batch, decode_batch
+from stepline.model.entry import Decided, Resulted
 from stepline.settings import Settings
+from stepline.timeline.fold import Timeline
+from stepline.timeline.segment import encode_segment
 
 SIZES = (10, 1000, 5000)
 GOALS_MS = {10: 3.5, 5000: 15.5}
-FLAT = 1.05
+GROWTH = 1.3
+NEW_TIMES, NEW_MORE_BYTES = 1.5, 512
 ROUNDS = 9
 CHANNELS = {"langgraph_sqlite": "whole", "langgraph_delta": "delta"}
 
 
 def rows() -> list[Row]:
-    """Return `resume_cpu_ms_<blocks>` and `round_bytes_<blocks>`."""
+    """Return `resume_cpu_ms_<blocks>`, `round_bytes_<blocks>`, `resume_growth_in_budget` and `seal_cpu_ms`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         reason = ""
@@ -37,33 +45,65 @@ def rows() -> list[Row]:
             peer = stack.enter_context(LangGraph())
         except NoPeerError as error:
             reason = str(error)
-        log = write_log(max(SIZES))
-        ours = {blocks: Resumed(cut(log, decode_batch, blocks)) for blocks in SIZES}
+        told = converse(max(SIZES))
+        ours = {blocks: Resumed(told, blocks) for blocks in SIZES}
         timed = [_timed(blocks, ours[blocks], peer, folder, reason) for blocks in SIZES]
-        return [*timed, *_stored(ours, peer, reason)]
+        return [*timed, *_stored(ours, peer, reason), _growth(), _sealing(told)]
 
 
 class Resumed:
-    """Our round over one stored log."""
+    """Our round over one stored conversation."""
 
-    def __init__(self, bodies: list[bytes]) -> None:
-        """Keep the log; every sample starts from it."""
-        self._bodies = bodies
+    def __init__(self, told: App, blocks: int) -> None:
+        """Keep the log up to about so many blocks, and the objects; every sample starts from them."""
+        self._bodies, self._kept = _half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
         self._agent = make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
-        self.put_bytes = 0
+        self.put_bytes = self.new_bytes = 0
 
     def sample(self) -> float:
         """Return the CPU milliseconds of one round in a new app with an empty memory."""
-        app, history = in_memory(Settings.from_env({})), History()
+        app = in_memory(Settings.from_env({}))
         stored(app)[:] = self._bodies
+        objects(app).update(self._kept)
         driver = Driver(ports=app.ports, agent=self._agent, model=self._model)
-        spent_ms = cpu_ms(lambda: driver.round(lambda: history))
+        step = driver.step()  # which the state machine hands over
+        spent_ms = cpu_ms(lambda: driver.round(History, step))
         new = stored(app)[len(self._bodies) :]
         if len(new) != 2:
             raise MeasureError(f"not one round: {len(new)} batches")
-        self.put_bytes = sum(len(body) for body in [*new, *spilled(app)])
+        bodies = [body for key, body in objects(app).items() if key not in self._kept]
+        self.put_bytes = sum(len(body) for body in [*new, *bodies])
+        self.new_bytes = sum(_said_bytes(decode_batch(body)) for body in new)
         return spent_ms
+
+
+def _half_grown(bodies: list[bytes]) -> list[bytes]:
+    """Return the log up to where a decision is due and half of a segment is behind the last one."""
+    for at in range(len(bodies), 0, -1):
+        batch = decode_batch(bodies[at - 1])
+        if not batch.state.segment:
+            return bodies
+        if isinstance(batch.entries[-1], Resulted) and _half(batch):
+            return bodies[:at]
+    raise MeasureError("no batch of this log is half way between two segments")
+
+
+def _half(batch: Batch) -> bool:
+    return abs(batch.n - batch.state.segment - Policy().seal_batches // 2) <= 1
+
+
+def _said_bytes(batch: Batch) -> int:
+    """Return the bytes of what a round's blocks say."""
+    found = 0
+    for entry in batch.entries:
+        if isinstance(entry, Decided):
+            found += sum(map(len, entry.thinking)) + sum(
+                len(str(action.params).encode()) for action in entry.actions
+            )
+        elif isinstance(entry, Resulted):
+            found += sum(len(block.text.encode()) for block in entry.blocks)
+    return found
 
 
 def _timed(blocks: int, ours: Resumed, peer: LangGraph | None, folder: Path, reason: str) -> Row:
@@ -88,19 +128,49 @@ def _timed(blocks: int, ours: Resumed, peer: LangGraph | None, folder: Path, rea
 
 
 def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> list[Row]:
-    small, large = min(SIZES), max(SIZES)
     found = []
-    for blocks in (small, large):
+    for blocks in (min(SIZES), max(SIZES)):
         peers = {name: peer.bytes[channel, blocks] for name, channel in CHANNELS.items()} if peer else {}
-        goal = round(ours[small].put_bytes * FLAT) if blocks == large else None
+        new = ours[blocks].new_bytes
         found.append(
             Row(
                 metric=f"round_bytes_{blocks}",
                 value=ours[blocks].put_bytes,
                 unit="B",
                 peers=peers,
-                goal=goal,
-                note=reason,
+                goal=round(NEW_TIMES * new + NEW_MORE_BYTES),
+                note=f"its blocks say {new} B. {reason}".strip(),
             )
         )
     return found
+
+
+def _growth() -> Row:
+    """Return how a round grows once the limit of a context is reached."""
+    told = converse(max(SIZES), CountingModel())
+    ours = {blocks: Resumed(told, blocks) for blocks in SIZES[1:]}
+    found = interleave({str(blocks): one.sample for blocks, one in ours.items()}, ROUNDS)
+    less, more = (found[str(blocks)] for blocks in ours)
+    return Row(
+        metric="resume_growth_in_budget",
+        value=round(more / less, 2),
+        unit="x",
+        goal=GROWTH,
+        note=f"{less} ms CPU at {SIZES[1]} blocks, {more} at {SIZES[2]}, with the default limit of a context",
+    )
+
+
+def _sealing(told: App) -> Row:
+    """Return what a round spends in addition if it seals."""
+    timeline = Timeline.empty(Driver.lane).extended(map(decode_batch, stored(told)))
+    sizes = [len(body) for key, body in objects(told).items() if key.startswith("seg/")]
+    rounds = Policy().seal_batches // 2
+    return Row(
+        metric="seal_cpu_ms",
+        value=interleave({"ours": lambda: cpu_ms(lambda: encode_segment(timeline))}, ROUNDS)["ours"],
+        unit="ms CPU",
+        note=(
+            f"once in about {rounds} rounds; at {max(SIZES)} blocks of which nothing was forgotten a segment has "
+            f"{sizes[-1]} B, all {len(sizes)} of them {sum(sizes)} B, until they expire"
+        ),
+    )

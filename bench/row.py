@@ -34,6 +34,8 @@ LISTED = (
     "resume_cpu_ms_5000",
     "round_bytes_10",
     "round_bytes_5000",
+    "resume_growth_in_budget",
+    "seal_cpu_ms",
     "calls_per_round_warm",
     "calls_per_round_cold",
     "wru_per_round",

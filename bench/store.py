@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from bench.conversation import Driver, InstantModel, cut, make_agent, say_call, write_log
+from bench.conversation import Driver, InstantModel, converse, cut, make_agent, objects, say_call, stored
 from bench.meter import Store, metered_store
 from bench.row import MeasureError, Row
 from stepline.adapters.aws.delta import DynamoDeltas
@@ -39,8 +39,11 @@ def rows() -> list[Row]:
             agent=make_agent(result_chars=3600),
             model=InstantModel(say_call(thinking_chars=150, argument_chars=350)),
         )
-        for body in cut(write_log(BLOCKS), decode_batch, BLOCKS):
+        told = converse(BLOCKS)
+        for body in cut(stored(told), decode_batch, BLOCKS):
             driver.ports.log.put(driver.lane, decode_batch(body))
+        for key, body in objects(told).items():
+            driver.ports.artifacts.put(key, body, mime="application/octet-stream")
         warm = [History(), History()]
         due = _round(driver, warm, driver.step())
         store.meter.clear()

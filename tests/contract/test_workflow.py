@@ -318,6 +318,13 @@ def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(world):
     assert len(world.entries(Contributed)) == 1
 
 
+def test_nothing_is_prepared_for_a_message_that_has_its_answer(world):
+    model = MemoryModelClient(answered("Once."))
+    first = world.ask(world.process(model), workflow=Prepared, message_id="m-1")
+    assert world.ask(world.process(model), workflow=Prepared, message_id="m-1") == first
+    assert len(world.entries(Contributed)) == 1
+
+
 def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(world):
     workflow = WORKFLOW(world.process(MemoryModelClient(answered("Done."))), world.lane, user="ada")
     for _ in range(2):

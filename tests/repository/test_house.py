@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LIBRARY = ("layers/runtime/python/stepline", "lambdas", "stacks")
+LIBRARY = ("layers/runtime/python/stepline", "bundles", "lambdas", "stacks")
 AROUND = ("tests", "bench")
 MODULE_LINES, TEST_LINES, FUNCTION_LINES = 300, 500, 60
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base_utils"}

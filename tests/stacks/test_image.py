@@ -119,6 +119,7 @@ def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset
             "exec_task/requirements.lock",
             "layers/deps/requirements.txt",
             "layers/runtime/python/stepline/model/task.py",
+            "bundles/default/tools_descriptor.py",
         } <= found
         assert all(name.startswith(SOURCES) for name in found)
         assert not [name for name in found if "/local/" in name or "__pycache__" in name]

@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from tests.unit.timeline.golden import GOLDEN
 
 from bundles.default import WORKFLOW
 from stepline.bundle.agent import build_agent
 from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
+from stepline.loop.gate import CHANNELS
 from stepline.model.execution import Limits, RuntimeProfile
 from stepline.model.plan import MARKS
 from stepline.protocol.channel import read_channels
@@ -19,8 +19,10 @@ from stepline.protocol.fanout import FanoutRule
 from stepline.protocol.grammar import DECISION_CHANNELS
 from stepline.protocol.round import RoundRules
 from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
+from stepline.timeline.working_summary import parse_title
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import render_catalogue
+from tests.unit.timeline.golden import GOLDEN
 
 TEMPLATE_MAX_CHARS = 2_500
 SYSTEM_MAX_CHARS = 22_000
@@ -38,9 +40,14 @@ AGENTS = [
     for runtime in (None, RUNTIME)
     for rule in (ONE, SEVERAL, CLASSIC)
 ]
+AGENTS += [build_agent(CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME, fanout=SEVERAL, version="v2")]
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: f"{agent.fanout.mode} {bool(agent.execution)}")
+def name_of(agent):
+    return f"{agent.fanout.mode} {bool(agent.execution)}{' gated' if agent.gate else ''}"
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_the_instructions_are_small(agent):
     assert len(agent.system) - len(render_catalogue(agent.registry.specs)) < PROMPT_MAX_CHARS
     assert len(agent.system) < SYSTEM_MAX_CHARS
@@ -50,10 +57,14 @@ def test_a_template_is_small():
     assert all(len(load_template(name)) <= TEMPLATE_MAX_CHARS for name in TEMPLATES)
 
 
-@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: f"{agent.fanout.mode} {bool(agent.execution)}")
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_in(agent):
     again = build_agent(
-        CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME if agent.execution else None, fanout=agent.fanout
+        CAPS,
+        parts=WORKFLOW.parts(),
+        runtime=RUNTIME if agent.execution else None,
+        fanout=agent.fanout,
+        version="v2" if agent.gate else "v3",
     )
     assert again.system == agent.system
     assert agent.system.endswith(f"\n{render_catalogue(agent.registry.specs)}\n")
@@ -74,6 +85,21 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
         in several
     )
     assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in classic
+
+
+def test_an_agent_with_a_gate_is_told_its_stages_and_asked_for_no_title():
+    staged, plain = AGENTS[-1].system, AGENTS[0].system
+    assert "# One action a round, in stages" in staged
+    assert "# Several actions" not in staged
+    assert "Title:" not in staged
+    assert "first a line `Title: …`" in plain
+    assert parse_title(read_channels(plain).bodies("summary")[0]) == "Packing list for a weekend"
+
+
+def test_the_gates_instructions_show_the_shape_of_its_answer():
+    gate = AGENTS[-1].gate
+    assert gate.splitlines()[0] == "You name a new conversation."
+    assert [one.channel for one in read_channels(gate, CHANNELS).instances] == ["thinking", "output"]
 
 
 def test_citations_are_explained_to_whoever_can_search():

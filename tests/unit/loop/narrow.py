@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
+from collections.abc import Callable
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from stepline.adapters.memory.log import MemoryLog
-from stepline.adapters.memory.model import Fail, MemoryModelClient, MemoryModelStream, Say
+from stepline.adapters.memory.model import (
+    RETRIED,
+    TRIES,
+    Fail,
+    MemoryModelClient,
+    MemoryModelStream,
+    Say,
+)
 from stepline.loop.agent import Summariser
 from stepline.loop.decide import Mind
 from stepline.loop.journal import Journal
@@ -25,19 +35,28 @@ BYTES_PER_TOKEN: Final = 3.2
 
 
 class TwoVoices:
-    """Rounds are answered by one script, summaries by another one, or by `SUMMARY` where that has ended."""
+    """Rounds are answered by one script, summaries by another one, or by `SUMMARY` where that has ended.
+
+    `meanwhile` happens while a summary is written; a voice that does not obey says more than it may.
+    """
 
     def __init__(self, rounds: MemoryModelClient) -> None:
         self.rounds, self.summaries = rounds, MemoryModelClient()
         self.requests: list[ModelRequest] = []
         self.script: list[Say | Fail | str] = []
+        self.meanwhile: list[Callable[[], object]] = []
+        self.obeys = True
 
     def stream(self, request: ModelRequest) -> MemoryModelStream:
         self.requests.append(request)
         if not request.role.startswith("context.compaction."):
             return self.rounds.stream(request)
-        self.summaries.add(*([self.script.pop(0)] if self.script else [SUMMARY]))
-        return self.summaries.stream(request)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        said = self.script.pop(0) if self.script else SUMMARY
+        again = TRIES if isinstance(said, Fail) and isinstance(said.error, RETRIED) else 1
+        self.summaries.add(*[said] * again)
+        return self.summaries.stream(request if self.obeys else replace(request, max_tokens=10**6))
 
 
 class Narrow(Scene):
@@ -48,7 +67,7 @@ class Narrow(Scene):
         self.texts: list[str] = []
         self.voices = TwoVoices(self.model)
         self.use(tool(BIG, "pure", self.look_up))
-        self.agent = replace(self.agent, summariser=SUMMARISER)
+        self.agent = dataclasses.replace(self.agent, summariser=SUMMARISER)
 
     def look_up(self, context: ToolContext) -> ToolOutput:
         text = self.texts.pop(0) if self.texts else "nothing"
@@ -58,12 +77,20 @@ class Narrow(Scene):
     def mind(self) -> Mind:
         return Mind(agent=self.agent, model=self.voices, history=self.history)
 
-    def turn(self, text: str, *found: str, answer: str = "Done.", id: str = "") -> None:  # noqa: A002 - reads best
+    def turn(self, text: str, *found: str, answer: str = "Done.", notes: str = "I look.") -> None:
         """Have one turn: a round for each text that is found, and the answer."""
-        self.texts += found
-        self.model.add(*(called(BIG, notes="I look.") for _ in found), answered(answer))
-        self.send(text, id=id or f"m{self.tail.n}")
+        self.plan(*found, answer=answer, notes=notes)
+        self.send(text, id=f"m{self.tail.n}")
         self.run()
+
+    def plan(self, *found: str, answer: str = "Done.", notes: str = "I look.") -> None:
+        """Say what the next turn is going to be."""
+        self.texts += found
+        self.model.add(*(called(BIG, notes=notes) for _ in found), answered(answer))
+
+    def talk(self, text: str, rounds: int = 12) -> None:
+        """Have a turn that says so much in its rounds that stubs of results do not help."""
+        self.turn(text, *["x"] * rounds, notes=prose(2_000))
 
     def timeline(self) -> Timeline:
         return self.history.load(Journal(self.ports, LANE, "test"))

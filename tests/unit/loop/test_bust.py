@@ -7,7 +7,8 @@ from typing import Any
 
 from stepline.adapters.memory.model import Say
 from stepline.metrics import CACHE_BUSTS
-from stepline.model.entry import Bust, Decided
+from stepline.model.bust import Bust
+from stepline.model.entry import Decided
 from stepline.model.usage import Usage
 from tests.unit.loop.scene import Scene, answered, called, event_types
 

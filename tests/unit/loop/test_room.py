@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.agent import NO_SUMMARISER
 from stepline.loop.room import surely_fits, weigh_overhead
 from stepline.loop.sample import ask
-from stepline.model.entry import Closed, Compacted, Compacting, Decided, Pruned
+from stepline.model.entry import Closed, Compacted, Compacting, Decided
 from stepline.timeline.event import derive
-from tests.unit.loop.narrow import BIG, SUMMARY, Narrow, prose, text_of, tokens
-from tests.unit.loop.scene import LANE, answered, called, closings, of
+from tests.unit.loop.narrow import SUMMARY, Narrow, prose, text_of, tokens
+from tests.unit.loop.scene import answered, closings
 
 
 def crowded(max_tokens: int = 8_000) -> Narrow:
-    """Return a conversation whose first turn's rounds outgrew the budget: the next round has to make room."""
+    """Return a conversation of one turn that fits into the budget just so."""
     scene = Narrow(max_tokens)
     scene.turn("What do otters eat?", prose(3_000), answer="Fish.")
     return scene
 
 
-def split_turn(scene: Narrow, rounds: int = 9, size: int = 5_000) -> None:
-    scene.turn("Tell me all.", *[prose(size)] * rounds, answer="All told.")
-
-
 def test_a_request_that_fits_is_sent_as_it_is() -> None:
     scene = crowded(80_000)
-    split_turn(scene)
+    scene.turn("Tell me all.", *[prose(5_000)] * 9, answer="All told.")
     assert scene.reductions() == []
 
 
@@ -43,24 +40,38 @@ def test_bulk_is_hidden_before_a_model_is_asked() -> None:
 
 
 def test_rounds_that_stubs_do_not_shorten_enough_are_summed_up() -> None:
-    scene = crowded()
-    scene.turn("Go on.", *[prose(2_000)] * 12, answer=prose(9_000))
-    scene.turn("And on.", *["x"] * 12, answer=prose(9_000))
-    scene.turn("And on.", *["x"] * 12, answer=prose(9_000))
-    assert "Compacted completed" in scene.reductions()
-    asked = scene.asked("context.compaction.summary")
-    assert asked
-    assert [part.text for part in asked[0].system] == ["Sum up the turns."]
+    scene = Narrow(8_000)
+    scene.talk("What do otters eat?")
+    assert scene.reductions() == ["Compacting", "Compacted completed"]
+    asked = scene.asked("context.")
+    assert {part.text for request in asked for part in request.system} == {"Sum up the rounds."}
+    assert "What do otters eat?" in text_of(asked[0])
+    (ended,) = scene.entries(Compacted)
+    assert (ended.scope, ended.cut, ended.reason) == ("current_turn_prefix", 0, "")
+    assert SUMMARY in ended.checkpoint
+    assert SUMMARY.splitlines()[1] in text_of(scene.asked()[-1])
+
+
+def test_turns_are_summed_up_before_the_rounds_of_the_open_one() -> None:
+    scene = Narrow(8_000)
+    for number in range(60):
+        scene.turn(f"Question {number}", answer=prose(200))
+    ended = scene.entries(Compacted)
+    assert {entry.scope for entry in ended} == {"history"}
     memory = scene.timeline().compaction.memory
     assert memory is not None
     assert SUMMARY in memory.summary
-    assert SUMMARY.splitlines()[1] in text_of(scene.asked()[-1])
+    assert memory.turns > 20
+    turns = scene.timeline().turns
+    assert memory.covered == (turns[0], turns[memory.turns - 1])
 
 
 def test_no_request_is_above_the_budget_and_every_turn_is_answered() -> None:
     scene = crowded()
     for number in range(12):
-        scene.turn(f"Question {number} " + prose(900 * number), *[prose(4_000 * n) for n in range(number % 4)])
+        scene.turn(
+            f"Question {number} " + prose(900 * number), *[prose(4_000 * n) for n in range(number % 4)]
+        )
     assert max(tokens(request) for request in scene.voices.requests) <= 8_000
     assert {closed.outcome for closed in closings(scene)} == {"completed"}
     assert len(closings(scene)) == 13
@@ -87,10 +98,11 @@ def test_a_first_message_larger_than_the_budget_is_cut_and_keeps_its_path() -> N
         (Say(text="I will not.", stop_reason="refusal"), "summary_refused"),
         (Fail(error=ModelRefused("no")), "summary_failed"),
         (Fail(error=ContextLimit("too long")), "summary_too_large"),
-        (Say(text="word " * 20_000), "summary_too_long"),
     ],
 )
-def test_where_a_model_is_of_no_use_the_runtime_sums_up_in_its_own_words(said: Say | Fail, reason: str) -> None:
+def test_where_a_model_is_of_no_use_the_runtime_sums_up_in_its_own_words(
+    said: Say | Fail, reason: str
+) -> None:
     scene = narrowed(said)
     (ended, *_) = scene.entries(Compacted)
     assert (ended.status, ended.reason) == ("completed", reason)
@@ -99,17 +111,25 @@ def test_where_a_model_is_of_no_use_the_runtime_sums_up_in_its_own_words(said: S
     assert closings(scene)[-1].outcome == "completed"
 
 
-def narrowed(*said: Say | Fail | str, turns: int = 3) -> Narrow:
+def narrowed(*said: Say | Fail | str, turns: int = 1) -> Narrow:
     """Return a conversation that had to be summed up, while the model's other voice said this."""
     scene = Narrow(8_000)
     scene.voices.script += said
     for number in range(turns):
-        scene.turn(f"Question {number}", *["x"] * 13, answer=prose(7_000))
+        scene.talk(f"Question {number}")
     return scene
 
 
+def test_a_text_longer_than_there_is_room_for_is_no_summary() -> None:
+    scene = Narrow(8_000)
+    scene.voices.obeys = False
+    scene.voices.script.append(Say(text="word " * 20_000, piece_chars=10_000))
+    scene.talk("Tell me.")
+    assert scene.entries(Compacted)[0].reason == "summary_too_long"
+
+
 def test_after_a_summary_in_vain_the_model_is_not_asked_the_next_time() -> None:
-    scene = narrowed(Say(text=""), turns=8)
+    scene = narrowed(Say(text=""), turns=4)
     ended = scene.entries(Compacted)
     assert [entry.reason for entry in ended[:2]] == ["summary_empty", "not_asked"]
     assert [entry.reason for entry in ended[2:3]] == [""]
@@ -118,9 +138,9 @@ def test_after_a_summary_in_vain_the_model_is_not_asked_the_next_time() -> None:
 
 def test_an_agent_without_instructions_for_it_asks_nobody() -> None:
     scene = Narrow(8_000)
-    scene.agent = replace(scene.agent, summariser=NO_SUMMARISER)
+    scene.agent = dataclasses.replace(scene.agent, summariser=NO_SUMMARISER)
     for number in range(3):
-        scene.turn(f"Question {number}", *["x"] * 13, answer=prose(7_000))
+        scene.talk(f"Question {number}")
     assert scene.entries(Compacting) == []
     assert {entry.status for entry in scene.entries(Compacted)} == {"completed"}
     assert scene.asked("context.") == []
@@ -139,11 +159,10 @@ def test_what_summaries_cost_counts_for_the_turn_and_the_conversation() -> None:
 
 def test_a_provider_that_is_busy_is_asked_again_without_a_second_beginning() -> None:
     scene = Narrow(8_000)
-    for number in range(2):
-        scene.turn(f"Question {number}", *["x"] * 13, answer=prose(7_000))
+    scene.talk("Begin")
     before = len(scene.entries(Compacting))
-    scene.voices.script += [Fail(error=ModelOverloaded("busy"))] * 3
-    scene.model.add(*(called(BIG, notes="I look.") for _ in range(13)), answered(prose(7_000)))
+    scene.voices.script += [Fail(error=ModelOverloaded("busy"))]
+    scene.plan(*["x"] * 12, notes=prose(2_000))
     scene.send("More", id="more")
     _, step = scene.take()
     attempt = 0
@@ -152,16 +171,81 @@ def test_a_provider_that_is_busy_is_asked_again_without_a_second_beginning() -> 
             if step.route == "act":
                 step = scene.act(step)
             else:
-                step, attempt = scene.decide(replace_attempt(step, attempt)), 0
+                step, attempt = scene.decide(replace(step, attempt=attempt)), 0
         except ModelOverloaded:
             attempt += 1
     scene.close(step)
-    begun, ended = scene.entries(Compacting)[before:], [e for e in scene.entries(Compacted) if e.usage][before:]
+    begun, ended = (
+        scene.entries(Compacting)[before:],
+        [e for e in scene.entries(Compacted) if e.usage][before:],
+    )
     assert attempt == 0
     assert [entry.id for entry in begun] == [entry.id for entry in ended]
     assert begun
     assert closings(scene)[-1].outcome == "completed"
 
 
-def replace_attempt(step, attempt):  # type: ignore[no-untyped-def]
-    return type(step)(**{**{name: getattr(step, name) for name in step.__struct_fields__}, "attempt": attempt})
+def refused(times: int) -> Narrow:
+    """Return a conversation far below its budget, whose provider finds a request too large so many times."""
+    scene = Narrow(80_000)
+    for number in range(8):
+        scene.turn(f"Question {number}", prose(6_000), answer=prose(8_000))
+    scene.model.add(*[Fail(error=ContextLimit("prompt is too long"))] * times)
+    scene.turn("And where do they live?", answer="In rivers.")
+    return scene
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_request_that_the_provider_finds_too_large_is_sent_again_smaller(times: int) -> None:
+    scene = refused(times)
+    sizes = [tokens(request) for request in scene.asked()][-times - 1 :]
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == times + 1
+    assert closings(scene)[-1].answer == "In rivers."
+    assert {entry.trigger for entry in scene.entries(Compacted)} <= {"forced"}
+
+
+def test_after_three_smaller_requests_the_turn_ends_with_the_typed_error() -> None:
+    scene = refused(4)
+    assert (closings(scene)[-1].outcome, len(scene.asked())) == ("error", 8 * 2 + 4)
+    assert not any(closed.answer == "In rivers." for closed in closings(scene))
+
+
+def test_a_request_that_cannot_get_smaller_is_not_sent_again() -> None:
+    scene = Narrow(80_000)
+    scene.model.add(Fail(error=ContextLimit("prompt is too long")))
+    scene.send("Hi")
+    scene.run()
+    assert closings(scene)[-1].outcome == "error"
+    assert len(scene.asked()) == 1
+    assert scene.reductions() == []
+
+
+def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
+    scene = narrowed()
+    told = [event for batch in scene.batches() for event in derive(batch) if event.type == "chat.compaction"]
+    begun, ended = told[:2]
+    assert [event.status for event in told[:2]] == ["started", "completed"]
+    assert begun.data["compaction_id"] == ended.data["compaction_id"]
+    assert begun.data["title"] == "Context Compaction Started"
+    assert ended.data["after_tokens"] < ended.data["before_tokens"] == begun.data["before_tokens"]
+    assert ended.data["compacted_tokens"] == ended.data["before_tokens"] - ended.data["after_tokens"]
+    assert ended.data["split_turn_id"] == ended.turn_id
+    assert {event.route for event in told} == {"chat_compaction"}
+
+
+def test_nothing_is_weighed_while_a_request_is_far_below_its_budget() -> None:
+    scene = crowded(80_000)
+    timeline = scene.timeline()
+    assert surely_fits(timeline, scene.agent, 80_000)
+    assert not surely_fits(timeline, scene.agent, 1_000)
+
+
+def test_what_stands_beside_the_timeline_is_weighed() -> None:
+    scene = crowded()
+    scene.model.add(answered("Yes."))
+    scene.send("Really?", id="really")
+    timeline = scene.timeline()
+    request = ask(scene.ports, scene.agent, timeline, scene.now(), last_round=False)
+    whole = sum(len(part.text.encode()) for part in (*request.system, *request.content))
+    assert weigh_overhead(scene.ports, scene.agent, timeline, scene.now()) == whole - timeline.size > 0

@@ -154,7 +154,7 @@ HOSTILE = [
     (f"ar:{T}.artifacts.summary", "path_bad_form"),
     (f"ar:{T}.user.prompt/../../x", "path_bad_form"),
     ("ar:plan.latest:", "path_bad_form"),
-    (f"su:{T}.conv.range.summary.2", "path_bad_form"),
+    (f"su:{T}.conv.range.summary.two", "path_bad_form"),
     (f"ws:{T}.conv.working", "path_bad_form"),
     ("so:sources_pool[]", "path_bad_form"),
     ("so:sources_pool[0]", "path_bad_form"),

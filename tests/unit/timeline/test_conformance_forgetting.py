@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
 from stepline.timeline.reduce import prune
 from stepline.timeline.render.layout import STANDARD
+from stepline.timeline.render.quote import INDENT, quote
 from stepline.timeline.rules import ContextRules
 from stepline.timeline.tail import pre_tail
 from stepline.tools.catalogue import default_registry
@@ -77,12 +79,12 @@ def test_conformance_2_pruning_twice_is_pruning_once(story: Story, keep: int, in
 @given(stories(forgetting=True))
 def test_conformance_2_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(story: Story):
     seen: dict[str, str] = {}
-    for upto in range(1, len(story.batches) + 1):
-        timeline = story.timeline(upto)
+    timeline = Timeline.empty(LANE)
+    for batch in story.batches:
+        timeline = timeline.extended([batch])
         for piece in timeline.pieces:
             if piece.path and (piece.path not in seen or is_renewed(piece.path)):
                 seen[piece.path] = read_back(timeline, piece.path)
-    timeline = story.timeline()
     assert {path: read_back(timeline, path) for path in seen} == seen
 
 
@@ -103,6 +105,26 @@ def test_conformance_2_a_process_that_has_to_read_the_log_again_reads_the_same(s
     cold = replace(whole, base=base, batches=whole.batches[base:], load=load)
     paths = dict.fromkeys(piece.path for piece in whole.pieces if piece.path)
     assert [read_back(cold, path) for path in paths] == [read_back(whole, path) for path in paths]
+
+
+@patient
+@given(stories(forgetting=True))
+def test_conformance_2_what_counts_as_visible_is_visible_as_it_is_now(story: Story):
+    timeline = story.timeline()
+    for piece in timeline.pieces:
+        quoted = piece.path and piece.kind in QUOTED and not UNQUOTED.search(piece.path)
+        shown = timeline.visible(piece.path) if quoted else None
+        if shown is not None:
+            content = load_content(parse_path(piece.path), context(timeline))
+            texts = [p.text for p in timeline.pieces if (p.path, p.n) == (piece.path, shown.n)]
+            said = quote(content.text or "").removeprefix(INDENT)
+            assert not content.is_shown_by(shown) or any(said in text for text in texts)
+
+
+QUOTED = ("prompt", "event", "thinking", "code", "result", "answer", "note", "stage", "card")
+"""Kinds of pieces whose text holds the content as it is."""
+UNQUOTED = re.compile(r"\.call$|\.notice")
+"""Paths of what is shown in other words than it is read."""
 
 
 # 7: hiding

@@ -120,6 +120,15 @@ def test_an_old_turn_is_its_summary_and_what_always_stays():
     assert "plan it" not in text
 
 
+def test_a_summary_on_a_card_is_visible_as_long_as_it_is_whole():
+    for summary, whole in (("Goal: tea\nOutcome: planned", True), (LONG * 5, False)):
+        story = told(summary=summary)
+        path = "ws:turn_0001.conv.working.summary.attempt.1"
+        assert story.timeline().visible(path) is None
+        story.prune(keep=1, intact=1)
+        assert (story.timeline().visible(path) is not None) == whole
+
+
 def test_an_old_turn_without_a_summary_is_rows_of_paths():
     story = told()
     pieces = [piece for piece in pruned(story, keep=1) if piece.turn == 1]

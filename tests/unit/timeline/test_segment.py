@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece, Pieces
+from stepline.timeline.piece import Piece
 from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.render.request import render_timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
+from stepline.timeline.strand import Strand
 from tests.unit.timeline.story import LANE, Story, patient, stories
 
 AT_HAND = ("base", "batches", "load")
@@ -79,7 +80,7 @@ def test_older_pieces_are_made_when_somebody_wants_them_and_once():
         made.append(1)
         return pieces[:4]
 
-    sequence = Pieces(pieces[4:], before=4, older=older)
+    sequence = Strand(pieces[4:], before=4, older=older)
     assert len(sequence) == len(pieces)
     assert sequence[-1] is pieces[-1]
     assert sequence[4:] == pieces[4:]
@@ -93,6 +94,7 @@ def test_older_pieces_are_made_when_somebody_wants_them_and_once():
     assert sequence == tuple(pieces)
     sealed = opened(told())
     assert sealed.pieces[0] is sealed.pieces[0]
+    assert sealed.sealed[0] is sealed.sealed[0]
 
 
 def test_another_layout_another_format_and_damage_are_no_segment():

@@ -50,8 +50,7 @@ class App:
     """Everything a function may do, wired once a process. The agent and the model are made on first use.
 
     `given` is the model to ask in place of the one that the settings name, `made` the agent in place of the one of the
-    bundle that they name. `handed` are the variables for a
-    supervisor that runs elsewhere. Secret.
+    bundle that they name. `handed` are the variables for a supervisor that runs elsewhere. Secret.
     """
 
     settings: Settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 
+PLACES: Final = tuple(sorted(HOST_MODES))
+
 
 class InProcess:
     """What workflows run on (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
@@ -38,6 +40,7 @@ class InProcess:
         self._lock = Lock()
         self._model: ModelClient | None = None
         self._homes: dict[Parts, App] = {}
+        self._programs = Lock()
 
     @property
     def ports(self) -> Ports:
@@ -56,27 +59,40 @@ class InProcess:
             self._model = self._model or own.model
         return InProcessLoop(
             app=replace(own, given=wrap(self._model)),
+            programs=self._programs,
             home=lambda: self._home(
                 Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)
             ),
         )
+
+    def close(self) -> None:
+        """End what is kept warm for programs."""
+        with self._lock:
+            homes, self._homes = list(self._homes.values()), {}
+        for home in homes:
+            for executor in filter(None, map(home.backend, PLACES)):
+                executor.close()
 
     def _home(self, parts: Parts) -> App:
         """Return the app that runs the programs of bundles with these modules, and keeps their place warm."""
         with self._lock:
             if parts not in self._homes:
                 home = replace(self._app, made=self.build_agent(parts))
-                for mode in sorted(HOST_MODES):
-                    home.backend(mode)
+                for mode in PLACES:
+                    home.backend(mode)  # made here, once: nothing starts before its first run
                 self._homes[parts] = home
             return self._homes[parts]
 
 
 @dataclass(frozen=True, kw_only=True)
 class InProcessLoop:
-    """The steps of a turn for one agent; its programs see the bundle's modules and none of its functions."""
+    """The steps of a turn for one agent; its programs see the bundle's modules and none of its functions.
+
+    `programs` is held while one runs: an executor takes one at a time.
+    """
 
     app: App
+    programs: Lock
     home: Callable[[], App]
 
     def decide(self, step: Step) -> Step:
@@ -86,7 +102,8 @@ class InProcessLoop:
         return self.app.act(step)
 
     def execute(self, step: Step) -> Step:
-        return self.home().execute(step)
+        with self.programs:
+            return self.home().execute(step)
 
     def close(self, step: Step) -> Step:
         return self.app.close(step)

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from stepline.bundle.aside import AsideModel
 from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
 from stepline.errors import DependencyError, Fenced, SteplineError
-from stepline.loop.admit import Arrival, admit
+from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.loop.course import Patience, catcher, caught, following
 from stepline.loop.graph import END, FAILED, START
 from stepline.loop.journal import Journal
@@ -76,9 +76,11 @@ class React:
         """
         said = read_payload(payload)
         scratchpad = self._workflow.scratchpad
-        n, turn = await asyncio.to_thread(self._admit, said)
-        scratchpad["turn_id"] = turn
-        prepared = False
+        admitted = await asyncio.to_thread(self._admit, said)
+        n = admitted.batch.n
+        scratchpad["turn_id"] = admitted.batch.state.turn
+        # A message that comes again may have its answer: there is nothing to prepare then.
+        prepared = admitted.duplicate and (await asyncio.to_thread(self._look, n))[1] is not None
         while True:
             while taken := self._machine.take(self._lane):
                 await self._execute(*taken, said=None if prepared else said)
@@ -143,15 +145,15 @@ class React:
 
     # --- the lane
 
-    def _admit(self, said: Payload) -> tuple[int, str]:
-        """Put the message into the log and see that its turn lives; return its batch, and the turn that was open then."""
+    def _admit(self, said: Payload) -> Admitted:
+        """Put the message into the log, and see that the turn which is open then lives."""
         arrival = Arrival(message_id=said.message_id, user=self._workflow.user, text=said.text)
         with self._machine.door(self._lane):
             admitted = admit(self._ports, self._lane, arrival)
             if admitted.duplicate:
                 tail = Journal(self._ports, self._lane, "admit").tail(consistent=True)
                 revive(self._ports, self._lane, tail)
-        return admitted.batch.n, admitted.batch.state.turn
+        return admitted
 
     def _look(self, n: int) -> tuple[State, Closed | None]:
         """Return the newest state, and the end of the turn that answered the message of batch `n`, if there is one."""

@@ -21,6 +21,7 @@ from stepline.timeline.compaction import Outline
 from stepline.timeline.compaction_input import history_pieces, prefix_pieces, serialise, split_chunks
 from stepline.timeline.compaction_ledger import (
     compose,
+    fit_lines,
     shown_bytes,
     split_text,
     take_ledger,
@@ -145,18 +146,14 @@ class _Writer:
         except _FAILED as error:
             logger.warning("a summary failed", extra={"code": error.reason})
             self.reason = _why(error)
-        if body and shown_bytes(body) > TOO_LONG * max(1, subject.most_bytes):
-            self.reason = "summary_too_long"
-            body = ""
         return subject.composed(body) if body else subject.own_words()
 
     def _ask(self, subject: _Subject, role: str, system: str, max_tokens: int) -> str:
         """Return the model's text, each chunk's brought up to date by the next one."""
-        text = split_text(subject.before)[0]
-        kept = shown_bytes(text) if text else 4 * max_tokens
-        room = self.budget_bytes - byte_length(system) - kept - FRAME_BYTES
+        text, most = split_text(subject.before)[0], subject.most_bytes
+        room = self.budget_bytes - byte_length(system) - most - FRAME_BYTES
         for chunk in split_chunks(serialise(subject.pieces, subject.turns), room):
-            before = f"--- summary of what went before\n{quote(text)}\n" if text else ""
+            before = f"--- summary of what went before\n{quote(fit_lines(text, most))}\n" if text else ""
             request = ModelRequest(
                 role=role,
                 system=(Part(text=system),),
@@ -167,6 +164,9 @@ class _Writer:
             text = completion.text.strip()
             if not text or completion.stop_reason == "refusal":
                 self.reason = "summary_refused" if text else "summary_empty"
+                return ""
+            if shown_bytes(text) > TOO_LONG * most:
+                self.reason = "summary_too_long"
                 return ""
         return text
 

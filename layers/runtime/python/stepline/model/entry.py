@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.block import Produced
+from stepline.model.bust import Bust
 from stepline.model.decision import Action, Notice
 from stepline.model.execution import ToolEvent
 from stepline.model.plan import Plan
@@ -51,17 +52,6 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
 
     iteration: int
     attempt: int
-
-
-BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction", "feedback", "provider"]
-
-
-class Bust(Value):
-    """A warm request read fewer tokens from the cache than the one before left there. `provider`: no doing of ours."""
-
-    reason: BustReason
-    expected_tokens: int
-    read_tokens: int
 
 
 class Decided(Value, tag="decision", tag_field="kind"):

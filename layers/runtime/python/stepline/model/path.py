@@ -8,7 +8,7 @@
     ar:<turn>.<name>                                        an event of a turn, by name
     ar:plan.latest:<plan>                                   the newest snapshot of a plan
     tc:<turn>.<call>.{call,result,notice[.<n>],view.<i>}
-    so:sources_pool[<sids>]     su:<turn>.conv.range.summary     ws:<turn>.conv.working.summary[.attempt.<n>]
+    so:sources_pool[<sids>]     su:<turn>.conv.range.summary[.<n>]     ws:<turn>.conv.working.summary[.attempt.<n>]
     sk:<skill>                  ks:<rel>
 
 Every pattern is matched against the whole text. A turn is one segment and what follows it is the namespace, so
@@ -95,7 +95,7 @@ _EVENT = re.compile(
 _CALL = re.compile(
     rf"{_TURN}\.(?P<call>{_WORD})\.(?P<part>call|result|notice(?:\.{_NUMBER})?|view\.{_NUMBER})"
 )
-_RANGE_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.range\.summary)")
+_RANGE_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.range\.summary(?:\.{_NUMBER})?)")
 _WORKING_SUMMARY = re.compile(rf"{_TURN}\.(?P<name>conv\.working\.summary(?:\.attempt\.{_NUMBER})?)")
 _SOURCES = re.compile(r"sources_pool(?:\[(?P<sids>[0-9,\- ]+)\])?")
 _SIDS = re.compile(r"([1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
@@ -242,7 +242,7 @@ def _parse_ar(rest: str) -> LogicalPath:
 
 
 def _parse_su(rest: str) -> LogicalPath:
-    found = _match(_RANGE_SUMMARY, rest, "su:<turn>.conv.range.summary")
+    found = _match(_RANGE_SUMMARY, rest, "su:<turn>.conv.range.summary, or …summary.<n> for an older one")
     return TurnPath(family="su", turn=found["turn"], name=found["name"])
 
 

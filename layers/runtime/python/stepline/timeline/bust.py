@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from stepline.model.entry import Bust, BustReason
+from stepline.model.bust import Bust, BustReason
 from stepline.model.ids import utc
 from stepline.model.usage import Usage
 from stepline.timeline.fold import Timeline

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.entry import BustReason
+from stepline.model.bust import BustReason
 from stepline.model.event import ClientEvent
 
 Route: TypeAlias = Literal[
@@ -256,7 +256,12 @@ class TurnAnswered(EventData):
     answer: Annotated[str, Doc(description="the same")]
     followups: Annotated[list[str], Doc(description="as in `chat.followups`")]
     suggested_followups: Annotated[list[str], Doc(description="the same")]
-    reason: Annotated[str, Doc(description="`complete`, or `exit`: without a claim of success")]
+    reason: Annotated[
+        str,
+        Doc(
+            description="`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are used up"
+        ),
+    ]
     used_sources: Annotated[list[int], Doc(description="numbers of the sources that it cites")]
     unresolved_sids: Annotated[list[int], Doc(description="numbers that it cites and that no source has")]
     selected_model: Annotated[str, Doc(description="the model that gave it")] = ""

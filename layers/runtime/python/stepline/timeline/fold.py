@@ -14,7 +14,8 @@ from typing import Literal, TypeAlias
 
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block
-from stepline.model.entry import BustReason, Entry, Feedback
+from stepline.model.bust import BustReason
+from stepline.model.entry import Entry, Feedback
 from stepline.model.ids import Lane
 from stepline.model.plan import Plan
 from stepline.model.source import Source
@@ -22,8 +23,9 @@ from stepline.model.usage import Usage
 from stepline.ports.model import Part
 from stepline.timeline.compacted import UNTOUCHED, Compaction
 from stepline.timeline.intake import Intake
-from stepline.timeline.piece import Pieces, Shown
+from stepline.timeline.piece import Piece, Shown
 from stepline.timeline.render.layout import STANDARD, Layout
+from stepline.timeline.strand import Strand
 from stepline.timeline.turn import NEVER_ASKED, Asked, Event, Turn
 from stepline.timeline.view import View
 
@@ -63,8 +65,8 @@ class Timeline:
     fresh: tuple[str, ...] = ()
     incorporated: tuple[str, ...] = ()
     layout: Layout = STANDARD
-    pieces: Pieces = field(default_factory=Pieces)
-    sealed: tuple[Part, ...] = ()
+    pieces: Strand[Piece] = field(default_factory=Strand)
+    sealed: Strand[Part] = field(default_factory=Strand)
     ends: tuple[int, ...] = ()
     size: int = 0
     turn_part: int = 0

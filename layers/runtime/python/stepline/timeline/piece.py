@@ -7,8 +7,8 @@ Source: docs/concepts/context.md#pieces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, Self, TypeAlias, overload
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
 
 from stepline.model.base import Row, Value
 from stepline.model.usage import BYTES_PER_TOKEN
@@ -70,70 +70,6 @@ class Piece(Row):
     range: str = ""
     bulk: bool = False
     view: str = ""
-
-
-class Pieces(Sequence[Piece]):
-    """Pieces in the order of the log, of which the oldest may have to be made first.
-
-    A segment brings thousands of pieces, and most rounds look at the newest only: `older` returns the first `before`
-    when somebody wants one of them. What is appended stands behind; a copy shares everything that stands so far.
-    """
-
-    __slots__ = ("_before", "_newer", "_older")
-
-    def __init__(
-        self,
-        newer: Iterable[Piece] = (),
-        *,
-        before: int = 0,
-        older: Callable[[], Sequence[Piece]] = tuple,
-    ) -> None:
-        """Take pieces; `older` is called as often as its pieces are wanted."""
-        self._newer, self._before, self._older = list(newer), before, older
-
-    def copy(self) -> Self:
-        """Return the same pieces, to be appended to."""
-        return type(self)(self._newer, before=self._before, older=self._older)
-
-    def append(self, piece: Piece) -> None:
-        """Put a piece behind all others."""
-        self._newer.append(piece)
-
-    def __len__(self) -> int:
-        return self._before + len(self._newer)
-
-    @overload
-    def __getitem__(self, at: int) -> Piece: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Piece]: ...
-
-    def __getitem__(self, at: int | slice) -> Piece | Sequence[Piece]:
-        before = self._before
-        if not before:
-            return self._newer[at]
-        if isinstance(at, slice):
-            start, stop, stride = at.indices(len(self))
-            if stride == 1 and start >= before:
-                return self._newer[start - before : max(0, stop - before)]
-            return list(self)[at]
-        index = at + len(self) if at < 0 else at
-        return self._newer[index - before] if index >= before else self._older()[index]
-
-    def __iter__(self) -> Iterator[Piece]:
-        if self._before:
-            yield from self._older()
-        yield from self._newer
-
-    def __reversed__(self) -> Iterator[Piece]:
-        yield from reversed(self._newer)
-        if self._before:
-            yield from reversed(self._older())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    __hash__ = None  # type: ignore[assignment]  # it grows
 
 
 class Shown(Value):

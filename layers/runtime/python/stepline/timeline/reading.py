@@ -12,9 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from stepline.model.entry import BustReason
+from stepline.model.bust import BustReason
 from stepline.ports.model import Part
-from stepline.timeline.piece import Piece, Pieces, byte_length, text_bytes
+from stepline.timeline.piece import Piece, byte_length, text_bytes
+from stepline.timeline.strand import Strand
 
 
 class Reading:
@@ -39,8 +40,8 @@ class Reading:
 
     def __init__(
         self,
-        pieces: Pieces,
-        sealed: Sequence[Part],
+        pieces: Strand[Piece],
+        sealed: Strand[Part],
         ends: Sequence[int],
         *,
         size: int,
@@ -85,7 +86,7 @@ class Reading:
         """
         first = first_change(self.pieces, pieces)
         if first < max(len(self.pieces), len(pieces)):
-            self.pieces, self.size = Pieces(pieces), text_bytes(pieces)
+            self.pieces, self.size = Strand(pieces), text_bytes(pieces)
             self._intact = sum(end <= first for end in self._stood[: self._intact])
             self._cut(first, newest, reason)
         if dead:
@@ -94,12 +95,14 @@ class Reading:
             self.ends, self.seen_part = self.ends[-1:], 0
             self.turn_part = len(self.ends)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> Strand[Part]:
         """Return the parts with their texts."""
+        sealed, kept = self._sealed, self._kept
+        parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
         starts = [0, *self.ends]
-        spans = zip(starts[self._kept :], self.ends[self._kept :], strict=False)
-        made = [Part(text="".join(self._texts(start, end))) for start, end in spans]
-        return (*self._sealed[: self._kept], *made)
+        for start, end in zip(starts[kept:], self.ends[kept:], strict=False):
+            parts.append(Part(text="".join(self._texts(start, end))))
+        return parts
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a span: of parts that were made before, as far as they stand, and of the pieces behind."""

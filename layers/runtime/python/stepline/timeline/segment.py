@@ -1,8 +1,8 @@
 """A segment: what the fold of a log up to a batch gives, as bytes, so that nobody has to read and fold that again.
 
 It is a cache. The log says all of it too, and a reader that cannot use a segment reads the log instead. The texts
-that earlier requests sent stand once, joined as they were sent; the facts about their pieces stand beside them and
-are read when somebody wants to forget, quote or find one.
+that earlier requests sent stand once, joined as they were sent, and the facts about their pieces stand beside them: texts are read for a request, facts when
+somebody wants to forget, quote or find one.
 Source: docs/concepts/log.md#segments.
 """
 
@@ -20,8 +20,9 @@ from stepline.model.base import Row
 from stepline.model.ids import Lane
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece, Pieces
+from stepline.timeline.piece import Piece
 from stepline.timeline.render.layout import Layout
+from stepline.timeline.strand import Strand
 
 FORMAT: Final = 1
 """The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
@@ -85,26 +86,31 @@ def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
             return None
         stored = _SEGMENT.decode(body)
         fold = _fold_decoder().decode(stored.fold)
-        parts, loose = _TEXTS.decode(stored.parts), _PIECES.decode(stored.loose)
+        loose = _PIECES.decode(stored.loose)
     except msgspec.DecodeError:
         return None
+    parts = cache(lambda: _parts(stored.parts))
     return Timeline(
         **{name: getattr(fold, name) for name in _stored()},
         lane=lane,
         layout=layout,
         base=fold.n,
-        sealed=tuple(Part(text=text) for text in parts),
-        pieces=Pieces(
+        sealed=Strand(before=len(fold.ends), older=parts),
+        pieces=Strand(
             loose,
             before=fold.ends[-1] if fold.ends else 0,
-            older=cache(lambda: _older(parts, stored.facts, stored.sizes)),
+            older=cache(lambda: _pieces(parts(), stored.facts, stored.sizes)),
         ),
     )
 
 
-def _older(parts: Sequence[str], facts: memoryview, sizes: memoryview) -> tuple[Piece, ...]:
+def _parts(texts: memoryview) -> tuple[Part, ...]:
+    return tuple(Part(text=text) for text in _TEXTS.decode(texts))
+
+
+def _pieces(parts: Sequence[Part], facts: memoryview, sizes: memoryview) -> tuple[Piece, ...]:
     """Return the pieces of the parts, each with its share of their text."""
-    text, at, found = "".join(parts), 0, []
+    text, at, found = "".join([part.text for part in parts]), 0, []
     for piece, size in zip(_PIECES.decode(facts), _SIZES.decode(sizes), strict=True):
         found.append(replace(piece, text=text[at : at + size]))
         at += size

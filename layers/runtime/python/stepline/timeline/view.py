@@ -29,6 +29,7 @@ from stepline.timeline.working_summary import summarize_turn
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
 _ATTEMPT = "assistant.completion.attempt"
 _LATEST_PLAN: Final = "ar:plan.latest:"
+_RANGE_SUMMARY: Final = "conv.range.summary"
 LAST: Final = 10**12
 """Beyond every batch."""
 
@@ -112,8 +113,11 @@ class View:
                 return self._last(turn, name) or self._summary(turn)
             case "assistant.completion":
                 return self._last(turn, _ATTEMPT)
-        number = name.removeprefix("assistant.completion.")
-        return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if number.isdecimal() else ()
+        kind, _, number = name.rpartition(".")
+        if kind == _RANGE_SUMMARY and number.isdecimal():
+            return tuple(b for b in self.turn_blocks(turn) if b.type == kind)[int(number) - 1 :][:1]
+        answered = kind == "assistant.completion" and number.isdecimal()
+        return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if answered else ()
 
     def _last(self, turn: str, kind: str) -> tuple[Block, ...]:
         return tuple(block for block in self.turn_blocks(turn) if block.type == kind)[-1:]

@@ -108,8 +108,8 @@ def _shown_by(content: Content, context: ToolContext) -> Shown | None:
 
 
 def _visible_at(shown: Shown) -> dict[str, str]:
-    at = {"path": shown.path, "turn_id": shown.turn_id}
-    if shown.call_id:
+    at = {"path": shown.path, **({"turn_id": shown.turn_id} if shown.turn_id else {})}
+    if shown.call_id and shown.turn_id:
         at |= {
             "tool_call_id": shown.call_id,
             "tool_result_path": f"tc:{shown.turn_id}.{shown.call_id}.result",

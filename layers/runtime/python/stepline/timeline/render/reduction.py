@@ -76,8 +76,10 @@ def render_row(piece: Piece) -> str:
     named = _ROWS[piece.kind]
     if piece.kind == "result":
         named = _FAMILIES.get(piece.path[:2], named)
-    tool = f" tool={piece.tool} call_id={piece.call}" if piece.call else ""
-    return f"{named}: path={piece.path}{tool}{_facts(piece)}{_hint(piece.hint, HINT_CHARS)}\n"
+    tool = f" tool={piece.tool}" if piece.tool else ""
+    call = f" call_id={piece.call}" if piece.call and piece.call not in piece.path else ""
+    hint = render_glimpse(_data(piece)) if piece.kind == "result" else piece.hint
+    return f"{named}: path={piece.path}{tool}{call}{_facts(piece)}{_hint(clip(hint, HINT_CHARS))}\n"
 
 
 def render_stub(piece: Piece) -> str:
@@ -85,20 +87,16 @@ def render_stub(piece: Piece) -> str:
     if piece.kind in ("status", "thinking"):
         return ""
     if piece.kind == "code":
-        return f"[AI Agent wrote code].pruned {piece.path}{_hint(piece.hint, HINT_CHARS)}\n"
-    head = f"[TOOL RESULT {piece.call}].pruned {piece.tool} path={piece.path}{_facts(piece)}"
+        return f"[AI Agent wrote code].pruned {piece.path}{_hint(clip(piece.hint, HINT_CHARS))}\n"
+    head = f"[TOOL RESULT {piece.call}].pruned {piece.tool}"
     if piece.path.startswith("fi:"):
-        head = f"[TRUNCATED FILE] path={piece.path} tool={piece.tool} call_id={piece.call}{_facts(piece)}"
-    return f"{_fit(head, piece)}\n"
-
-
-def _fit(head: str, piece: Piece) -> str:
-    """Return the line with as much of a hint as a replacement may have: a glimpse, some words, none."""
+        head = "[TRUNCATED FILE]"
+    line = f"{head} path={piece.path}{_facts(piece)}"
     for hint in (render_glimpse(_data(piece)), clip(piece.hint, HINT_CHARS)):
-        line = f"{head}{_hint(hint, len(hint))}"
-        if len(line.encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
-            return line
-    return head
+        told = f"{line}{_hint(hint)}"
+        if len(told.encode("utf-8", "surrogatepass")) <= REPLACEMENT_BYTES:
+            return f"{told}\n"
+    return f"{line}\n"
 
 
 def render_hidden(piece: Piece, replacement: str) -> str:
@@ -129,21 +127,23 @@ def render_clipped(piece: Piece, limit_bytes: int) -> str:
 
 
 def _data(piece: Piece) -> str:
-    """Return the lines of data of a piece's text, as they were before they were indented."""
+    """Return the lines of data of a piece's text, as they were before they were indented; of a range its lines only."""
     if len(piece.text) > GLIMPSED_CHARS:
         return piece.hint
     lines = [line[len(INDENT) :] for line in piece.text.split("\n") if line.startswith(INDENT)]
-    return "\n".join(lines) or piece.hint
+    data = "\n".join(lines)
+    return data.partition("\n\n")[2] if piece.range else data
 
 
 def _facts(piece: Piece) -> str:
     """Return of a file its type and size, and of what was read in part, the range by which it is read again."""
-    mime = f" mime={clip(piece.mime, 60)} size={piece.size}" if piece.path.startswith("fi:") else ""
-    return f"{mime} range={piece.range}" if piece.range else mime
+    mime = f" mime={clip(piece.mime, 60)}" if piece.mime else ""
+    file = f"{mime} size={piece.size}" if piece.path.startswith("fi:") else ""
+    return f"{file} range={piece.range}" if piece.range else file
 
 
-def _hint(hint: str, chars: int) -> str:
-    return f" hint={label(clip(hint, chars))}" if hint else ""
+def _hint(hint: str) -> str:
+    return f" hint={label(hint)}" if hint else ""
 
 
 def _turn_status(piece: Piece) -> str:

@@ -1,0 +1,141 @@
+"""Reading back: whatever was forgotten, and whoever reads it, a path leads to the same bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepline.loop.feedback import Opinion, submit_feedback
+from stepline.loop.history import History
+from stepline.loop.journal import Journal
+from stepline.model.entry import Compacted, Pruned, Resulted
+from stepline.model.path import parse_path
+from stepline.timeline.fold import Timeline
+from stepline.timeline.rules import ContextRules
+from stepline.tools.content import load_content
+from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
+from stepline.tools.sources import SourcePool
+from tests.unit.loop.scene import LANE, USER, Scene, answered, called, tool
+
+LOOK = "test.look"
+TALL = "".join(f"{n}: a line of forty characters, or about.\n" for n in range(1, 1001))
+
+
+class Library(Scene):
+    """A conversation that forgets soon, and remembers of every path what stood there when it was shown."""
+
+    def __init__(self, **context: Any) -> None:
+        super().__init__(
+            context=ContextRules(**{"keep_turns": 2, "intact_turns": 1, **context}), seal_batches=6
+        )
+        self.use(tool(LOOK, "pure", lambda context: ToolOutput(blocks=(context.result(LOOK, TALL),))))
+        self.seen: dict[str, str] = {}
+
+    def tell(self, *script: str) -> str:
+        """Run a turn; return its id."""
+        self.model.add(*script)
+        self.send("go on", id=f"m{len(self.batches())}")
+        self.run()
+        self.look()
+        return self.timeline.turns[-1]
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.history.load(Journal(self.ports, LANE, "test"))
+
+    def look(self) -> None:
+        for piece in self.timeline.pieces:
+            if piece.path and piece.path not in self.seen:
+                self.seen[piece.path] = self.read(self.timeline, piece.path)
+
+    def read(self, timeline: Timeline, path: str) -> str:
+        context = ToolContext(
+            lane=LANE,
+            turn=timeline.turns[-1],
+            call_id="tc_00000000000f",
+            iteration=0,
+            ts="2026-11-21T10:00:00.000Z",
+            artifacts=self.ports.artifacts,
+            timeline=timeline,
+            caps=ReadCaps(),
+            sources=SourcePool(timeline.sources),
+        )
+        return load_content(parse_path(path), context).text or ""
+
+    def cold(self) -> Timeline:
+        """Return the conversation as a process has it that was never there."""
+        return History().load(Journal(self.ports, LANE, "test"), segment=self.state.segment)
+
+    def shown(self) -> str:
+        return "".join(piece.text for piece in self.timeline.pieces)
+
+
+def told(scene: Library) -> str:
+    """Tell a conversation of several turns; return the first one's id."""
+    first = scene.tell(
+        called("react.write", {"path": "tall.md", "channel": "canvas", "content": TALL}, notes="I write."),
+        called("react.plan", {"steps": ["look", "tell"]}),
+        called(LOOK),
+        answered("seen"),
+    )
+    scene.tell(called("react.read", {"paths": [f"fi:{first}.outputs/tall.md"]}), answered("read"))
+    opinion = Opinion(turn=first, reaction="not_ok", text="too tall")
+    submit_feedback(scene.ports, scene.history, LANE, opinion, user=USER)
+    for _ in range(3):
+        scene.clock.pause(1000)
+        scene.tell(called(LOOK), answered("looked"))
+    return first
+
+
+def test_after_prunings_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
+    scene = Library()
+    first = told(scene)
+    assert scene.entries(Pruned)
+    assert scene.state.segment
+    assert f"ar:{first}.feedback.latest" in scene.seen
+    cold = scene.cold()
+    assert cold.base > 0
+    assert {path: scene.read(cold, path) for path in scene.seen} == scene.seen
+
+
+def test_after_a_compaction_a_process_that_was_never_there_reads_everything_as_it_was() -> None:
+    scene = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
+    first = told(scene)
+    assert [entry.status for entry in scene.entries(Compacted)].count("completed") > 0
+    assert TALL.splitlines()[500] not in scene.shown()
+    cold = scene.cold()
+    assert {path: scene.read(cold, path) for path in scene.seen} == scene.seen
+    index = scene.read(cold, f"ar:{first}.react.turn.index")
+    assert f"fi:{first}.outputs/tall.md" in index
+
+
+def test_what_was_compacted_is_shown_again_when_it_is_read_and_then_not_repeated() -> None:
+    scene = Library(max_tokens=4_000, keep_turns=20, intact_turns=20, ttl_s=0)
+    first = told(scene)
+    wanted = called("react.read", {"paths": [f"ar:{first}.assistant.completion"]})
+    scene.tell(wanted, wanted, answered("again"))
+    once, twice = [entry for entry in scene.entries(Resulted) if entry.tool_id == "react.read"][-2:]
+    assert [block.text for block in once.blocks if block.meta.get("whole")] == ["seen"]
+    assert "exists_in_visible_context" in twice.blocks[0].text
+
+
+def test_what_is_hidden_is_shown_again_when_it_is_read() -> None:
+    scene = Library()
+    scene.model.add(called(LOOK))
+    scene.send("look")
+    scene.decide()
+    scene.act()
+    (looked,) = scene.entries(Resulted)
+    path = f"tc:{scene.state.turn}.{looked.call_id}.result"
+    part = called("react.read", {"paths": [path], "max_text_symbols": 1000})
+    scene.model.add(
+        called("react.hide", {"path": path, "replacement": "a thousand lines"}), part, answered("done")
+    )
+    scene.drive(scene.now())
+    hidden = next(entry for entry in scene.entries(Resulted) if entry.hides)
+    assert hidden.status == "ok"
+    prompts = ["".join(part.text for part in request.content) for request in scene.model.requests]
+    assert [TALL[:300] in prompt.replace("\n  ", "\n") for prompt in prompts] == [False, True, False, False]
+    assert "a thousand lines" in prompts[2]
+    assert "\n  5: a line" not in prompts[2]
+    assert "[READ PREVIEW]" in prompts[3]
+    assert scene.read(scene.timeline, path) == TALL

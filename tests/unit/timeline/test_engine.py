@@ -1,0 +1,326 @@
+"""The context engine under everything that may happen to a conversation: nothing is lost, busted or outgrown unseen."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from stepline.errors import NotFoundError
+from stepline.loop.history import History
+from stepline.loop.journal import Journal
+from stepline.loop.record import Work
+from stepline.model.batch import Batch
+from stepline.model.block import Produced
+from stepline.model.decision import Action
+from stepline.model.entry import Compacted, Decided, Inbound, Opened, Pruned, Resulted
+from stepline.model.path import parse_path
+from stepline.timeline.compaction import trial
+from stepline.timeline.fold import Timeline
+from stepline.timeline.result import whole_blocks
+from stepline.timeline.segment import decode_segment, encode_segment
+from stepline.timeline.turn import prompt_path
+from stepline.tools.content import load_content
+from tests.unit.loop.scene import LANE
+from tests.unit.timeline.engine import LAB, RULES, SUMMARIES, Engine, Sent, decision
+
+WARM_S = 290.0
+FORGIVEN = 0.9
+ASIDE = {"base", "batches", "load"}
+"""What two folds of one log may have differently: how much of it is at hand."""
+
+names = st.sampled_from(["ada", "bob", "the lab"])
+sizes = st.sampled_from([40, 400, 3_000, 9_000])
+answers = st.sampled_from(["Done.", "So it is done."])
+waits = st.sampled_from([5, 60, 200, 295, 400])
+
+
+def same(one: Timeline, other: Timeline) -> bool:
+    """Tell whether two folds say the same."""
+    return all(
+        getattr(one, field.name) == getattr(other, field.name)
+        for field in fields(Timeline)
+        if field.name not in ASIDE
+    )
+
+
+def texts_of(timeline: Timeline) -> list[str]:
+    return [piece.text for piece in timeline.pieces if piece.text]
+
+
+class ContextEngine(RuleBasedStateMachine):
+    """A conversation, its users, its bundle, and processes that come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Engine()
+        self.recorded: tuple[Sent, Decided] | None = None
+        self.looked_at = 0
+        self.shown: set[str] = set()
+
+    @property
+    def phase(self) -> str:
+        state = self.engine.scene.state
+        return state.cursor.phase if state.status == "open" else "idle"
+
+    # --- what happens
+
+    @initialize(size=sizes)
+    def begin(self, size: int) -> None:
+        self.engine.say("hello " * (size // 40))
+
+    @precondition(lambda self: self.phase == "idle")
+    @rule(size=sizes)
+    def prompt(self, size: int) -> None:
+        self.engine.say("and now? " * (size // 60))
+
+    @precondition(lambda self: self.phase == "idle")
+    @rule(sizes=st.lists(sizes, max_size=3), answer=answers, wait_s=waits)
+    def have_a_turn(self, sizes: list[int], answer: str, wait_s: int) -> None:
+        """Ask, look a few times, answer, and be silent for a while."""
+        self.engine.say("tell me more " * 3)
+        for size in sizes:
+            self.decide(decision((LAB, {"name": "ada", "chars": size}), notes="I look."))
+            self.go_on()
+        while self.phase == "decide":
+            self.decide(decision(answer=answer))
+            self.go_on()
+        self.engine.scene.clock.pause(wait_s)
+
+    @precondition(lambda self: self.phase in ("act", "close"))
+    @rule()
+    def go_on(self) -> None:
+        """Run what is left of the round."""
+        while self.phase in ("act", "close"):
+            if self.phase == "act":
+                self.engine.act()
+            else:
+                self.engine.close()
+
+    @precondition(lambda self: self.phase != "idle")
+    @rule(reactive=st.booleans())
+    def hear(self, reactive: bool) -> None:
+        self.engine.say("something else", reactive=reactive)
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule(
+        looks=st.lists(st.tuples(names, sizes), min_size=1, max_size=8),
+        hears=st.booleans(),
+        cold=st.booleans(),
+    )
+    def look(self, looks: list[tuple[str, int]], hears: bool, cold: bool) -> None:
+        calls = [
+            (
+                LAB,
+                {"name": f"{name} {index}", "chars": size}
+                | ({"hears": "wait"} if hears and not index else {}),
+            )
+            for index, (name, size) in enumerate(looks)
+        ]
+        self.decide(decision(*calls, notes="I look."), cold=cold)
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule(name=st.sampled_from("ab"), size=sizes)
+    def write(self, name: str, size: int) -> None:
+        path = f"{name}.md"
+        content = f"# {size}\n" + "a line of it\n" * (size // 40)
+        self.decide(
+            decision(("react.write", {"path": path, "channel": "canvas", "content": content, "kind": "file"}))
+        )
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        known = [path for path in sorted(self.shown) if path[:3] in ("tc:", "fi:", "ar:")]
+        if known:
+            paths = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+            self.decide(decision(("react.read", {"paths": paths})))
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule(data=st.data())
+    def hide(self, data: st.DataObject) -> None:
+        shown = [piece.path for piece in self.engine.folded().pieces if piece.path and piece.text][-6:]
+        if shown:
+            params = {"path": data.draw(st.sampled_from(shown)), "replacement": "not needed"}
+            self.decide(decision(("react.hide", params)))
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule(answer=answers)
+    def answer(self, answer: str) -> None:
+        self.decide(decision(answer=answer))
+
+    @precondition(lambda self: self.phase == "decide")
+    @rule()
+    def break_the_protocol(self) -> None:
+        self.decide("<channel:thinking>Hm.</channel:thinking> {")
+
+    @precondition(lambda self: self.phase == "act")
+    @rule(cold=st.booleans())
+    def act(self, cold: bool) -> None:
+        self.engine.act(cold=cold)
+
+    @precondition(lambda self: self.phase == "close")
+    @rule()
+    def close(self) -> None:
+        self.engine.close()
+
+    @rule(
+        what=st.sampled_from(["wait", "process", "death", "provider", "feedback", "contribution"]),
+        data=st.data(),
+    )
+    def disturb(self, what: str, data: st.DataObject) -> None:
+        """Let something happen beside the conversation."""
+        engine, draw = self.engine, data.draw
+        match what:
+            case "wait":
+                engine.scene.clock.pause(draw(waits))
+            case "process":
+                engine.begin_process()
+            case "death" if self.phase != "idle":
+                engine.log.puts_left, engine.log.applies = draw(st.integers(0, 2)), draw(st.booleans())
+            case "provider":
+                provider = engine.provider
+                provider.summary = draw(st.sampled_from(SUMMARIES))
+                provider.refusals, provider.overloads = draw(st.sampled_from([(0, 0), (0, 1), (1, 0)]))
+            case "feedback":
+                if ended := [turn.id for turn in engine.folded().history if turn.closed]:
+                    engine.rate(draw(st.sampled_from(ended)), draw(st.sampled_from(["no", "not at all"])))
+            case "contribution" if self.phase == "decide":
+                kind = draw(st.sampled_from(["stage.mood", "react.note"]))
+                path = f"fi:{engine.scene.state.turn}.files/{kind}-{engine.scene.tail.n}.md"
+                engine.contribute(Produced(type=kind, path=path, text="[P] they like it short"))
+
+    # --- what must hold
+
+    def decide(self, words: str, *, cold: bool = False) -> None:
+        """Ask, and hold the recorded request against the one before."""
+        before = len(self.engine.provider.sent)
+        sent = self.engine.decide(words, cold=cold)
+        for one in self.engine.provider.sent[before:]:
+            assert one.tokens <= RULES.budget
+        if sent is None:
+            return
+        entry = self.engine.scene.entries(Decided)[-1]
+        if self.recorded is not None:
+            self.compare(*self.recorded, sent, entry)
+        self.recorded = (sent, entry)
+
+    def compare(self, before: Sent, asked: Decided, after: Sent, entry: Decided) -> None:
+        idle_s = (
+            datetime.fromisoformat(entry.started_at) - datetime.fromisoformat(asked.started_at)
+        ).total_seconds()
+        if idle_s >= WARM_S:
+            assert entry.bust is None
+            return
+        stands = all(after.text.startswith(prefix) for prefix in before.before_marks)
+        enough = after.read >= FORGIVEN * before.held
+        if entry.bust is None:
+            assert enough or before.held < RULES.cache_minimum_tokens
+        else:
+            assert not enough
+            assert not stands
+            assert entry.bust.reason in ("hide", "prune", "compaction", "feedback")
+            assert (entry.bust.expected_tokens, entry.bust.read_tokens) == (before.held, after.read)
+        if stands:
+            assert after.read >= before.held
+
+    @invariant()
+    def every_process_folds_the_same(self) -> None:
+        folded = self.engine.folded()
+        assert same(self.engine.remembered(), folded)
+        assert same(
+            decode_segment(encode_segment(folded), LANE, folded.layout) or Timeline.empty(LANE), folded
+        )
+        self.shown |= {piece.path for piece in folded.pieces if piece.path and piece.text}
+
+    @invariant()
+    def what_was_reduced_stays_reduced(self) -> None:
+        batches = self.engine.scene.batches()
+        for batch in batches[self.looked_at :]:
+            for entry in batch.entries:
+                self.look_at(batch, entry)
+        self.looked_at = len(batches)
+
+    def look_at(self, batch: Batch, entry: Any) -> None:
+        if isinstance(entry, Pruned):
+            before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
+            assert after.size < before.size
+            assert texts_of(trial(after, entry)) == texts_of(after)
+        if isinstance(entry, Compacted):
+            before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
+            assert after.size < before.size if entry.status == "completed" else after.size == before.size
+            ended = [other for other in self.engine.scene.entries(Compacted) if other.usage is not None]
+            vain = [other.status != "completed" or bool(other.reason) for other in ended]
+            assert not (vain[-2:] == [True, True] and entry.usage is not None and self.follows(ended))
+
+    def follows(self, ended: list[Compacted]) -> bool:
+        """Tell whether the newest two compactions that a model was asked for had none in between."""
+        all_of_them = self.engine.scene.entries(Compacted)
+        return len(ended) > 1 and all_of_them.index(ended[-1]) - all_of_them.index(ended[-2]) == 1
+
+    def teardown(self) -> None:
+        """Read everything that was ever shown, in three kinds of processes."""
+        scene = self.engine.scene
+        folded = self.engine.folded()
+        reopened = decode_segment(encode_segment(folded), LANE, folded.layout)
+        assert reopened is not None
+        cold = History().load(Journal(scene.ports, LANE, "look"), segment=scene.state.segment)
+        for timeline in (folded, cold):
+            for path, text in self.said(folded).items():
+                assert self.read_whole(timeline, path) == text, path
+
+    def read_whole(self, timeline: Timeline, path: str) -> str | None:
+        """Return what `react.read` finds at a path."""
+        scene = self.engine.scene
+        step = scene.now(turn=timeline.turns[-1])
+        work = Work(
+            ports=scene.ports,
+            agent=scene.agent,
+            history=scene.history,
+            journal=Journal(scene.ports, LANE, "look"),
+            step=step,
+        )
+        action = Action(call_id="tc_000000000000", tool_id="react.read", params={})
+        context = work.context(timeline, action, "2026-01-01T00:00:00.000Z")
+        try:
+            return load_content(parse_path(path), context).text
+        except NotFoundError:
+            return None
+
+    def said(self, timeline: Timeline) -> dict[str, str]:
+        """Return what the log says to stand at each path: the newest text of it."""
+        found: dict[str, str] = {}
+        scene = self.engine.scene
+        inbound = {b.n: e for b in scene.batches() for e in b.entries if isinstance(e, Inbound)}
+        for batch in scene.batches():
+            for entry in batch.entries:
+                if isinstance(entry, Opened):
+                    for index, n in enumerate(entry.prompts):
+                        found[prompt_path(entry.turn, index, inbound[n].message_id)] = inbound[n].text
+                if isinstance(entry, Resulted):
+                    found |= self.resulted(entry, batch)
+        return found
+
+    def resulted(self, entry: Resulted, batch: Batch) -> dict[str, str]:
+        found: dict[str, str] = {}
+        turn = next(turn.id for turn in reversed(self.engine.folded().history) if turn.opened <= batch.n)
+        for block in whole_blocks(entry, turn):
+            if block.meta.get("source_path") or block.type == "react.notice":
+                continue
+            body = block.body
+            text = self.engine.scene.ports.artifacts.get(body.key).decode() if body else block.text
+            found[block.path] = text
+        return found
+
+
+ContextEngine.TestCase.settings = settings(
+    max_examples=25,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestContextEngine = ContextEngine.TestCase
