@@ -107,7 +107,7 @@ class Ideal:
 def common_bytes(one: bytes, other: bytes) -> int:
     """Return the length of the longest beginning that both have."""
     most = min(len(one), len(other))
-    left, right = memoryview(one), memoryview(other)
-    if left[:most] == right[:most]:
+    if one.startswith(other) or other.startswith(one):
         return most
+    left, right = memoryview(one), memoryview(other)
     return bisect_left(range(1, most + 1), True, key=lambda size: left[:size] != right[:size])

@@ -7,6 +7,7 @@ the memory twins, with a meter at each; a query counts once for each page of a m
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import mean
 from typing import Final
 
 import msgspec
@@ -42,6 +43,10 @@ ROUNDS_A_TURN: Final = 4
 FLAT: Final = 1.3
 DECIDES: Final = "solver."
 SUMMARY_CHARS: Final = 2_000
+SPREAD: Final = {100: 0, 1000: 75, 5000: 75}
+"""So many blocks are between the rounds that are measured before a size. What a request holds goes up to the budget and
+down to its target again and again; eight rounds of six hundred blocks see all of that, and one would see chance."""
+ROUNDS: Final = 8
 
 
 def rows() -> list[Row]:
@@ -124,7 +129,7 @@ class CountedStream(InstantStream):
 
 
 class Conversation:
-    """One conversation that grows, and is measured at its sizes."""
+    """One conversation that grows, and is measured up to each of its sizes."""
 
     def __init__(self) -> None:
         self._log, self._artifacts = MeteredLog(), MeteredArtifacts()
@@ -137,22 +142,29 @@ class Conversation:
         self._seen = 0
 
     def measured(self) -> dict[int, tuple[int, int]]:
-        """Return the calls and the bytes of a cold round at each of the sizes."""
-        found: dict[int, tuple[int, int]] = {}
+        """Return the most calls of a cold round before each of the sizes, and the mean of its bytes."""
+        found: dict[int, list[tuple[int, int]]] = {size: [] for size in SIZES}
+        due = [
+            (size - SPREAD[size] * before, size)
+            for size in SIZES
+            for before in reversed(range(ROUNDS if SPREAD[size] else 1))
+        ]
         turn = 0
-        while len(found) < len(SIZES):
+        while due:
             turn += 1
             self._driver.receive(f"m{turn}")
             for _ in range(ROUNDS_A_TURN):
                 self._model.text = say_call(thinking_chars=150, argument_chars=350)
-                due = SIZES[len(found)] if len(found) < len(SIZES) else 0
-                if due and self._count() >= due:
-                    found[due] = self._cold_round()
+                if due and self._count() >= due[0][0]:
+                    found[due.pop(0)[1]].append(self._cold_round())
                 else:
                     self._driver.round(lambda: self._history)
             self._model.text = say_answer()
             close(self._driver.ports, self._driver.round(lambda: self._history))
-        return found
+        return {
+            size: (max(calls for calls, _ in rounds), round(mean(read for _, read in rounds)))
+            for size, rounds in found.items()
+        }
 
     def _cold_round(self) -> tuple[int, int]:
         step = self._driver.step()  # which the state machine hands over; reading it is no part of the round

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
 from bench.conversation import Driver, InstantModel, converse, cut, make_agent, objects, say_call, stored
 from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
 from bench.reads import CountingModel
@@ -74,7 +76,7 @@ class Resumed:
             raise MeasureError(f"not one round: {len(new)} batches")
         bodies = [body for key, body in objects(app).items() if key not in self._kept]
         self.put_bytes = sum(len(body) for body in [*new, *bodies])
-        self.new_bytes = sum(_said_bytes(decode_batch(body)) for body in new)
+        self.new_bytes = sum(_block_bytes(decode_batch(body)) for body in new)
         return spent_ms
 
 
@@ -93,16 +95,14 @@ def _half(batch: Batch) -> bool:
     return abs(batch.n - batch.state.segment - Policy().seal_batches // 2) <= 1
 
 
-def _said_bytes(batch: Batch) -> int:
-    """Return the bytes of what a round's blocks say."""
+def _block_bytes(batch: Batch) -> int:
+    """Return the bytes of a batch's blocks, as JSON: what anybody would have to store of them."""
     found = 0
     for entry in batch.entries:
         if isinstance(entry, Decided):
-            found += sum(map(len, entry.thinking)) + sum(
-                len(str(action.params).encode()) for action in entry.actions
-            )
+            found += len(msgspec.json.encode((entry.thinking, entry.actions)))
         elif isinstance(entry, Resulted):
-            found += sum(len(block.text.encode()) for block in entry.blocks)
+            found += len(msgspec.json.encode(entry.blocks))
     return found
 
 
@@ -139,7 +139,7 @@ def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> li
                 unit="B",
                 peers=peers,
                 goal=round(NEW_TIMES * new + NEW_MORE_BYTES),
-                note=f"its blocks say {new} B. {reason}".strip(),
+                note=f"its blocks have {new} B as JSON. {reason}".strip(),
             )
         )
     return found

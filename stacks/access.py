@@ -111,7 +111,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "decide": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),
-        *_objects(reads="att out", writes="out"),
+        *_objects(reads="att out seg", writes="out seg"),
         _POSTS,
         _right("secretsmanager", "GetSecretValue", "model key"),
         _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
@@ -119,7 +119,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     "act": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem"),
         # Its role signs the requests that a task makes, too.
-        *_objects(reads="att out exec", writes="out exec", finds="exec"),
+        *_objects(reads="att out exec seg", writes="out exec", finds="exec"),
         _POSTS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),

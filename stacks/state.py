@@ -62,6 +62,8 @@ class StateStack(cdk.Stack):
                 s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
                 # What a run was asked and answered is of use while its turn is open; the log keeps the rest.
                 s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
+                # A newer segment takes the place of an older one, and the log that of the newest.
+                s3.LifecycleRule(prefix="seg/", expiration=cdk.Duration.days(30)),
             ],
         )
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)

@@ -40,6 +40,7 @@ NOT_SHOWN = {
     "for a message that finds a turn open": ("socket states:DescribeExecution *",),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
     "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
+    "for a segment, without which the log is read": ("act s3:* seg/[*]", "decide s3:* seg/[*]"),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
     ),

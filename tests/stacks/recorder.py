@@ -156,6 +156,7 @@ class Cloud(Scene):
             machine=StepFunctionsMachine(create_machine(NAME)),
             tasks=EcsTasks(table, "prod", clock),
             grants=S3Grants(NAME),
+            policy=dataclasses.replace(self.ports.policy, seal_batches=2),
         )
         profile = RuntimeProfile(mode="fargate", fargate=FARGATE)
         agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))

@@ -11,6 +11,7 @@ from stepline.model.plan import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.render.announce import (
     PLANS_SHOWN,
+    SECTION_BYTES,
     Announced,
     Opinion,
     announce,
@@ -125,7 +126,7 @@ def test_what_a_bundle_announces_stands_at_the_end_as_constraints():
 
 
 # Spec: nothing that anybody writes produces a line in the first column, and nothing is unbounded.
-@pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000, "\n" * 9_000])
+@pytest.mark.parametrize("evil", [*FORGERIES, "x" * 100_000, "\n" * 9_000, "😀 " * 9_000])
 def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
     said = Inbound(message_id="m1", event="form", text=evil, user="ada", at="2026")
     many = tuple(plan(n, steps=(evil,) * 99, last_ts=f"{n:03}") for n in range(30))
@@ -142,7 +143,7 @@ def test_an_announce_is_bounded_and_nobody_forges_a_section(evil: str):
     ).splitlines()
     heads = [line for line in text.splitlines() if not line.startswith("  ")]
     assert len(heads) == 1 + len([line for line in plain if not line.startswith("  ")])
-    assert len(text) < 40_000
+    assert len(text.encode()) < 4 * SECTION_BYTES + 1_000
 
 
 def plan(n: int, **fields) -> Plan:

@@ -69,21 +69,22 @@ class ContextEngine(RuleBasedStateMachine):
 
     # --- what happens
 
-    @initialize(size=sizes)
-    def begin(self, size: int) -> None:
-        self.engine.say("hello " * (size // 40))
+    @initialize(
+        turns=st.lists(st.tuples(st.lists(sizes, max_size=3), answers, waits), min_size=1, max_size=5)
+    )
+    def begin(self, turns: list[tuple[list[int], str, int]]) -> None:
+        for looks, answer, wait_s in turns:
+            self.have_a_turn(looks, answer, wait_s)
 
     @precondition(lambda self: self.phase == "idle")
     @rule(size=sizes)
     def prompt(self, size: int) -> None:
         self.engine.say("and now? " * (size // 60))
 
-    @precondition(lambda self: self.phase == "idle")
-    @rule(sizes=st.lists(sizes, max_size=3), answer=answers, wait_s=waits)
-    def have_a_turn(self, sizes: list[int], answer: str, wait_s: int) -> None:
+    def have_a_turn(self, looks: list[int], answer: str, wait_s: int) -> None:
         """Ask, look a few times, answer, and be silent for a while."""
         self.engine.say("tell me more " * 3)
-        for size in sizes:
+        for size in looks:
             self.decide(decision((LAB, {"name": "ada", "chars": size}), notes="I look."))
             self.go_on()
         while self.phase == "decide":
@@ -108,50 +109,62 @@ class ContextEngine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.phase == "decide")
     @rule(
-        looks=st.lists(st.tuples(names, sizes), min_size=1, max_size=8),
-        hears=st.booleans(),
+        what=st.sampled_from(["look", "look", "write", "note", "plan", "read", "hide", "hide"]),
+        data=st.data(),
+        goes_on=st.booleans(),
         cold=st.booleans(),
     )
-    def look(self, looks: list[tuple[str, int]], hears: bool, cold: bool) -> None:
-        calls = [
-            (
-                LAB,
-                {"name": f"{name} {index}", "chars": size}
-                | ({"hears": "wait"} if hears and not index else {}),
+    def ask_for(self, what: str, data: st.DataObject, goes_on: bool, cold: bool) -> None:
+        """Let the model ask for something, and perhaps let it run at once."""
+        actions = self.actions(what, data.draw)
+        if actions:
+            self.decide(
+                decision(*actions, notes=data.draw(st.sampled_from(["", "I go on.", "✓ [1] done"]))),
+                cold=cold,
             )
-            for index, (name, size) in enumerate(looks)
-        ]
-        self.decide(decision(*calls, notes="I look."), cold=cold)
+        if goes_on:
+            self.go_on()
+
+    def actions(self, what: str, draw: Any) -> list[tuple[str, dict[str, Any]]]:
+        shown = [piece.path for piece in self.engine.folded().pieces if piece.path and piece.text]
+        known = sorted(path for path in self.shown if path[:3] in ("tc:", "fi:", "ar:"))
+        match what:
+            case "look":
+                looks = draw(st.lists(st.tuples(names, sizes), min_size=1, max_size=8))
+                hears = {"hears": "wait"} if draw(st.booleans()) else {}
+                calls = [
+                    {"name": f"{name} {index}", "chars": size} for index, (name, size) in enumerate(looks)
+                ]
+                return [(LAB, {**call, **(hears if call is calls[0] else {})}) for call in calls]
+            case "write" | "note":
+                line, size = ("[D] we use UTC\n" if what == "note" else "a line of it\n"), draw(sizes)
+                channel = "internal" if what == "note" else "canvas"
+                kind = {"scratchpad": True} if what == "note" else {"kind": "file"}
+                name = draw(st.sampled_from("ab"))
+                content = f"# {size}\n" + line * (size // 40)
+                return [
+                    ("react.write", {"path": f"{name}.md", "channel": channel, "content": content, **kind})
+                ]
+            case "plan":
+                return [
+                    ("react.plan", {"mode": "new", "steps": draw(st.lists(names, min_size=1, max_size=3))})
+                ]
+            case "read" if known:
+                paths = draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
+                return [("react.read", {"paths": paths})]
+            case "hide" if shown:
+                return [
+                    ("react.hide", {"path": draw(st.sampled_from(shown[-8:])), "replacement": "not needed"})
+                ]
+            case _:
+                return []
 
     @precondition(lambda self: self.phase == "decide")
-    @rule(name=st.sampled_from("ab"), size=sizes)
-    def write(self, name: str, size: int) -> None:
-        path = f"{name}.md"
-        content = f"# {size}\n" + "a line of it\n" * (size // 40)
-        self.decide(
-            decision(("react.write", {"path": path, "channel": "canvas", "content": content, "kind": "file"}))
-        )
-
-    @precondition(lambda self: self.phase == "decide")
-    @rule(data=st.data())
-    def read(self, data: st.DataObject) -> None:
-        known = [path for path in sorted(self.shown) if path[:3] in ("tc:", "fi:", "ar:")]
-        if known:
-            paths = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3, unique=True))
-            self.decide(decision(("react.read", {"paths": paths})))
-
-    @precondition(lambda self: self.phase == "decide")
-    @rule(data=st.data())
-    def hide(self, data: st.DataObject) -> None:
-        shown = [piece.path for piece in self.engine.folded().pieces if piece.path and piece.text][-6:]
-        if shown:
-            params = {"path": data.draw(st.sampled_from(shown)), "replacement": "not needed"}
-            self.decide(decision(("react.hide", params)))
-
-    @precondition(lambda self: self.phase == "decide")
-    @rule(answer=answers)
-    def answer(self, answer: str) -> None:
+    @rule(answer=answers, goes_on=st.booleans())
+    def answer(self, answer: str, goes_on: bool) -> None:
         self.decide(decision(answer=answer))
+        if goes_on:
+            self.go_on()
 
     @precondition(lambda self: self.phase == "decide")
     @rule()

@@ -170,6 +170,20 @@ def test_a_hidden_block_costs_no_more_than_its_round() -> None:
     assert fourth.held > fifth.read == third.held
 
 
+def test_a_block_that_is_hidden_a_second_time_by_the_same_words_costs_nothing() -> None:
+    story = settled_turns()
+    story.message("and now?")
+    story.act(("react.read", {}))
+    n = story.result("long " * 100).n
+    path = story.timeline().view.turn_blocks(story.turn)[-1].path
+    for _ in range(2):
+        story.act(("react.hide", {"path": path}))
+        story.hide(path, n)
+    *_, before, after = ask_all(story)
+    assert after.timeline.rewritten == ""
+    assert after.read == before.held
+
+
 @pytest.mark.parametrize(
     ("minimum", "marked"), [(0, (True, 1)), (30, (False, 1)), (100, (False, 1)), (10_000, (False, 0))]
 )

@@ -179,7 +179,7 @@ def fit_room(pieces: Sequence[Piece], room: int, layout: Layout) -> list[Piece]:
 
 def _affordable(pieces: Sequence[Piece], most: int) -> list[Piece]:
     excess = len(pieces) - most
-    prompts = [piece for piece in pieces if piece.kind == "prompt"]
+    prompts = [piece for piece in pieces if piece.turn and piece.kind == "prompt"]
     dispensable = [
         *(piece for piece in pieces if piece.turn == 0),
         *(piece for piece in pieces if piece.turn and piece.kind in CARRIED),

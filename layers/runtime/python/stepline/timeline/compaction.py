@@ -164,10 +164,10 @@ def plan_outline(timeline: Timeline, need: Need, rules: ContextRules) -> Outline
 def _cuts(timeline: Timeline, rules: ContextRules) -> Iterator[tuple[int, int]]:
     """Yield the number of the first turn to keep and the last batch that goes of the open one, the gentlest first."""
     newest = len(timeline.history)
-    worth = [number for number in range(2, newest + 1) if _worth(timeline, number)]
+    first = max(2, newest + 1 - max(1, rules.keep_turns))
+    worth = [number for number in range(first, newest + 1) if _worth(timeline, number)]
     for number in worth:
-        if newest - number < max(1, rules.keep_turns):
-            yield number, 0
+        yield number, 0
     cut = newest if newest in worth else 0
     starts = round_starts(timeline)
     for kept in KEPT_ROUNDS:

@@ -29,7 +29,6 @@ _ROLES: Final[dict[Kind, str]] = {
     "event": "event",
     "thinking": "assistant thinking",
     "notes": "assistant",
-    "code": "program",
     "call": "tool call",
     "notice": "notice",
     "raw": "assistant, interrupted",
@@ -45,6 +44,7 @@ _ROLES: Final[dict[Kind, str]] = {
     "card": "working summary",
     "plans": "plans",
     "checkpoint": "working summary",
+    **dict.fromkeys(("code",), "program"),
 }
 """Whose words a piece is. A turn's header and the frame of a round are nobody's, and an older memory is not read again."""
 

@@ -84,9 +84,10 @@ class Reading:
         Parts before the first change stay, because a cache finds them where they end; what is left before the open
         turn becomes one part.
         """
-        first = first_change(self.pieces, pieces)
-        if first < max(len(self.pieces), len(pieces)):
-            self.pieces, self.size = Strand(pieces), text_bytes(pieces)
+        old, first = self.pieces, first_change(self.pieces, pieces)
+        self.pieces = old if pieces is old else Strand(pieces)
+        if first < max(len(old), len(pieces)):
+            self.size = text_bytes(pieces)
             self._intact = sum(end <= first for end in self._stood[: self._intact])
             self._cut(first, newest, reason)
         if dead:
@@ -135,11 +136,12 @@ class Reading:
 
 
 def first_change(old: Sequence[Piece], new: Sequence[Piece]) -> int:
-    """Return how many pieces at the beginning are the same in both."""
+    """Return how many pieces at the beginning read the same in both."""
     if old is new:
         return len(old)
-    pairs = zip(old, new, strict=False)
-    return next((index for index, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
+    pairs = enumerate(zip(old, new, strict=False))
+    changed = (index for index, (a, b) in pairs if a is not b and a.text != b.text)
+    return next(changed, min(len(old), len(new)))
 
 
 def turn_start(pieces: Sequence[Piece], number: int) -> int:

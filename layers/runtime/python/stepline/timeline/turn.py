@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from stepline.model.base import Value
+from stepline.model.base import Row, Value
 from stepline.model.entry import Decided, Inbound
 
 
-class Turn(Value):
+class Turn(Row):
     """A turn. `opened` and `closed` are batch numbers, `closed` is 0 while it runs; `prompts` began it."""
 
     id: str

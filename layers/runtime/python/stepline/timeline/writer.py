@@ -61,7 +61,8 @@ class Writer:
         if entry.notices:
             for notice, path in zip(entry.notices, notice_paths(entry, turn), strict=True):
                 text = layout.notice(notice, path, entry.accepted)
-                yield self.piece("notice", n, text, path=path, shows=_shows_notice(text), **facts)
+                shows = _shows_notice(text, notice.message)
+                yield self.piece("notice", n, text, path=path, shows=shows, **facts)
         if entry.interrupted and entry.raw:
             path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
             yield self.piece("raw", n, layout.raw(entry.raw, path), entry.raw, path=path, **facts)
@@ -112,7 +113,8 @@ class Writer:
         source = meta.get("source_path", "")
         text = self.layout.block(block, source or path, tool)
         if block.type == "react.notice":
-            return self.piece("notice", n, text, path=path, shows=_shows_notice(text), **facts)
+            shows = _shows_notice(text, block.text)
+            return self.piece("notice", n, text, path=path, shows=shows, **facts)
         size = body.size_bytes if body else byte_length(block.text)
         return self.piece(
             "result",
@@ -172,9 +174,9 @@ def _is_digest(block: Produced, tool: str) -> bool:
     return bool(rows) and all("view" in row and "next" not in row for row in rows)
 
 
-def _shows_notice(text: str) -> str:
-    """Return what the text of a notice shows: all of it, unless it is long enough to have been cut."""
-    return ALL if len(text) <= NOTICE_CHARS else ""
+def _shows_notice(text: str, content: str) -> str:
+    """Return what the text of a notice shows: all of it, unless something is long enough to have been cut."""
+    return ALL if len(content) <= NOTICE_CHARS and len(text) <= NOTICE_CHARS else ""
 
 
 def digest(text: str) -> str:

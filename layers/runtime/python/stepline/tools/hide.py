@@ -24,7 +24,7 @@ from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 
 PATHS_MAX: Final = 20
-REPLACEMENT_MAX_CHARS: Final = 800
+REPLACEMENT_MAX_CHARS: Final = 700
 
 _PATH: Final = {"type": "string", "minLength": 1, "maxLength": 2048}
 _MESSAGES: Final = {

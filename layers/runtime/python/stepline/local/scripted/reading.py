@@ -28,7 +28,8 @@ _GUTTER: Final = re.compile(r"^ *\d+\t")
 _INDENT: Final = "  "
 _OTHER_HEADER: Final = re.compile(
     r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER |EXTERNAL |REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
-    r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED ))"
+    r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |"
+    r"STAGE\]|HIDDEN\]|TRUNCATED FILE\]|MID-TURN |BUDGET\]|OPEN PLANS\]|sources_used: ))"
 )
 
 Said = Literal["user", "followup", "steer"]

@@ -15,9 +15,10 @@ from stepline.model.base import Value
 from stepline.model.entry import Feedback
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
-from stepline.timeline.plan import plan_steps, render_steps
+from stepline.timeline.piece import byte_length
+from stepline.timeline.plan import plan_steps
 from stepline.timeline.render.entry import render_elapsed
-from stepline.timeline.render.excerpt import fit_text
+from stepline.timeline.render.outline import count_done, render_outline
 from stepline.timeline.render.quote import INDENT, clip, inline
 from stepline.timeline.turn import Event
 
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
 CELLS: Final = 10
 PLANS_SHOWN: Final = 4
-STEPS_CHARS: Final = 2_000
 EVENTS_SHOWN: Final = 4
 EVENT_CHARS: Final = 120
 FEEDBACKS_SHOWN: Final = 4
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
+SECTION_BYTES: Final = 6_000
+"""Of one section; four of them can come near it, and only if somebody fills them with what no section is for."""
 
 
 class Opinion(Value):
@@ -112,7 +114,18 @@ def render_announce(facts: Announced) -> str:
         _feedback(facts),
         _constraints(facts.extra),
     ]
-    return "\n".join([section for section in sections if section]) + "\n"
+    return "\n".join([_fit(section) for section in sections if section]) + "\n"
+
+
+def _fit(section: str) -> str:
+    """Return a section's first lines, as many as fit."""
+    room = SECTION_BYTES - byte_length(section)
+    if room >= 0:
+        return section
+    lines = section.split("\n")
+    while room < 0:
+        room += byte_length(lines.pop()) + 1
+    return "\n".join([*lines, f"{INDENT}… cut"])
 
 
 def _budget(facts: Announced) -> str:
@@ -158,10 +171,9 @@ def _plan(plan: Plan, *, whole: bool) -> str:
     )
     updated = f"updated {plan.last_ts} in {plan.last_turn_id}"
     if not whole:
-        done = sum(status == "done" for status, _ in plan_steps(plan))
-        return f"{head}{done} of {len(plan.steps)} steps done, {updated}"
-    steps = fit_text(render_steps(plan), STEPS_CHARS).replace("\n", f"\n{INDENT}")
-    return f"{head}created {plan.created_ts} in {plan.origin_turn_id}, {updated}\n{INDENT}{steps}"
+        return f"{head}{count_done(plan)}, {updated}"
+    steps = render_outline(plan_steps(plan), indent=INDENT * 2).rstrip("\n")
+    return f"{head}created {plan.created_ts} in {plan.origin_turn_id}, {updated}\n{steps}"
 
 
 def _events(events: Sequence[Event]) -> str:

@@ -16,7 +16,6 @@ from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted
 from stepline.model.plan import Plan
 from stepline.timeline.notice import PARENT
-from stepline.timeline.plan import render_steps
 from stepline.timeline.render.excerpt import (
     READ_CHARS,
     RESULT_PREVIEW_CHARS,
@@ -25,6 +24,7 @@ from stepline.timeline.render.excerpt import (
     render_result_text,
     render_text,
 )
+from stepline.timeline.render.outline import count_done
 from stepline.timeline.render.param import render_params
 from stepline.timeline.render.quote import INDENT, clip, inline, inline_json
 
@@ -35,6 +35,7 @@ ROUND_BOTTOM: Final = "└──────────────────
 UNPREVIEWED: Final = frozenset({"react.read"})
 """Tools that cap what they show themselves."""
 
+CODE_CHARS: Final = 200
 EXTRA_CHARS: Final = 2_000
 """Of the facts beside a notice, and of an error."""
 FEEDBACK_CHARS: Final = 1_000
@@ -127,7 +128,7 @@ def render_notice(notice: Notice, path: str, accepted: bool) -> str:
     header = "[PROTOCOL VIOLATION]" if violation else "[REACT NOTICE]"
     extra = f"extra: {_json(notice.extra)}\n" if notice.extra else ""
     message = render_text(notice.message, "NOTICE")
-    return f"{header}\n[path: {path}]\ncode: {clip(notice.code, EXTRA_CHARS)}\nmessage:\n{message}{extra}"
+    return f"{header}\n[path: {path}]\ncode: {clip(notice.code, CODE_CHARS)}\nmessage:\n{message}{extra}"
 
 
 def render_status(entry: Resulted) -> str:
@@ -183,9 +184,9 @@ def render_takeover() -> str:
 def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
     """Render the end of a turn: how it ended, what it took, and the `plans` that it changed and left open."""
     if entry.outcome == "error":
-        title = f"error: {clip(entry.code, EXTRA_CHARS)}"
+        title = f"error: {clip(entry.code, CODE_CHARS)}"
     else:
-        title = f"{clip(entry.reason, EXTRA_CHARS)}; answer: ar:{entry.turn}.assistant.completion"
+        title = f"{clip(entry.reason, CODE_CHARS)}; answer: ar:{entry.turn}.assistant.completion"
     return f"\n[TURN ENDED] {title}\n{_cited(entry)}{_budget(entry)}{_open_plans(plans)}"
 
 
@@ -207,7 +208,7 @@ def _open_plans(plans: Sequence[Plan]) -> str:
     if not plans:
         return ""
     rows = [
-        f"plan_id={plan.plan_id}{' (current)' if plan.current else ''}\n{fit_text(render_steps(plan), EXTRA_CHARS)}\n"
+        f"plan_id={plan.plan_id}{' (current)' if plan.current else ''}: {count_done(plan)}\n"
         for plan in plans[-PLANS_SHOWN:]
     ]
     return f"[OPEN PLANS]\n{''.join(rows)}"
@@ -264,8 +265,8 @@ def _body(block: Produced, tool_id: str) -> str:
 
 
 def _summary(block: Produced) -> str:
-    summary = block.meta.get("summary")
-    return f"summary: {clip(str(summary), EXTRA_CHARS)}\n" if summary else ""
+    summary = clip(str(block.meta.get("summary") or ""), EXTRA_CHARS)
+    return f"summary: {summary}\n" if summary else ""
 
 
 def _text(block: Produced) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Final
 
 from stepline.model.entry import Compacted
-from stepline.model.plan import MARKS, Plan
+from stepline.model.plan import Plan
 from stepline.timeline.piece import Piece
 from stepline.timeline.plan import PlanFacts, plan_history
 from stepline.timeline.render.excerpt import render_text
-from stepline.timeline.render.quote import INDENT, clip
+from stepline.timeline.render.outline import render_outline
+from stepline.timeline.render.quote import INDENT
 from stepline.timeline.render.reduction import render_clipped
 from stepline.timeline.turn import Turn
 
@@ -19,8 +19,8 @@ TURNS_LISTED: Final = 8
 ENDS_LISTED: Final = 2
 CARRIED_BYTES: Final = 4_000
 PLANS_LISTED: Final = 12
-STEPS_LISTED: Final = 20
-STEP_CHARS: Final = 160
+STEPS_LISTED: Final = 12
+STEP_CHARS: Final = 80
 
 _RECOVER: Final = (
     "use: background for what follows; newer text overrules it\n"
@@ -64,13 +64,9 @@ def render_plans(plans: Sequence[Plan]) -> str:
 
 
 def _plan(plan: PlanFacts) -> str:
-    steps = "".join(
-        f"{INDENT}{MARKS[status]} [{n}] {clip(step, STEP_CHARS)}\n"
-        for n, (status, step) in enumerate(islice(plan.steps, STEPS_LISTED), 1)
-    )
-    more = f"{INDENT}… {len(plan.steps) - STEPS_LISTED} more\n" if len(plan.steps) > STEPS_LISTED else ""
+    steps = render_outline(plan.steps, most=STEPS_LISTED, chars=STEP_CHARS)
     note = f"{INDENT}{plan.note}\n" if plan.note else ""
-    return f"plan_id={plan.plan_id} {plan.tag} snapshot_ref={plan.snapshot_ref}\n{steps}{more}{note}"
+    return f"plan_id={plan.plan_id} {plan.tag} snapshot_ref={plan.snapshot_ref}\n{steps}{note}"
 
 
 def render_checkpoint(entry: Compacted, path: str) -> str:

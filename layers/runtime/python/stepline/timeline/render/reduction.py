@@ -21,7 +21,7 @@ from stepline.timeline.render.shape import render_glimpse
 REPLACEMENT_BYTES: Final = int(240 * BYTES_PER_TOKEN)
 """Of what stands in the place of one block."""
 CARD_CHARS: Final = 4_000
-HINT_CHARS: Final = 100
+HINT_CHARS: Final = 80
 ROWS_SHOWN: Final = 40
 GLIMPSED_CHARS: Final = 64_000
 
@@ -29,11 +29,11 @@ _ROWS: Final[dict[Kind, str]] = {
     "prompt": "user",
     "answer": "assistant",
     "call": "tool_call",
-    "result": "tool_result",
-    "code": "file",
     "stage": "stage",
 }
-_ALWAYS: Final[frozenset[Kind]] = frozenset({"prompt", "answer", "stage"})
+_SAID: Final[frozenset[Kind]] = frozenset({"prompt", "answer", "stage"})
+_FILED: Final[frozenset[Kind]] = frozenset({"result", "code"})
+"""What is named by where it stands."""
 _FAMILIES: Final = {"fi": "file", "sk": "skill", "so": "source"}
 _TURN: Final = re.compile(r"[a-z]{2}:(turn_[^.]+)\.")
 
@@ -53,29 +53,31 @@ def render_card(piece: Piece) -> str:
 
 
 def render_rows(pieces: Sequence[Piece]) -> str:
-    """Render what is left of a turn without a summary: a row for each block that says something, the newest ones."""
-    rows = [(piece, row) for piece in pieces if (row := render_row(piece))]
-    status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"])
+    """Render what is left of a turn without a summary: a row for each block that says something, and how it ended.
+
+    Of a long turn these are the first row, then the newest ones; what was said goes before what was done.
+    """
+    rows = [(piece.kind in _SAID, row, piece.path) for piece in pieces if (row := render_row(piece))]
+    status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"][-1:])
     if not rows:
         return status
-    room = ROWS_SHOWN - sum(piece.kind in _ALWAYS for piece, _ in rows)
-    others = [index for index, (piece, _) in enumerate(rows) if piece.kind not in _ALWAYS]
-    dropped = set(others[: max(0, len(others) - max(0, room))])
-    told = [row for index, (_, row) in enumerate(rows) if index not in dropped]
-    if dropped:
-        turn = _TURN.match(rows[0][0].path)
+    newest = sorted(range(1, len(rows)), key=lambda index: (rows[index][0], index))
+    shown = sorted([0, *newest[-(ROWS_SHOWN - 1) :]])
+    told = [rows[index][1] for index in shown]
+    if len(shown) < len(rows):
+        turn = _TURN.match(rows[0][2])
         where = f": ar:{turn[1]}.react.turn.index lists them" if turn else ""
-        told.insert(1, f"… {len(dropped)} earlier rows{where}\n")
+        told.insert(1, f"… {len(rows) - len(shown)} more rows{where}\n")
     return f"[PRUNED TURN DATA]\n{''.join(told)}{status}"
 
 
 def render_row(piece: Piece) -> str:
     """Render what is left of one block of a turn without a summary; "" for what says nothing any more."""
-    if piece.kind not in _ROWS or not piece.path:
+    named = (
+        _FAMILIES.get(piece.path[:2], "tool_result") if piece.kind in _FILED else _ROWS.get(piece.kind, "")
+    )
+    if not named or not piece.path:
         return ""
-    named = _ROWS[piece.kind]
-    if piece.kind == "result":
-        named = _FAMILIES.get(piece.path[:2], named)
     tool = f" tool={piece.tool}" if piece.tool else ""
     call = f" call_id={piece.call}" if piece.call and piece.call not in piece.path else ""
     hint = render_glimpse(_data(piece)) if piece.kind == "result" else piece.hint

@@ -1,0 +1,172 @@
+"""What a compaction leaves of a timeline's pieces."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from stepline.model.entry import Compacted
+from stepline.timeline.compacted import (
+    CARRIED_BYTES,
+    CARRIED_MAX,
+    PIECE_BYTES,
+    Compaction,
+    compact,
+    fit_room,
+    newest_of_each,
+    share,
+)
+from stepline.timeline.piece import Kind, Piece, byte_length, text_bytes
+from stepline.timeline.render.layout import STANDARD
+from stepline.timeline.turn import Turn
+
+AT = "2026-11-22T10:00:00.000Z"
+TURNS = [Turn(id=f"turn_{n}", started_at=AT, opened=n * 10, prompts=(n * 10,)) for n in range(1, 4)]
+
+
+def entry(**fields: object) -> Compacted:
+    given: dict[str, object] = {
+        "id": "turn_3:40",
+        "turn": "turn_3",
+        "at": AT,
+        "scope": "history",
+        "status": "completed",
+        "trigger": "forced",
+        "before_tokens": 9,
+        "max_tokens": 8,
+    }
+    return Compacted(**{**given, **fields})  # type: ignore[arg-type]  # a test names fields
+
+
+def piece(kind: Kind, n: int, turn: int, text: str = "", path: str = "") -> Piece:
+    return Piece(
+        kind=kind, n=n, turn=turn, text=text or f"[{kind} {n}]\n", path=path or f"ar:turn_{turn}.{kind}.{n}"
+    )
+
+
+def story() -> list[Piece]:
+    """Return three turns, the last one open."""
+    found = []
+    for turn in (1, 2, 3):
+        start = turn * 10
+        found += [piece("header", start, turn), piece("prompt", start, turn)]
+        for n in range(start + 1, start + 5):
+            found += [
+                piece("round", n, turn),
+                piece("call", n, turn),
+                piece("result", n, turn),
+                piece("end", n, turn),
+            ]
+        found += [piece("event", start + 5, turn), piece("note", start + 6, turn)]
+    return found
+
+
+def compacted(pieces: list[Piece], **fields: object) -> list[Piece]:
+    made = entry(**fields)
+    first = next((i for i, turn in enumerate(TURNS, 1) if turn.opened == made.cut), 0)
+    return compact(pieces, 40, made, first_kept=first, turns=TURNS, plans=(), layout=STANDARD)
+
+
+def test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_notes() -> None:
+    kept = compacted(story(), cut=30, summary="They talked.")
+    kinds = [piece.kind for piece in kept[:6]]
+    assert kinds == ["memory", "event", "note", "event", "note", "header"]
+    assert "They talked." in kept[0].text
+    assert kept[0].path == "su:turn_3.conv.range.summary"
+    assert {piece.turn for piece in kept[:5]} == {0}
+    assert [piece.text for piece in kept[5:]] == [piece.text for piece in story() if piece.turn == 3]
+
+
+def test_what_stays_is_the_same_object() -> None:
+    pieces = story()
+    kept = compacted(pieces, cut=30, summary="They talked.")
+    assert all(one is other for one, other in zip(kept[5:], pieces[-len(kept[5:]) :], strict=True))
+
+
+def test_the_next_memory_takes_the_place_of_the_first_and_of_nothing_that_it_carries() -> None:
+    once = compacted(story(), cut=20, summary="First.")
+    twice = compacted(once, cut=30, summary="Second.")
+    assert [piece.kind for piece in twice].count("memory") == 1
+    assert "Second." in twice[0].text
+    carried = [piece for piece in twice if piece.turn == 0 and piece.kind in ("event", "note")]
+    assert [piece.path for piece in carried] == [
+        piece.path for piece in story() if piece.turn < 3 and piece.kind in ("event", "note")
+    ]
+    assert carried[0] is next(piece for piece in once if piece.path == carried[0].path)
+
+
+def test_what_is_carried_is_bounded_in_number_and_in_length() -> None:
+    long = [piece("event", n, 1, "x" * 9_000 + "\n") for n in range(1, 90)]
+    kept = compacted([*long, *story()[-6:]], cut=30, summary="s")
+    carried = [piece for piece in kept if piece.turn == 0 and piece.kind == "event"]
+    assert [piece.n for piece in carried] == list(range(90 - CARRIED_MAX, 90))
+    assert all(byte_length(piece.text) <= CARRIED_BYTES for piece in carried)
+    assert all(piece.path in piece.text for piece in carried)
+    assert not any(piece.shows for piece in carried)
+
+
+def test_a_split_leaves_the_opening_and_the_newest_rounds() -> None:
+    kept = compacted(story(), split=33, checkpoint="Two rounds.")
+    own = [piece for piece in kept if piece.turn == 3]
+    assert [piece.kind for piece in own[:4]] == ["header", "prompt", "checkpoint", "round"]
+    assert {piece.n for piece in own if piece.kind == "round"} == {34}
+    assert {piece.kind for piece in own} >= {"event", "note"}
+    assert own[2].path == "ar:turn_3.react.mid_turn.compaction.40"
+
+
+def test_a_split_of_nothing_leaves_no_checkpoint() -> None:
+    assert compacted(story(), split=30, checkpoint="Nothing.") == story()
+
+
+def test_the_same_compaction_twice_is_the_same_as_once() -> None:
+    once = compacted(story(), cut=30, summary="s", split=33, checkpoint="c")
+    assert compacted(once, cut=30, summary="s", split=33, checkpoint="c") == once
+
+
+@given(st.lists(st.integers(0, 5_000), max_size=40), st.integers(0, 50_000))
+def test_shares_fill_the_room_and_never_more(sizes: list[int], room: int) -> None:
+    limit = share(sizes, room)
+    assert sum(min(size, limit) for size in sizes) <= room or limit == 0
+    if any(size > limit for size in sizes):
+        assert sum(min(size, limit + 1) for size in sizes) > room
+
+
+kinds = st.sampled_from(["prompt", "event", "note", "round", "result", "header", "plans"])
+some_pieces = st.lists(
+    st.builds(
+        lambda kind, size, turn, word: piece(kind, 1, turn, "head\n" + word * size + "\n"),
+        kinds,
+        st.sampled_from([0, 5, 300, 4_000, 90_000]),
+        st.sampled_from([0, 3]),
+        st.sampled_from(["x", "水"]),
+    ),
+    max_size=30,
+)
+
+
+@given(some_pieces, st.integers(0, 60_000))
+def test_what_stays_fits_the_room_it_is_given(pieces: list[Piece], room: int) -> None:
+    pieces = [replace(piece, path=f"ar:{index}") for index, piece in enumerate(pieces)]
+    kept = fit_room(pieces, room, STANDARD)
+    loose = [piece for piece in kept if piece.kind != "header"]
+    fixed = sum(1 for piece in loose if piece.turn and piece.kind not in ("event", "note"))
+    assert text_bytes(loose) <= max(room, fixed * PIECE_BYTES)
+    assert [piece.path for piece in kept] == [
+        piece.path for piece in pieces if piece.path in {one.path for one in kept}
+    ]
+    assert fit_room(kept, room, STANDARD) == kept
+
+
+def test_the_newest_of_each_kind_are_carried() -> None:
+    pieces = [piece("event", n, 1) for n in range(5)] + [piece("note", n, 1) for n in range(5)]
+    assert [found.n for found in newest_of_each(pieces, 2)] == [3, 4, 3, 4]
+
+
+def test_how_compaction_stands_follows_its_entries() -> None:
+    stands = Compaction().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
+    assert stands.memory is not None
+    assert stands.checkpoint is not None
+    assert stands.turned().checkpoint is None
+    assert stands.turned().memory is stands.memory
+    assert stands.ended(entry(status="skipped", reason="no")).memory is stands.memory
