@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from stepline.local.client.effect import (
@@ -86,6 +87,18 @@ def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
 def test_what_a_tool_says_on_its_way_is_a_line():
     said = event("react.tool.event", type="rows", data={"count": 3})
     assert render_event(said) == ['  rows: {"count": 3}']
+
+
+def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
+    about = event("chat.compaction", step="context.compaction", before_tokens=81_000, after_tokens=40_000)
+    assert render_event(replace(about, status="started")) == ["… summing up what is older, to make room"]
+    assert render_event(replace(about, status="completed")) == [
+        "… summed up what is older: from 81000 to 40000 tokens"
+    ]
+    skipped = event("chat.compaction", reason=f"not_needed\n{EVIL}")
+    (line,) = render_event(replace(skipped, status="skipped"))
+    assert line.startswith("… nothing was summed up: not_needed")
+    assert line.isprintable()
 
 
 def test_a_refusal_names_the_action_or_the_whole_decision():

@@ -95,7 +95,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`chat.citations`, `chat.followups`, `accounting.usage`, `chat.turn.summary`", "timeline/event_closing.py", "def closing_events", "unit/timeline/test_event_closing.py"),
         done("`conv_status`", "timeline/event_data.py", "conv_status", "unit/timeline/test_event_closing.py"),
         done("an event filter that fails closed", "timeline/event_filter.py", "class EventFilter", "unit/timeline/test_event_filter.py"),
-        planned("`chat.compaction` on `chat_compaction`"),
+        done("`chat.compaction` on `chat_compaction`", "timeline/event_compaction.py", "chat.compaction", "unit/loop/test_room.py"),
     ),
     "Tools": (
         partial("`react.read`", "tools/read.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
@@ -126,7 +126,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("cache points prev-turn, pre-tail and tail, and one for the system part", "timeline/render/request.py", "MARKS_MAX", _RENDER),
         done("SOURCES POOL", "timeline/render/pool.py", "def render_pool", "unit/timeline/test_pool.py"),
         done("TTL pruning (`cache_ttl_seconds`)", "timeline/pruning.py", "def plan_pruning", "unit/loop/test_pruning.py"),
-        planned("compaction (`conv.range.summary`)"),
+        done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "timeline/compaction.py", "def plan_room", "unit/timeline/test_conformance_compaction.py"),
         done("truncation limits of older turns", "timeline/reduce.py", "CLIP_BYTES", "unit/timeline/test_forgetting.py"),
         done("`ar:<turn>.react.turn.index`", "timeline/index.py", "def render_turn_index", "unit/timeline/test_index.py"),
         done("`conversation_order()` by truthful start times", "timeline/order.py", "def conversation_order", "unit/timeline/test_order.py"),
@@ -140,7 +140,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`react.plan.ack`", "timeline/block.py", "react.plan.ack", _VIEW),
         done("`ar:plan.latest:<plan_id>`", "model/path.py", "plan.latest", _VIEW),
         done("the last four open plans in ANNOUNCE, `(current)` marked", "timeline/render/announce.py", "PLANS_SHOWN", _ANNOUNCE),
-        planned("`react.plan.history` after compaction"),
+        done("`react.plan.history` after compaction", "timeline/compacted.py", "def _plans", "unit/timeline/test_compacted.py"),
     ),
     "Execution of generated code": (
         done("supervisor and executor", "adapters/sandbox/server.py", "SupervisorServer", _EXECUTOR),

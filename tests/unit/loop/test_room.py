@@ -221,6 +221,14 @@ def test_a_request_that_cannot_get_smaller_is_not_sent_again() -> None:
     assert scene.reductions() == []
 
 
+def test_where_the_instructions_alone_take_up_the_budget_no_model_is_asked_for_what_has_no_room() -> None:
+    scene = Narrow(2_000)
+    scene.agent = dataclasses.replace(scene.agent, system=prose(9_000))
+    scene.talk("Tell me.", rounds=5)
+    assert scene.asked("context.") == []
+    assert closings(scene)[-1].outcome == "completed"
+
+
 def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
     scene = narrowed()
     told = [event for batch in scene.batches() for event in derive(batch) if event.type == "chat.compaction"]

@@ -16,8 +16,10 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Compacting, Decided, Reopened
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
+from stepline.timeline.compacted import UNTOUCHED
 from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline
+from stepline.timeline.segment import decode_segment, encode_segment
 from tests.unit.loop.narrow import Narrow, prose, tokens
 from tests.unit.loop.scene import LANE, closings
 
@@ -154,3 +156,16 @@ def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> 
     assert [status for _, status in told(scene)] == ["started", "skipped"]
     assert scene.entries(Reopened)
     assert scene.entries(Decided)
+
+
+def test_how_compaction_stands_survives_in_a_segment() -> None:
+    scene = scene_before_room(MemoryLog())
+    live(scene)
+    for kind in (Compacting, Compacted):
+        n = next(
+            batch.n for batch in scene.batches() if any(isinstance(entry, kind) for entry in batch.entries)
+        )
+        timeline = Timeline.empty(LANE).extended(scene.batches()[:n])
+        again = decode_segment(encode_segment(timeline), LANE, timeline.layout)
+        assert again is not None
+        assert again.compaction == timeline.compaction != UNTOUCHED

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import ceil
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -102,16 +103,20 @@ class Sent:
 
 
 class Provider:
-    """A model that says what it is told to. `sent` are the requests for decisions that it took, `asked` other roles'."""
+    """A model that says what it is told to. `sent` are the requests for decisions that it took, `asked` the tokens of others.
+
+    It counts `density` tokens for four bytes.
+    """
 
     def __init__(self, scene: Scene) -> None:
         self._cache = PromptCache(now_s=scene.clock.monotonic_s)
         self.sent: list[Sent] = []
-        self.asked: list[str] = []
+        self.asked: list[int] = []
         self.words = ""
         self.summary = SUMMARIES[0]
         self.refusals = 0
         self.overloads = 0
+        self.density = 1.0
 
     def stream(self, request: ModelRequest) -> Running:
         """Prepare a call."""
@@ -122,8 +127,10 @@ class Provider:
         rendered = Rendered(system=request.system, content=request.content)
         prompt = prompt_of(rendered)
         if not request.role.startswith("solver"):
-            self.asked.append(request.role)
-            return self.summary, Usage(input_tokens=prompt.tokens, output_tokens=count_tokens(self.summary))
+            self.asked.append(self.count(prompt.tokens))
+            return self.summary, Usage(
+                input_tokens=self.count(prompt.tokens), output_tokens=count_tokens(self.summary)
+            )
         if self.overloads:
             self.overloads -= 1
             raise ModelOverloaded("busy")
@@ -132,15 +139,20 @@ class Provider:
             raise ContextLimit("too large")
         use: CacheUse = self._cache.look(prompt, workspace="w")
         self._cache.commit(use)
-        held = use.read + use.write_5m
-        self.sent.append(Sent(rendered=rendered, tokens=prompt.tokens, read=use.read, held=held))
+        read, held = self.count(use.read), self.count(use.read + use.write_5m)
+        tokens = self.count(prompt.tokens)
+        self.sent.append(Sent(rendered=rendered, tokens=tokens, read=read, held=held))
         usage = Usage(
-            input_tokens=use.plain,
-            cache_read_tokens=use.read,
-            cache_write_5m_tokens=use.write_5m,
+            input_tokens=tokens - held,
+            cache_read_tokens=read,
+            cache_write_5m_tokens=held - read,
             output_tokens=count_tokens(self.words),
         )
         return self.words, usage
+
+    def count(self, quarters: int) -> int:
+        """Return the tokens of so many times four bytes."""
+        return ceil(quarters * self.density)
 
 
 class Running:
@@ -216,11 +228,11 @@ class Engine:
         """Let a process without a memory take over."""
         self.scene.history = History()
 
-    def say(self, text: str, **fields: Any) -> None:
-        """Let the user, or something else, say something."""
-        self.messages += 1
+    def say(self, text: str, *, name: str = "", **fields: Any) -> None:
+        """Let the user, or something else, say something; what has a name is said once."""
+        self.messages += not name
         with self.log.sturdy():
-            self.scene.send(text, id=f"m{self.messages}", **fields)
+            self.scene.send(text, id=name or f"m{self.messages}", **fields)
 
     def step(self, *, cold: bool) -> Step:
         """Return the step that is next; a cold one does not know of a segment."""
@@ -320,7 +332,7 @@ class Engine:
 
     def _look(self, params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if params.get("hears"):
-            self.say(params["hears"])
+            self.say(params["hears"], name=context.call_id)
         text = (f"{params['name']} says: " + "lorem ipsum " * params["chars"])[: params["chars"]]
         return ToolOutput(blocks=(context.result(LAB, text or "nothing"),))
 

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from stepline.model.entry import Compacted
+from stepline.model.plan import Plan
 from stepline.timeline.compacted import (
     CARRIED_BYTES,
     CARRIED_MAX,
     PIECE_BYTES,
+    PLANS_BYTES,
     Compaction,
     compact,
     fit_room,
@@ -170,3 +172,24 @@ def test_how_compaction_stands_follows_its_entries() -> None:
     assert stands.turned().checkpoint is None
     assert stands.turned().memory is stands.memory
     assert stands.ended(entry(status="skipped", reason="no")).memory is stands.memory
+
+
+def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> None:
+    plans = [
+        Plan(
+            plan_id=f"plan:turn_1:{n}",
+            steps=("read " * 400, "write"),
+            status={"1": "done", "2": "pending"},
+            created_ts=AT,
+            last_ts=AT,
+            origin_turn_id="turn_1",
+            last_turn_id="turn_1",
+            closed_ts=AT,
+        )
+        for n in range(40)
+    ]
+    made = entry(cut=30, summary="s")
+    kept = compact(story(), 40, made, first_kept=3, turns=TURNS, plans=plans, layout=STANDARD)
+    (told,) = [piece for piece in kept if piece.kind == "plans"]
+    assert "plan:turn_1:39" in told.text
+    assert byte_length(told.text) <= PLANS_BYTES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,3 +103,14 @@ def test_no_chunk_is_longer_than_it_may_be_and_there_are_few(sizes: list[int], m
 @given(st.text(max_size=200), st.integers(0, 300))
 def test_a_text_without_its_middle_is_short_enough(text: str, most: int) -> None:
     assert byte_length(cut_middle(text, most)) <= max(most, 32)
+
+
+def test_a_long_result_that_is_json_is_shown_by_its_shape_too() -> None:
+    story = Story()
+    story.message("read it")
+    story.act(("react.read", {}))
+    story.result(json.dumps({"rows": [{"name": prose(30), "sid": n} for n in range(400)]}), tool="react.read")
+    text = "".join(serialise(story.timeline().pieces, story.timeline().turns))
+    assert "shape:" in text
+    assert "rows: list[400]" in text
+    assert len(text) < 10_000

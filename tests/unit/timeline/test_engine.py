@@ -70,9 +70,12 @@ class ContextEngine(RuleBasedStateMachine):
     # --- what happens
 
     @initialize(
-        turns=st.lists(st.tuples(st.lists(sizes, max_size=3), answers, waits), min_size=1, max_size=5)
+        turns=st.lists(st.tuples(st.lists(sizes, max_size=3), answers, waits), min_size=1, max_size=5),
+        density=st.sampled_from([1.0, 1.3, 0.7]),
     )
-    def begin(self, turns: list[tuple[list[int], str, int]]) -> None:
+    def begin(self, turns: list[tuple[list[int], str, int]], density: float) -> None:
+        """Have some turns, with a model whose tokens are more or less than four bytes."""
+        self.engine.provider.density = density
         for looks, answer, wait_s in turns:
             self.have_a_turn(looks, answer, wait_s)
 
@@ -211,10 +214,11 @@ class ContextEngine(RuleBasedStateMachine):
 
     def decide(self, words: str, *, cold: bool = False) -> None:
         """Ask, and hold the recorded request against the one before."""
-        before = len(self.engine.provider.sent)
+        provider = self.engine.provider
+        before, asked = len(provider.sent), len(provider.asked)
         sent = self.engine.decide(words, cold=cold)
-        for one in self.engine.provider.sent[before:]:
-            assert one.tokens <= RULES.budget
+        assert all(one.tokens <= RULES.budget for one in provider.sent[before:])
+        assert all(tokens <= RULES.budget for tokens in provider.asked[asked:])
         if sent is None:
             return
         entry = self.engine.scene.entries(Decided)[-1]

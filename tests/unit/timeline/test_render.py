@@ -50,8 +50,8 @@ def test_what_stands_before_a_mark_stands_in_the_next_request_too(story: Story):
 @given(stories())
 def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_marked_again(story: Story):
     requests = requests_of(story)
-    for (before, request), (timeline, following) in pairwise(requests):
-        opened = timeline.current.started_at if timeline.current else before.asked.at
+    for (_, request), (timeline, following) in pairwise(requests):
+        opened = timeline.current.started_at if timeline.current else timeline.asked.at
         if timeline.asked.idle_s(opened) > CACHE_DEAD_S:
             continue
         tail = marked(request)[-1]

@@ -40,6 +40,8 @@ BESIDE_BYTES: Final = 32_000
 """More than what stands behind the timeline ever has."""
 SURELY: Final = 0.9
 """Below this share of the budget nothing is weighed exactly."""
+WORDS_BYTES: Final = 800
+"""Where a summary may have less than that, no model is asked for one."""
 
 
 def make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
@@ -125,9 +127,10 @@ def _compact(own: Round, timeline: Timeline, outline: Outline, need: Need, *, as
 
 
 def _has_words_for(agent: Agent, outline: Outline) -> bool:
-    """Tell whether this compaction has something that the agent's model is instructed to sum up."""
+    """Tell whether this compaction has room for what the agent's model is instructed to sum up."""
     texts = agent.summariser
-    return bool((outline.first_kept and texts.summary) or (outline.entry.split and texts.prefix))
+    told = (bool(texts.summary) * outline.memory_bytes, bool(texts.prefix) * outline.checkpoint_bytes)
+    return max(told) >= WORDS_BYTES
 
 
 def _beginning(entry: Compacted) -> Compacting:

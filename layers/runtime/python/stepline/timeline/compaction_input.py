@@ -1,6 +1,6 @@
 """What a model is given to sum up: the pieces that are about to go, as a conversation with roles, in chunks that fit.
 
-The summaries that turns already have come first. Long results are shown by their beginning and end, and where there is
+The summaries that turns already have come first. Long results are shown by shape and sample, and where there is
 more than a few calls can take, by less.
 Source: docs/concepts/context.md#compaction.
 """
@@ -15,11 +15,13 @@ from stepline.timeline.compaction import Outline, open_pieces
 from stepline.timeline.fold import Timeline
 from stepline.timeline.piece import Kind, Piece, byte_length, estimate_bytes
 from stepline.timeline.render.quote import INDENT, quote
+from stepline.timeline.render.shape import render_shape
 
 CALLS_MAX: Final = 4
 """Calls that one summary may take."""
 LONG_TOKENS: Final = 3_000
-"""A result of more is shown by its beginning and its end."""
+"""A result of more is shown by its shape, if it is JSON, its beginning and its end."""
+SHAPE_CHARS: Final = 4_000
 BEGINNING_CHARS: Final = 6_000
 END_CHARS: Final = 2_000
 CHUNK_MIN_BYTES: Final = 2_000
@@ -125,8 +127,12 @@ def _shortened(piece: Piece) -> str:
     if piece.kind != "result" or estimate_bytes(byte_length(text)) < LONG_TOKENS:
         return text
     left_out = len(text) - BEGINNING_CHARS - END_CHARS
+    if left_out <= 0:
+        return text
+    data = "\n".join(line[len(INDENT) :] for line in text.split("\n") if line.startswith(INDENT))
+    shape = render_shape(data)[:SHAPE_CHARS]
+    told = f"shape:\n{quote(shape)}\n" if shape else ""
     return (
-        f"{text[:BEGINNING_CHARS]}\n[… {left_out} of {len(text)} characters left out]\n{INDENT}{text[-END_CHARS:]}"
-        if left_out > 0
-        else text
+        f"{told}{text[:BEGINNING_CHARS]}\n[… {left_out} of {len(text)} characters left out]\n"
+        f"{INDENT}{text[-END_CHARS:]}"
     )
