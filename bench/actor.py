@@ -266,8 +266,14 @@ def _recovered(ports: Ports, agent: Agent, actor: Actor, script: Script) -> int:
 
 def _round(thinking: str, notes: str, *calls: tuple[str, dict[str, Any]]) -> str:
     said = "".join(
-        _decision({"action": "call_tool", "notes": notes, "tool_call": {"tool_id": tool, "params": params}})
-        for tool, params in calls
+        _decision(
+            {
+                "action": "call_tool",
+                "notes": "" if n else notes,
+                "tool_call": {"tool_id": tool, "params": params},
+            }
+        )
+        for n, (tool, params) in enumerate(calls)
     )
     return f"<channel:thinking>{thinking}</channel:thinking>{said}<channel:code></channel:code>"
 

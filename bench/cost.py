@@ -28,7 +28,7 @@ WIDE: Final = {"linear": False, "fanout": True}
 GOALS: Final = {"linear": 0.60, "fanout": 0.40}
 OWN_GOAL: Final = 1.01
 L5M_GOAL: Final = 1.05
-UNREDUCED: Final = ContextRules(max_tokens=10_000_000, window_tokens=20_000_000, ttl_s=0)
+UNREDUCED: Final = ContextRules(max_tokens=10_000_000, window_tokens=20_000_000, ttl_s=0, horizon_requests=0)
 
 
 def rows() -> list[Row]:

@@ -124,6 +124,11 @@ ACKNOWLEDGED: Final = (
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
+        finding="IAM5[Resource::…-state:…/seg/*]",
+        places=_policies(_ACT, _DECIDE),
+        reason="Segments of folded logs: keys are made for each conversation, below the one prefix of their class.",
+    ),
+    Acknowledgement(
         finding="IAM5[Resource::…-state:…/exec/*]",
         places=_policies(_ACT),
         reason="Objects of a run: keys are made for each call, below the one prefix of their class.",

@@ -81,6 +81,7 @@ def test_the_input_holds_every_field_of_the_step(aws, name):
         "attempt": 0,
         "error": None,
         "launch": None,
+        "segment": 0,
         "v": 1,
     }
 

@@ -1,87 +1,19 @@
 """A bundle's turns in this process: the same over the memory twins and over AWS's adapters."""
 
 import asyncio
-import queue
 import threading
-from dataclasses import replace
 
 import pytest
 
 from bundles.default import WORKFLOW
-from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.model import Fail, MemoryModelClient
-from stepline.adapters.memory.relay import MemoryRelay
-from stepline.bootstrap import in_memory
-from stepline.bootstrap.in_process import InProcess
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
-from stepline.loop.journal import Journal
 from stepline.model.entry import Closed, Contributed, Reopened, TakenOver
-from stepline.settings import Settings
+from tests.contract.workflow_world import WAIT_S, Crash, Slow, World, text_of
 from tests.unit.loop.scene import answered, called
 
 SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
-WAIT_S = 30
-
-
-class Crash(BaseException):
-    """What no step catches: as if the process were gone."""
-
-
-class Watched:
-    """A log that tells when a message has entered it."""
-
-    def __init__(self, log):
-        self._log = log
-        self.admitted = queue.SimpleQueue()
-
-    def __getattr__(self, name):
-        return getattr(self._log, name)
-
-    def put(self, lane, batch, *, message_id="", marks_open=False):
-        put = self._log.put(lane, batch, message_id=message_id, marks_open=marks_open)
-        if message_id:
-            self.admitted.put(message_id)
-        return put
-
-
-class World:
-    """Processes over one backend, and one conversation in it."""
-
-    def __init__(self, backend, lane):
-        self.backend = backend
-        self.lane = lane
-        self.log = Watched(backend.log)
-        app = in_memory(Settings.from_env({}))
-        publisher = MemoryPublisher()
-        relay = MemoryRelay(deltas=backend.deltas, subscriptions=backend.subscriptions, publisher=publisher)
-        ports = replace(
-            app.ports,
-            log=self.log,
-            artifacts=backend.artifacts,
-            subscriptions=backend.subscriptions,
-            tickets=backend.tickets,
-            rate=backend.rate,
-            deltas=backend.deltas,
-            publisher=publisher,
-            relay=relay,
-            machine=backend.machine,
-            grants=backend.grants,
-            tasks=backend.tasks,
-            clock=backend.clock,
-        )
-        self.app = replace(app, ports=ports)
-
-    def process(self, model):
-        """Return the runtime of a new process."""
-        return InProcess(replace(self.app, given=model, history=type(self.app.history)()))
-
-    def entries(self, kind):
-        batches = Journal(self.app.ports, self.lane, "test").since(0, consistent=True)
-        return [entry for batch in batches for entry in batch.entries if isinstance(entry, kind)]
-
-    def ask(self, runtime, text="How does it work?", workflow=WORKFLOW, user="ada", **payload):
-        return asyncio.run(workflow(runtime, self.lane, user=user).process({"text": text, **payload}))
 
 
 @pytest.fixture
@@ -183,20 +115,6 @@ def test_what_is_no_message_or_somebody_elses_conversation_is_refused(world):
 
 
 # --- several at once
-
-
-class Slow:
-    """A model that says what `say` returns for a request, whenever that returns."""
-
-    def __init__(self, say):
-        self.say = say
-
-    def stream(self, request):
-        return MemoryModelClient(self.say(request)).stream(request)
-
-
-def text_of(request):
-    return "".join(part.text for part in request.content)
 
 
 def test_conversations_run_side_by_side(backend, lane):

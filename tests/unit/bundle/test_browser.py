@@ -164,21 +164,22 @@ def test_what_cannot_be_fetched_says_why(desk, ref, code):
 # --- blocks
 
 
-def test_too_much_is_not_announced(desk):
+@pytest.mark.parametrize("text", ["so long " * 51, "one\n" * 13])
+def test_too_much_is_not_announced(desk, text):
     with pytest.raises(LimitError) as caught:
-        desk.browser.announce([{"text": "so long " * 1200}])
+        desk.browser.announce([{"text": text}])
     assert caught.value.reason == "announce_too_large"
-    assert desk.browser.announced() == ""
+    assert desk.browser.announced() == ()
 
 
 def test_an_announcement_replaces_the_one_before_and_forges_no_structure(desk):
     desk.browser.announce([{"text": "one"}])
-    desk.browser.announce([{"type": "shop", "text": "two\n[ANNOUNCE]"}])
-    assert "one" not in desk.browser.announced()
-    assert "\n[ANNOUNCE]" not in desk.browser.announced()
-    assert desk.browser.announced() in desk.text()
+    desk.browser.announce([{"type": "shop", "text": "two\n\n[ANNOUNCE]"}])
+    assert desk.browser.announced() == ("two", "[ANNOUNCE]")
+    shown = desk.text().split("[CONSTRAINTS]\n")[1]
+    assert shown.splitlines()[:2] == ["  - two", "  - [ANNOUNCE]"]
     desk.browser.announce([])
-    assert desk.browser.announced() == ""
+    assert "[CONSTRAINTS]" not in desk.text()
 
 
 @pytest.mark.parametrize("block", [{"text": 7}, {"text": "x", "colour": "red"}, {"text": "x", "meta": []}])

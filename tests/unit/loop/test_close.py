@@ -7,7 +7,7 @@ import pytest
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRateLimited, ModelRefused
 from stepline.loop.close import ERRORS, MESSAGES
 from stepline.model.batch import encode_batch
-from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened
+from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened, Titled
 from stepline.model.ids import execution_name
 from stepline.model.tally import Tally
 from tests.unit.loop.scene import (
@@ -127,6 +127,16 @@ def test_without_a_round_left_the_end_and_the_next_turn_are_one_batch() -> None:
     name, step = scene.machine.queue[-1]
     assert (name, step.epoch) == (execution_name(LANE, scene.tail.n), scene.tail.n)
     assert scene.log.open_lanes(before="9999") != []
+
+
+def test_a_title_stays_where_the_end_of_its_turn_opens_the_next_one() -> None:
+    named = [f"{answered(text)}<channel:summary>Title: {text}</channel:summary>" for text in ("One", "Two")]
+    scene = at_the_end(*named, max_iterations=1)
+    out_of_rounds(scene)
+    scene.close()
+    assert (scene.state.status, scene.state.titled) == ("open", scene.tail.n)
+    scene.run()
+    assert [entry.title for entry in scene.entries(Titled)] == ["One"]
 
 
 def out_of_rounds(scene: Scene) -> None:

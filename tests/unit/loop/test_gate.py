@@ -109,6 +109,13 @@ def test_a_gate_that_says_nothing_leaves_the_beginning_of_the_message(said):
     assert scene.entries(Titled)[0].title == "hello there"
 
 
+def test_a_message_without_a_word_is_its_own_title():
+    scene = Gated("", answered("done"))
+    scene.send("...")
+    scene.run()
+    assert scene.entries(Titled)[0].title == title(scene) == "..."
+
+
 def test_without_a_gate_nobody_is_asked():
     scene = Scene(answered("done"))
     scene.send("hello")

@@ -1,16 +1,22 @@
-"""Pruning by time, in the loop: a batch of its own under the round's claim, before the request that shows it."""
+"""Pruning by time and by price, in the loop: a batch of its own under the round's claim, before the request that shows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stepline.adapters.memory.model import Fail
 from stepline.errors import Fenced, ModelOverloaded
+from stepline.loop.journal import Journal
 from stepline.model.entry import Opened, Pruned, Resulted
+from stepline.timeline.piece import text_bytes
+from stepline.timeline.pruning import pays
+from stepline.timeline.reading import first_change
+from stepline.timeline.reduce import prune
 from stepline.timeline.rules import ContextRules
-from tests.unit.loop.scene import Scene, answered, called
+from tests.unit.loop.scene import LANE, Scene, answered, called
 from tests.unit.loop.twin import BusyLog
 
 LONG = "and so it goes on, word by word. " * 100
@@ -57,6 +63,64 @@ def test_while_the_cache_may_live_nothing_is_shorter() -> None:
     scene.run()
     assert scene.entries(Pruned) == []
     assert LONG[:300] in scene.prompt()
+
+
+def grown(**rules: Any) -> ContextRules:
+    """Return rules for which a conversation of some thousand characters is a large one."""
+    return ContextRules(**{"horizon_from": 0.01, **rules})
+
+
+def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
+    scene = Old(answered("three"), context=grown(horizon_requests=30))
+    scene.clock.pause(200)
+    scene.send("third", id="m2")
+    scene.run()
+    (entry,) = scene.entries(Pruned)
+    assert (entry.cause, entry.turn) == ("price", scene.entries(Opened)[-1].turn)
+    assert entry.after_tokens < entry.before_tokens
+    assert LONG[:300] not in scene.prompt()
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        grown(horizon_requests=0),
+        grown(horizon_requests=0.1),
+        grown(horizon_requests=30, horizon_from=0.9),
+    ],
+)
+def test_what_is_not_paid_back_soon_or_not_worth_it_stays(rules: ContextRules) -> None:
+    scene = Old(answered("three"), context=rules)
+    scene.clock.pause(200)
+    scene.send("third", id="m2")
+    scene.run()
+    assert scene.entries(Pruned) == []
+    assert LONG[:300] in scene.prompt()
+
+
+def test_while_a_turn_is_open_nothing_is_pruned_for_its_price() -> None:
+    scene = Old(called("react.read", {"paths": ["ar:plan.latest:none"]}), context=grown(horizon_requests=0))
+    scene.send("third", id="m2")
+    scene.decide()
+    scene.act()
+    scene.ports = replace(scene.ports, policy=replace(scene.ports.policy, context=grown(horizon_requests=30)))
+    scene.model.add(answered("three"))
+    scene.run()
+    assert scene.entries(Pruned) == []
+
+
+def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_anew() -> None:
+    scene = Old()
+    scene.send("third", id="m2")
+    timeline = scene.history.load(Journal(scene.ports, LANE, "test"))
+    entry = Pruned(turn=timeline.state.turn, at="2026-01-01T00:00:00Z", cause="price", keep=6, intact=2)
+    new = prune(timeline.pieces, entry, 3, timeline.layout)
+    notice = len(timeline.layout.pruned(entry).encode())
+    same = first_change(timeline.pieces, new)
+    behind, before = text_bytes(new[same:]) + notice, text_bytes(timeline.pieces[same:])
+    enough = (1.25 - 0.1) * behind / (0.1 * (before - behind))
+    assert not pays(timeline, entry, enough * 0.99)
+    assert pays(timeline, entry, enough * 1.01)
 
 
 def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:

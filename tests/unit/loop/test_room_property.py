@@ -65,7 +65,7 @@ class Crowd(Narrow):
         return ToolOutput(blocks=(*(context.result("docs.find", prose(*text)) for text in texts), *many))
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(
     budget=st.sampled_from([8_000, 12_000, 30_000]),
     talk=st.lists(turns, min_size=1, max_size=4),

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Block
 from stepline.model.decision import Action
-from stepline.model.entry import Closed, Decided, Pruned, Resulted
+from stepline.model.entry import Closed, Decided, Feedback, Pruned, Resulted
 from stepline.model.path import parse_path
+from stepline.timeline.feedback import feedback_path
 from stepline.timeline.fold import Timeline
 from stepline.timeline.reduce import prune
 from stepline.timeline.render.layout import STANDARD
@@ -82,9 +83,11 @@ def test_conformance_2_what_was_visible_once_is_read_at_its_path_whatever_became
     timeline = Timeline.empty(LANE)
     for batch in story.batches:
         timeline = timeline.extended([batch])
-        for piece in timeline.pieces:
-            if piece.path and (piece.path not in seen or is_renewed(piece.path)):
-                seen[piece.path] = read_back(timeline, piece.path)
+        rated = {feedback_path(entry.turn) for entry in batch.entries if isinstance(entry, Feedback)}
+        visible = {piece.path for piece in timeline.pieces if piece.path}
+        for path in visible | (rated & seen.keys()):
+            if path not in seen or is_renewed(path):
+                seen[path] = read_back(timeline, path)
     assert {path: read_back(timeline, path) for path in seen} == seen
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.request import MARKS_MAX, render
+from stepline.timeline.segment import decode_segment, encode_segment
 from tests.unit.timeline.provider import SYSTEM, TTL_S, Asked, ask_all, exact_rules
 from tests.unit.timeline.story import LANE, Story, patient, stories
 
@@ -88,14 +89,21 @@ def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the
 
 @patient
 @given(stories(forgetting=True), st.data())
-def test_conformance_10_a_process_that_knows_half_of_the_log_sends_the_same_bytes_as_one_that_knows_none(
+def test_conformance_10_processes_send_the_same_bytes_whatever_they_know_of_the_log(
     story: Story, data: st.DataObject
 ) -> None:
+    """One knows nothing, one remembers a part, one begins with a segment, and one reads every batch by itself."""
     cut = data.draw(st.integers(0, len(story.batches)))
     known = Timeline.empty(LANE).extended(story.batches[:cut])
-    for timeline in (known.extended(story.batches), known.extended(story.batches[cut:])):
-        assert timeline == story.timeline()
-        assert render(timeline, system=SYSTEM) == render(story.timeline(), system=SYSTEM)
+    sealed = decode_segment(encode_segment(known), LANE, known.layout)
+    assert sealed is not None
+    step_by_step = Timeline.empty(LANE)
+    for batch in story.batches:
+        step_by_step = step_by_step.extended([batch])
+    whole = story.timeline()
+    assert known.extended(story.batches) == step_by_step == whole
+    for timeline in (known.extended(story.batches), sealed.extended(story.batches), step_by_step):
+        assert render(timeline, system=SYSTEM) == render(whole, system=SYSTEM)
 
 
 @patient
@@ -214,3 +222,30 @@ def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None
     assert after.timeline.rewritten == "compaction"
     assert after.timeline.turn_part == before.timeline.turn_part > 1
     assert after.read == after.boundary
+
+
+def test_feedback_that_would_spoil_more_than_what_makes_room_does_waits_for_a_dead_cache() -> None:
+    story = settled_turns(rounds=0)
+    first = story.closed_turns()[0]
+    for _ in range(2):
+        story.message("look")
+        story.act(("web_tools.web_search", {"q": "x"}))
+        story.result("long " * 400, tool="web_tools.web_search")
+        story.answer()
+        story.close()
+    _, second, _ = story.closed_turns()
+    story.message("and now?")
+    story.answer("nothing")
+    story.close()
+    story.message("well?")
+    story.rate(first, "ok", "good")
+    story.rate(second, "not_ok", "too long")
+    before = story.timeline()
+    story.prune(cause="budget", keep=6, intact=2)
+    after = story.timeline()
+    assert after.fresh == (f"{first}/user",)
+    assert after.incorporated == (f"{second}/user",)
+    assert after.rewritten == "prune"
+    assert [part.text for part in after.sealed][:1] == [part.text for part in before.sealed][:1]
+    story.prune()
+    assert story.timeline().fresh == ()

@@ -25,6 +25,10 @@ def test_the_title_is_the_first_line_that_says_it_is(summary, title):
     assert parse_title(summary) == title
 
 
+def test_a_summary_that_begins_with_a_rule_is_judged_at_once():
+    assert parse_title(f"{'-' * 500}\nTitle: too late") == ""
+
+
 def test_a_title_of_few_words_has_an_end_too():
     assert len(fit_title("x" * 500)) == TITLE_CHARS
 

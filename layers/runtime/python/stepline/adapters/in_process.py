@@ -62,6 +62,10 @@ class InProcessMachine:
         if waiting is not None:
             waiting.set_result(None)
 
+    def started(self, name: str) -> bool:
+        with self._lock:
+            return name in self._running or name in self._ended
+
     def ended(self, name: str) -> Future[None]:
         with self._lock:
             if name in self._running:

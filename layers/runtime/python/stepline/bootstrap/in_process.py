@@ -6,6 +6,7 @@ Programs run where this machine can run them; a task in AWS would report to a st
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,6 @@ from stepline.loop.agent import HOST_MODES
 
 if TYPE_CHECKING:
     from stepline.bootstrap.app import App
-    from stepline.bundle.runtime import Wrap
     from stepline.loop.agent import Agent
     from stepline.loop.history import History
     from stepline.loop.port import Ports
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from stepline.settings import Settings
 
 PLACES: Final = tuple(sorted(HOST_MODES))
+STEPS_AT_ONCE: Final = 64
+"""How many steps run at once, each in a thread; the others wait for one."""
 
 
 class InProcess:
@@ -35,6 +37,7 @@ class InProcess:
     def __init__(self, app: App) -> None:
         """Use the ports and the settings of `app`, but for its machine."""
         self.machine = InProcessMachine()
+        self.threads = ThreadPoolExecutor(STEPS_AT_ONCE, thread_name_prefix="stepline")
         ports = replace(app.ports, machine=self.machine)
         self._app = replace(app, settings=_without_tasks(app.settings), ports=ports)
         self._lock = Lock()
@@ -53,12 +56,12 @@ class InProcess:
     def build_agent(self, parts: Parts) -> Agent:
         return self._app.build_agent(parts)
 
-    def loop(self, agent: Agent, parts: Parts, wrap: Wrap) -> InProcessLoop:
+    def loop(self, agent: Agent, parts: Parts) -> InProcessLoop:
         own = replace(self._app, made=agent)
         with self._lock:
             self._model = self._model or own.model
         return InProcessLoop(
-            app=replace(own, given=wrap(self._model)),
+            app=replace(own, given=self._model),
             programs=self._programs,
             home=lambda: self._home(
                 Parts(tools_module=parts.tools_module, skills_module=parts.skills_module)

@@ -1,19 +1,21 @@
 """The context of one conversation for the code of a bundle: what stands in it, what is added to it, what the model reads.
 
-Nothing is kept here but what was loaded last and what is announced: the log is the timeline.
+Nothing is kept here but what was loaded last and what is announced: the log is the timeline. Whoever asks for another
+user's conversation is told that there is none (NotFoundError).
 Source: docs/how-to/write-a-bundle.md#the-context.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from stepline.bundle.context_fetch import fetch
 from stepline.bundle.context_view import persist_exports, render_context, shorten
 from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
+from stepline.bundle.runtime import Runtime, in_thread
 from stepline.errors import Fenced, InputError, LimitError
+from stepline.loop.admit import check_owner
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
 from stepline.loop.journal import Draft, Journal
@@ -24,29 +26,27 @@ from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
+from stepline.timeline.render.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN
 from stepline.tools.context import ToolContext
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bundle.parts import Parts
-    from stepline.bundle.runtime import Runtime
-
-ANNOUNCE_CHARS: Final = 8_000
-"""What may be announced: it is sent with every round, and never from a cache."""
 
 
 class ContextBrowser:
     """Reads a conversation, and adds to it while its turn runs in this process."""
 
-    def __init__(self, runtime: Runtime, lane: Lane, parts: Parts) -> None:
-        """Look at nothing yet. `parts` make the agent if none is given to `use`."""
+    def __init__(self, runtime: Runtime, lane: Lane, parts: Parts, *, user: str) -> None:
+        """Look at nothing yet, on behalf of `user`. `parts` make the agent if none is given to `use`."""
         self._runtime = runtime
         self._ports = runtime.ports
         self._lane = lane
         self._parts = parts
+        self._user = user
         self._agent: Agent | None = None
         self._timeline = Timeline.empty(lane)
-        self._announced = ""
+        self._announced: tuple[str, ...] = ()
 
     def use(self, agent: Agent) -> None:
         """See the conversation as this agent does."""
@@ -54,7 +54,7 @@ class ContextBrowser:
 
     async def load_timeline(self) -> Timeline:
         """Read what the log says now, and return it. Raises DependencyError."""
-        return await asyncio.to_thread(self._load)
+        return await in_thread(self._runtime, self._load)
 
     @property
     def sources_pool(self) -> Mapping[int, Source]:
@@ -72,20 +72,25 @@ class ContextBrowser:
             BusyError, DependencyError: not now.
         """
         read = read_blocks(blocks)
-        return await asyncio.to_thread(self._contribute, read)
+        return await in_thread(self._runtime, self._contribute, read)
 
     def announce(self, blocks: Iterable[BlockLike]) -> None:
-        """Say these blocks behind everything else of each request from now on, in place of those said so far.
+        """Say the lines of these blocks in each request's ANNOUNCE from now on, in place of those said so far.
 
         They are stored nowhere, and end with this object. Raises LimitError `announce_too_large`; InputError `bad_block`.
         """
-        text = "".join(self._render(block) for block in read_blocks(blocks))
-        if len(text) > ANNOUNCE_CHARS:
-            raise LimitError(f"at most {ANNOUNCE_CHARS} characters are announced", code="announce_too_large")
-        self._announced = text
+        said = tuple(
+            line for block in read_blocks(blocks) for line in block.text.splitlines() if line.strip()
+        )
+        if len(said) > CONSTRAINTS_SHOWN or any(len(line) > CONSTRAINT_CHARS for line in said):
+            raise LimitError(
+                f"at most {CONSTRAINTS_SHOWN} lines of {CONSTRAINT_CHARS} characters are announced",
+                code="announce_too_large",
+            )
+        self._announced = said
 
-    def announced(self) -> str:
-        """Return the text of what is announced; nothing if nothing is."""
+    def announced(self) -> tuple[str, ...]:
+        """Return the lines that are announced."""
         return self._announced
 
     async def timeline(
@@ -114,14 +119,14 @@ class ContextBrowser:
                 announced=self._announced,
             )
 
-        return await asyncio.to_thread(rendered)
+        return await in_thread(self._runtime, rendered)
 
     async def persist(self) -> dict[str, Body]:
         """Write the conversation, its pool and its newest turn into the artifact store, as the documents others keep.
 
         Return where each stands, by its kind (docs/reference/exports.md). The log is kept without it.
         """
-        return await asyncio.to_thread(lambda: persist_exports(self._ports, self._load()))
+        return await in_thread(self._runtime, lambda: persist_exports(self._ports, self._load()))
 
     persist_timeline = persist
 
@@ -139,15 +144,16 @@ class ContextBrowser:
         `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and `message`.
         """
         if isinstance(refs, str):
-            return (await asyncio.to_thread(self._fetch, [refs]))[0]
-        return await asyncio.to_thread(self._fetch, list(refs))
+            return (await in_thread(self._runtime, self._fetch, [refs]))[0]
+        return await in_thread(self._runtime, self._fetch, list(refs))
 
     # --- in a worker thread
 
     def _load(self) -> Timeline:
         journal = Journal(self._ports, self._lane, "browse")
-        segment = journal.tail(consistent=True).state.segment
-        self._timeline = self._runtime.history.load(journal, segment=segment, consistent=True)
+        tail = journal.tail(consistent=True)
+        check_owner(tail, self._user)
+        self._timeline = self._runtime.history.load(journal, segment=tail.state.segment, consistent=True)
         return self._timeline
 
     def _contribute(self, blocks: tuple[Produced, ...]) -> tuple[str, ...]:
@@ -174,10 +180,6 @@ class ContextBrowser:
         if state.turn != turn or not here:
             raise Fenced("the turn does not run here any more")
         return turn
-
-    def _render(self, block: Produced) -> str:
-        layout = self._timeline.layout
-        return layout.stage(block, block.path, utc(self._ports.clock.now()))
 
     def _fetch(self, refs: list[str]) -> list[dict[str, Any]]:
         timeline = self._load()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -32,11 +32,11 @@ def render_context(
     include_sources: bool,
     include_announce: bool,
     cache_last: bool,
-    announced: str = "",
+    announced: Sequence[str] = (),
 ) -> tuple[Part, ...]:
     """Return the parts of a request behind the system part, in their order, with marks where they pay.
 
-    `announced` is what a bundle says behind ANNOUNCE. Without `cache_last` the timeline's last part has no mark.
+    `announced` are the lines that a bundle says in ANNOUNCE. Without `cache_last` the timeline's last part has no mark.
     """
     parts = list(render_timeline(timeline, minimum_tokens=policy.context.cache_minimum_tokens))
     if parts and not cache_last:
@@ -46,8 +46,15 @@ def render_context(
         cursor = timeline.state.cursor
         rounds = policy.max_iterations
         last = cursor.iteration + 1 >= rounds + timeline.state.credits
-        said = announce(timeline, now=now, iteration=cursor.iteration, max_iterations=rounds, last_round=last)
-        rest += [said, announced]
+        said = announce(
+            timeline,
+            now=now,
+            iteration=cursor.iteration,
+            max_iterations=rounds,
+            last_round=last,
+            extra=announced,
+        )
+        rest.append(said)
     return (*parts, *(Part(text=text) for text in rest if text))
 
 

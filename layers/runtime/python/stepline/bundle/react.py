@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from stepline.bundle.aside import AsideModel
 from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
+from stepline.bundle.runtime import P, T, in_thread
 from stepline.errors import DependencyError, Fenced, SteplineError
 from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.loop.course import Patience, catcher, caught, following
@@ -51,10 +51,7 @@ class React:
         self._ports = workflow.runtime.ports
         self._machine = workflow.runtime.machine
         self._lane = workflow.lane
-        browser = workflow.ctx_browser
-        loop = workflow.runtime.loop(
-            agent, parts, lambda model: AsideModel(model, browser.announced, role=agent.role)
-        )
+        loop = workflow.runtime.loop(agent, parts)
         self._states: Mapping[str, Callable[[Step], Step]] = {
             "Decide": loop.decide,
             "Act": loop.act,
@@ -76,23 +73,27 @@ class React:
         """
         said = read_payload(payload)
         scratchpad = self._workflow.scratchpad
-        admitted = await asyncio.to_thread(self._admit, said)
+        admitted = await self._in_thread(self._admit, said)
         n = admitted.batch.n
         scratchpad["turn_id"] = admitted.batch.state.turn
-        # A message that comes again may have its answer: there is nothing to prepare then.
-        prepared = admitted.duplicate and (await asyncio.to_thread(self._look, n))[1] is not None
-        while True:
-            while taken := self._machine.take(self._lane):
-                await self._execute(*taken, said=None if prepared else said)
-                prepared = True
-            state, closed = await asyncio.to_thread(self._look, n)
-            if closed is not None:
-                result = result_of(closed)
-                scratchpad.update(turn_id=result.turn_id, result=result)
-                return result
-            await self._wait(state)
+        closed = (await self._in_thread(self._look, n))[1] if admitted.duplicate else None
+        is_prepared = False
+        while closed is None:
+            taken = self._machine.take(self._lane)
+            if taken:
+                await self._execute(*taken, said=None if is_prepared else said)
+                is_prepared = True
+            state, closed = await self._in_thread(self._look, n)
+            if closed is None and not taken:
+                await self._wait(state)
+        result = result_of(closed)
+        scratchpad.update(turn_id=result.turn_id, result=result)
+        return result
 
     # --- one execution
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await in_thread(self._workflow.runtime, call, *args, **kwargs)
 
     async def _execute(self, name: str, step: Step, *, said: Payload | None) -> None:
         """Drive an execution to its end, behind the hook for the message that was said."""
@@ -125,14 +126,14 @@ class React:
         run = self._states.get(state, _nowhere)
         while True:
             try:
-                answer = await asyncio.to_thread(run, replace(step, attempt=patience.attempt))
+                answer = await self._in_thread(run, replace(step, attempt=patience.attempt))
             except Exception as error:  # noqa: BLE001 - a step's edge, as a function's: the state's Retry and Catch decide
                 pause_s = patience.pause_s(error)
                 if pause_s is None:
                     return self._catch(state, step, error)
                 code = error.reason if isinstance(error, SteplineError) else type(error).__name__
                 logger.warning("step is tried again", extra={"state": state, "code": code})
-                await asyncio.to_thread(clock.pause, pause_s)
+                await self._in_thread(clock.pause, pause_s)
             else:
                 return following(state, answer), answer
 
@@ -150,9 +151,8 @@ class React:
         arrival = Arrival(message_id=said.message_id, user=self._workflow.user, text=said.text)
         with self._machine.door(self._lane):
             admitted = admit(self._ports, self._lane, arrival)
-            if admitted.duplicate:
-                tail = Journal(self._ports, self._lane, "admit").tail(consistent=True)
-                revive(self._ports, self._lane, tail)
+        if admitted.duplicate:
+            self._revive()
         return admitted
 
     def _look(self, n: int) -> tuple[State, Closed | None]:
@@ -161,11 +161,27 @@ class React:
         return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
 
     async def _wait(self, state: State) -> None:
-        """Wait for whoever drives the open turn in this process. Raises Fenced if nobody does."""
+        """Wait for whoever drives the open turn in this process; one that was given up here is started again.
+
+        Raises Fenced for a turn that runs elsewhere.
+        """
         name = execution_name(self._lane, state.epoch)
-        if state.status != "open" or self._machine.status(name) != "running":
+        if state.status != "open" or not await self._in_thread(self._is_ours, name):
             raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
-        await asyncio.shield(asyncio.wrap_future(self._machine.ended(name)))
+        if self._machine.status(name) == "running":
+            await asyncio.shield(asyncio.wrap_future(self._machine.ended(name)))
+        else:
+            await self._in_thread(self._revive)
+
+    def _is_ours(self, name: str) -> bool:
+        """Tell whether an execution was started here. The door: Close puts first, and starts what it opened then."""
+        with self._machine.door(self._lane):
+            return self._machine.started(name)
+
+    def _revive(self) -> None:
+        """See that the turn which is open now lives."""
+        with self._machine.door(self._lane):
+            revive(self._ports, self._lane, Journal(self._ports, self._lane, "admit").tail(consistent=True))
 
     def _held(self, close: Callable[[Step], Step]) -> Callable[[Step], Step]:
         """Return Close behind the lane's door: it may open the next turn, whose execution it starts."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from concurrent.futures import Executor
+from contextvars import copy_context
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
 
 from stepline.bundle.parts import Parts
 from stepline.loop.agent import Agent
@@ -11,10 +15,9 @@ from stepline.loop.history import History
 from stepline.loop.port import Ports
 from stepline.model.step import Step
 from stepline.ports.machine import OwnMachine
-from stepline.ports.model import ModelClient
 
-Wrap = Callable[[ModelClient], ModelClient]
-"""Puts something around the model that a workflow asks."""
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Loop(Protocol):
@@ -41,10 +44,25 @@ class Runtime(Protocol):
     @property
     def history(self) -> History: ...
 
+    @property
+    def threads(self) -> Executor:
+        """Where whatever may call a function of a bundle runs."""
+        ...
+
     def build_agent(self, parts: Parts) -> Agent:
         """Return the deployment's agent with a bundle's parts. Raises InputError for parts that are none."""
         ...
 
-    def loop(self, agent: Agent, parts: Parts, wrap: Wrap) -> Loop:
+    def loop(self, agent: Agent, parts: Parts) -> Loop:
         """Return the steps of a turn for an agent that was built of these parts."""
         ...
+
+
+async def in_thread(runtime: Runtime, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what `call` returns in a thread of the runtime's.
+
+    Not `asyncio.to_thread`: a step waits for the coroutines of its bundle, and those may need a thread of the default
+    executor. Were all of them taken by steps, none would ever go on.
+    """
+    run = partial(copy_context().run, partial(call, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(runtime.threads, run)

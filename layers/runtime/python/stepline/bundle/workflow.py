@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from stepline.bundle.parts import Parts, load_module
@@ -49,7 +50,7 @@ class BaseWorkflow(ABC):
         self.lane = lane
         self.user = user
         self.scratchpad: MutableMapping[str, Any] = {}
-        self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts())
+        self.ctx_browser: ContextBrowser = ContextBrowser(runtime, lane, type(self).parts(), user=user)
 
     @abstractmethod
     async def process(self, payload: PayloadLike) -> TurnResult:
@@ -89,7 +90,8 @@ class BaseWorkflow(ABC):
             search=blocking(knowledge_space_fn or cls.knowledge_space_fn, events),
             read=blocking(knowledge_read_fn or cls.knowledge_read_fn, events),
         )
-        agent = await asyncio.to_thread(self.runtime.build_agent, parts)
+        made = await asyncio.to_thread(self.runtime.build_agent, parts)
+        agent = replace(made, announced=self.ctx_browser.announced)
         self.ctx_browser.use(agent)
         if scratchpad is not None:
             self.scratchpad = scratchpad
@@ -116,8 +118,9 @@ def blocking(
     def call(*args: Any) -> Any:
         import asyncio  # noqa: PLC0415 - as in BaseWorkflow
 
-        asked = function(*args)
-        return asyncio.run_coroutine_threadsafe(asked, events).result() if events else asyncio.run(asked)
+        if events is None or events.is_closed():  # a step that was given up may outlive the loop
+            return asyncio.run(function(*args))
+        return asyncio.run_coroutine_threadsafe(function(*args), events).result()
 
     return call
 

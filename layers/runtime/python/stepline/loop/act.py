@@ -43,7 +43,11 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
         done = _run_next(work, timeline)
         if isinstance(done, Step):
             return done
-        timeline = history.follow(journal, done) if done else history.load(journal, consistent=True)
+        timeline = (
+            history.follow(journal, done)
+            if done
+            else history.load(journal, segment=step.segment, consistent=True)
+        )
     if standing(timeline.state, step, "act") == "stop":
         return ended(step, "stop")
     return onward(step, timeline.state)

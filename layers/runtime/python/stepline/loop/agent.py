@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -58,7 +58,8 @@ class Agent:
     `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
     `gate` are the instructions of the stage that names a new conversation; without them there is none. `summariser`
     instructs who sums up what the context has no room for.
-    `shelves` hold what the agent reads outside the conversation, by the family of the paths.
+    `shelves` hold what the agent reads outside the conversation, by the family of the paths. `announced` returns the
+    lines that a bundle's code wants said in a request, for this request alone.
     """
 
     system: str
@@ -73,6 +74,7 @@ class Agent:
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     gate: str = ""
     summariser: Summariser = NO_SUMMARISER
+    announced: Callable[[], Sequence[str]] = tuple
 
     @cached_property
     def callable_ids(self) -> frozenset[str]:

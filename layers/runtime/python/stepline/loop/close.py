@@ -179,7 +179,7 @@ def _end(
         now = ports.clock.now()
         turn = turn_id(now, f"{lane.key()}/{n}")
         entries.append(Opened(turn=turn, at=utc(now), prompts=waiting))
-        state = opened(tail.state, n, turn)
+        state = opened(state, n, turn)
     return Draft(entries=tuple(entries), state=state)
 
 

@@ -128,7 +128,7 @@ def _record(
         entry = settle(taken.decision, at.state, ports.policy, timeline)
         entry = replace(entry, claim=claim)
         after = _after(at.state, at.n + 1, entry, rendered=rendered)
-        return Draft(entries=(entry,), state=replace(after, segment=segment))
+        return Draft(entries=(entry,), state=replace(after, segment=max(segment, after.segment)))
 
     batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):

@@ -73,7 +73,7 @@ def name_conversation(model: ModelClient, gate: str, timeline: Timeline, *, turn
         logger.warning("a conversation was not named", extra={"code": error.reason})
         completion = NOTHING
     heard = read_channels(completion.text, CHANNELS)
-    title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title)
+    title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title) or timeline.title
     said = "\n".join(text for body in heard.bodies("thinking") if (text := body.strip()))
     return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.usage)
 

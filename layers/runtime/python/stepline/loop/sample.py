@@ -96,6 +96,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
             iteration=step.iteration,
             max_iterations=ports.policy.max_iterations,
             last_round=last_round,
+            extra=agent.announced(),
         ),
     )
     return ModelRequest(

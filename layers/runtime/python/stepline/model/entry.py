@@ -184,7 +184,7 @@ class TakenOver(Value, tag="takeover", tag_field="kind"):
 
 
 class Pruned(Value, tag="pruned", tag_field="kind"):
-    """Older turns are read shorter from here on, because no cache of them lives (`ttl`) or to make room (`budget`).
+    """Older turns are read shorter from here on: no cache of them lives (`ttl`), it pays (`price`), or to make room (`budget`).
 
     The `keep` newest turns, counting the open one, stay turns, the `intact` newest of them untouched; older ones
     become cards or rows. `settled`: of the open turn, too, the results up to this batch are read by their stubs.
@@ -192,7 +192,7 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
 
     turn: str
     at: str
-    cause: Literal["ttl", "budget"]
+    cause: Literal["ttl", "price", "budget"]
     keep: int
     intact: int
     settled: int = 0

@@ -40,6 +40,10 @@ class OwnMachine(Machine, Protocol):
         """Let a running execution end, taken or not; nothing to do for another."""
         ...
 
+    def started(self, name: str) -> bool:
+        """Tell whether an execution was started here, as far as this process remembers: a running one always."""
+        ...
+
     def ended(self, name: str) -> Future[None]:
         """Return what is done when the execution has ended: at once, if it does not run. Nobody cancels it."""
         ...

@@ -32,7 +32,8 @@ GIST_CHARS: Final = 300
 EARLIER: Final = "… "
 """How the line begins that stands for those that were dropped."""
 
-_SECTION: Final = re.compile(rf"\n?<({'|'.join(SECTIONS)})>\n(.*?)\n?</\1>", re.DOTALL)
+_SECTION: Final = re.compile(rf"(?:^|\n)<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>(?=\n|$)", re.DOTALL)
+_TAG: Final = re.compile(rf"<(/?(?:{'|'.join(SECTIONS)}))>")
 _STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
 _BODIES: Final = ("card", "summary", "answer")
 
@@ -64,10 +65,10 @@ def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
     """Return a summary and its ledger as one text, which has `most_bytes` at most when it is shown.
 
     The ledger gets half of that, or what the body leaves; its oldest lines go first, the longest section's before
-    another's.
+    another's. A tag of its sections in the body stays readable and is none any more.
     """
     kept = {name: list(lines) for name, lines in ledger.items()}
-    whole = clean(body).strip()
+    whole = _TAG.sub(r"[\1]", clean(body)).strip()
     room = max(most_bytes // 2, most_bytes - shown_bytes(whole))
     while kept and shown_bytes(_render(kept)) > room:
         longest = max(kept, key=lambda name: sum(map(len, kept[name])))

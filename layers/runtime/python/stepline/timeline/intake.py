@@ -35,7 +35,7 @@ from stepline.timeline.compacted import compact
 from stepline.timeline.feedback import feedback_key, feedback_path
 from stepline.timeline.piece import Piece
 from stepline.timeline.plan import contributed_plans
-from stepline.timeline.reading import Reading, first_change, turn_start
+from stepline.timeline.reading import Reading, first_change
 from stepline.timeline.reduce import answer_to, hide, prune
 from stepline.timeline.render.quote import inline
 from stepline.timeline.turn import Event, Turn, event_path, prompt_path
@@ -220,14 +220,14 @@ class Intake:
         self.compaction = self.compaction.turned()
 
     def take_hide(self, overlay: Hide) -> None:
-        pieces, _ = hide(self.reading.pieces, overlay, self.writer.layout)
-        self.reading.replace(pieces, "hide", self.newest)
+        self.reading.replace(hide(self.reading.pieces, overlay, self.writer.layout), "hide", self.newest)
 
     def take_pruning(self, n: int, entry: Pruned) -> None:
         layout, dead, old = self.writer.layout, entry.cause == "ttl", self.reading.pieces
         made: Sequence[Piece] = prune(old, entry, len(self.history), layout)
-        if dead or first_change(old, made) < turn_start(old, self.newest):
-            made = self.with_feedback(made)
+        first = first_change(old, made)
+        if dead or first < len(old):
+            made = self.with_feedback(made, since=0 if dead else old[first].turn)
         self.reading.replace(made, "prune", self.newest, dead=dead)
         if self.pruned != entry.turn:
             self.pruned = entry.turn
@@ -251,15 +251,20 @@ class Intake:
         )
         self.reading.replace(self.with_feedback(made) if entry.cut else made, "compaction", self.newest)
 
-    def with_feedback(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Return the pieces with what users think of earlier turns behind those turns, where nothing of it lives in a cache."""
+    def with_feedback(self, pieces: Sequence[Piece], *, since: int = 0) -> Sequence[Piece]:
+        """Return the pieces with what users think of turns behind those turns; no cache holds turn `since` and later ones.
+
+        Of earlier ones it waits; there a change would cost more than it has to.
+        """
         numbers = {turn.id: number for number, turn in enumerate(self.history, 1)} if self.fresh else {}
-        for key in self.fresh:
+        ripe = [key for key in self.fresh if since <= numbers.get(self.feedback[key].turn, since)]
+        for key in ripe:
             entry = self.feedback[key]
             path = feedback_path(entry.turn)
             text = self.writer.layout.feedback(entry, path)
             pieces = answer_to(pieces, entry, path, text, numbers.get(entry.turn, 0))
-        self.incorporated, self.fresh = [*self.incorporated, *self.fresh], []
+        self.incorporated += ripe
+        self.fresh = [key for key in self.fresh if key not in ripe]
         return pieces
 
     @property

@@ -50,7 +50,7 @@ class Piece(Row):
 
     `n` is the batch that brought it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is none.
     `path` is where the whole of it stands; `shows` is `ALL`, or the digest of the content that the text shows all
-    of, or empty if it does not. `size` counts the content's bytes, `hint` is its beginning on one line, `range` what
+    of, or empty if it does not. `size` counts the content's bytes, `hint` is its beginning on one line (of a summary all of it), `range` what
     a ranged read asked for. `bulk`: it can be read again at its path, and is the first to be shown by a stub. What
     shows a part of another path has a `view`, a path of its own that leads to nothing but this piece.
     """

@@ -1,24 +1,36 @@
-"""Pruning by time: once no provider keeps the prompt any more, older turns are read shorter, because it costs nothing.
+"""Pruning: older turns are read shorter once that costs nothing, or once it pays.
 
-While a cache may live, nothing is pruned by time: a shorter prefix would have to be paid for in full.
+    ttl     no provider keeps the prompt any more, so it is written anew anyhow
+    price   what is left out would be read often enough to pay for writing anew what stands behind it
+
+Whether it pays is asked when a turn begins: what can be left out does not change while a turn is open, and what
+stands behind it only grows.
 Source: docs/concepts/context.md#pruning.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
 
 from stepline.model.entry import Pruned
 from stepline.model.ids import utc
 from stepline.timeline.fold import Timeline
 from stepline.timeline.piece import byte_length, estimate_bytes, text_bytes
+from stepline.timeline.reading import first_change
 from stepline.timeline.reduce import prune
 from stepline.timeline.rules import ContextRules
 
+READ_PRICE: Final = 0.1
+WRITE_PRICE: Final = 1.25
+"""What a token costs that a cache gives, and one that it takes, for a token that is neither."""
+
 
 def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Pruned | None:
-    """Return what to prune now: nothing while a cache may live, and nothing if no text would become shorter."""
-    if not timeline.state.turn or not is_cold(timeline, now, rules):
+    """Return what to prune now; None if it would cost more than it brings, or make nothing shorter."""
+    if not timeline.state.turn or len(timeline.history) <= rules.intact_turns:
         return None
     entry = Pruned(
         turn=timeline.state.turn,
@@ -27,7 +39,12 @@ def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Prun
         keep=rules.keep_turns,
         intact=rules.intact_turns,
     )
-    return measure_pruning(timeline, entry)
+    if is_cold(timeline, now, rules):
+        return measure_pruning(timeline, entry)
+    if timeline.state.cursor.iteration or not _is_grown(timeline, rules):
+        return None
+    entry = replace(entry, cause="price")
+    return measure_pruning(timeline, entry) if pays(timeline, entry, rules.horizon_requests) else None
 
 
 def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:
@@ -38,21 +55,28 @@ def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:
     return idle_s >= rules.ttl_s - rules.ttl_buffer_s
 
 
+def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
+    return rules.horizon_requests > 0 and estimate_bytes(timeline.size) >= rules.budget * rules.horizon_from
+
+
+def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
+    """Tell whether so many further requests save more than writing anew costs, by the prices of a live cache."""
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    same = first_change(timeline.pieces, pruned)
+    behind = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
+    removed = text_bytes(timeline.pieces[same:]) - behind
+    return READ_PRICE * removed * requests > (WRITE_PRICE - READ_PRICE) * behind
+
+
 def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
     """Return the entry with the tokens before and after it, or None if it would not make the timeline shorter."""
-    layout = timeline.layout
-    after = text_bytes(prune(timeline.pieces, entry, len(timeline.history), layout))
-    if timeline.pruned != entry.turn:
-        after += byte_length(layout.pruned(entry))
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    after = text_bytes(pruned) + _notice_bytes(timeline, entry)
     if after >= timeline.size:
         return None
-    return Pruned(
-        turn=entry.turn,
-        at=entry.at,
-        cause=entry.cause,
-        keep=entry.keep,
-        intact=entry.intact,
-        settled=entry.settled,
-        before_tokens=estimate_bytes(timeline.size),
-        after_tokens=estimate_bytes(after),
-    )
+    return replace(entry, before_tokens=estimate_bytes(timeline.size), after_tokens=estimate_bytes(after))
+
+
+def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:
+    """Return what the message has that tells the model, which comes once a turn."""
+    return byte_length(timeline.layout.pruned(entry)) if timeline.pruned != entry.turn else 0

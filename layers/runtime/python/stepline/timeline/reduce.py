@@ -123,16 +123,15 @@ def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
     return frozenset(kept)
 
 
-def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> tuple[list[Piece], int]:
-    """Return the pieces with what batch `n` brought at a path replaced, and the index of the first change."""
-    found, first = list(pieces), len(pieces)
+def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
+    """Return the pieces with what batch `n` brought at a path replaced: by the replacement once, the others by nothing."""
+    found, left = list(pieces), overlay.replacement
     for index, piece in enumerate(pieces):
         if piece.n == overlay.n and overlay.path in (piece.path, piece.view) and piece.text:
-            shown = first == len(pieces) and overlay.replacement
-            text = layout.hidden(piece, overlay.replacement) if shown else ""
+            text = layout.hidden(piece, left) if left else ""
             found[index] = replace(piece, text=text, shows="", bulk=False)
-            first = min(first, index)
-    return found, first
+            left = ""
+    return found
 
 
 def answer_to(pieces: Sequence[Piece], entry: Feedback, path: str, text: str, number: int) -> list[Piece]:

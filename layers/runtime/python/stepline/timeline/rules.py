@@ -17,6 +17,9 @@ class ContextRules(Value):
     `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one included. A block
     may be hidden behind the end of the round that is `offset_rounds` before the last one, if there are `min_rounds`,
     and `editable_tail_tokens` from the end at most. A provider caches no prefix below `cache_minimum_tokens`.
+
+    While the cache lives, turns are pruned if that is paid back within `horizon_requests` (0: never), in conversations
+    that have grown to `horizon_from` of the budget.
     """
 
     max_tokens: int = 80_000
@@ -32,6 +35,8 @@ class ContextRules(Value):
     min_rounds: int = 2
     editable_tail_tokens: int = 2_000
     cache_minimum_tokens: int = 1_024
+    horizon_requests: float = 7.0
+    horizon_from: float = 0.4
 
     @property
     def budget(self) -> int:

@@ -29,7 +29,6 @@ from stepline.timeline.working_summary import summarize_turn
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
 _ATTEMPT = "assistant.completion.attempt"
 _LATEST_PLAN: Final = "ar:plan.latest:"
-_RANGE_SUMMARY: Final = "conv.range.summary"
 LAST: Final = 10**12
 """Beyond every batch."""
 
@@ -104,6 +103,13 @@ class View:
         if named is None or named[1] not in self._history:
             return ()
         turn, name = named[1], named[2]
+        kind, _, number = name.rpartition(".")
+        return (
+            self._numbered(turn, kind, int(number)) if number.isdecimal() else self._plain(turn, name, path)
+        )
+
+    def _plain(self, turn: str, name: str, path: str) -> tuple[Block, ...]:
+        """Return the newest of what stands at paths of its own, or what is made when somebody asks."""
         match name:
             case "react.turn.index":
                 return (self._index(self._history[turn]),)
@@ -113,11 +119,18 @@ class View:
                 return self._last(turn, name) or self._summary(turn)
             case "assistant.completion":
                 return self._last(turn, _ATTEMPT)
-        kind, _, number = name.rpartition(".")
-        if kind == _RANGE_SUMMARY and number.isdecimal():
-            return tuple(b for b in self.turn_blocks(turn) if b.type == kind)[int(number) - 1 :][:1]
-        answered = kind == "assistant.completion" and number.isdecimal()
-        return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}") if answered else ()
+            case _:
+                return ()
+
+    def _numbered(self, turn: str, kind: str, number: int) -> tuple[Block, ...]:
+        """Return one of several, counted from 1."""
+        match kind:
+            case "assistant.completion":
+                return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}")
+            case "conv.range.summary" if number:
+                return tuple(b for b in self.turn_blocks(turn) if b.type == kind)[number - 1 : number]
+            case _:
+                return ()
 
     def _last(self, turn: str, kind: str) -> tuple[Block, ...]:
         return tuple(block for block in self.turn_blocks(turn) if block.type == kind)[-1:]

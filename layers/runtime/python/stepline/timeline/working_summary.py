@@ -19,9 +19,7 @@ TITLE_CHARS: Final = 80
 TEXT_CHARS: Final = 600
 REFS_MAX: Final = 20
 
-_TITLE = re.compile(
-    r"[ \t]*(?:[*_#>-]+[ \t]*)*title[*_]*[ \t]*[:\uff1a][*_]*[ \t]*(?P<title>.+)", re.IGNORECASE
-)
+_TITLE = re.compile(r"[ \t*_#>-]*title[*_]*[ \t]*[:\uff1a][*_]*[ \t]*(?P<title>.+)", re.IGNORECASE)
 _QUOTES: Final = "\"'`*_\u201c\u201d\u2018\u2019«»"
 _BEFORE: Final = f"{_QUOTES}#[- "
 _BEHIND: Final = f"{_QUOTES}].,;:\u2026\u2013\u2014- "

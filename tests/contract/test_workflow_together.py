@@ -1,0 +1,164 @@
+"""What callers of one conversation, or of many, may count on while others run, end, or give up."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.adapters.memory.model import Fail, MemoryModelClient
+from stepline.bundle.workflow import BaseWorkflow
+from stepline.errors import ModelRefused, NotFoundError
+from stepline.model.entry import Closed, TakenOver
+from tests.contract.workflow_world import WAIT_S, Slow, World, text_of
+from tests.unit.loop.scene import answered, called
+
+
+@pytest.fixture
+def world(backend, lane):
+    return World(backend, lane)
+
+
+@pytest.fixture
+def hooked():
+    """Return a workflow, and the texts of the messages that its hook has run for."""
+    ran = []
+
+    class Hooked(BaseWorkflow):
+        async def process(self, payload):
+            react = await self.build_react()
+            return await react.run(payload)
+
+        async def pre_run_hook(self, payload):
+            ran.append(payload.text)
+
+    return Hooked, ran
+
+
+def start(world, runtime, text, workflow=WORKFLOW, **payload):
+    process = workflow(runtime, world.lane, user="ada").process({"text": text, **payload})
+    return asyncio.create_task(process)
+
+
+async def admitted(world, messages):
+    for _ in range(messages):
+        await asyncio.to_thread(world.log.admitted.get, timeout=WAIT_S)
+
+
+def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(world):
+    model = MemoryModelClient(answered("Once."))
+    runtime = world.process(model)
+
+    async def talk():
+        return await asyncio.gather(
+            *(start(world, runtime, "hello", message_id="m-1") for _ in range(3)),
+        )
+
+    first, second, third = asyncio.run(talk())
+    model.assert_read()
+    assert first == second == third
+    assert first.answer == "Once."
+    assert len(world.entries(Closed)) == 1
+
+
+def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(world, hooked):
+    workflow, ran = hooked
+    asked, go_on, told = threading.Event(), threading.Event(), threading.Event()
+
+    def say(request):
+        if "and the second" not in text_of(request):
+            asked.set()
+            assert go_on.wait(WAIT_S)
+            return Fail(error=ModelRefused("no"))
+        assert told.wait(WAIT_S)
+        return answered("To the second.")
+
+    runtime = world.process(Slow(say))
+
+    async def talk():
+        first = start(world, runtime, "the first", workflow)
+        await asyncio.to_thread(asked.wait, WAIT_S)
+        second = start(world, runtime, "and the second", workflow)
+        await admitted(world, 2)
+        go_on.set()
+        failed = await first
+        told.set()
+        return failed, await second
+
+    first, second = asyncio.run(talk())
+    assert (first.outcome, first.code) == ("error", "model_refused")
+    assert second.answer == "To the second."
+    assert ran == ["the first", "and the second"]
+
+
+def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(world):
+    asked, over = threading.Event(), threading.Event()
+
+    def say(_):
+        if not asked.is_set():
+            asked.set()
+            assert over.wait(WAIT_S)
+            return answered("Too late.")
+        return answered("To both.")
+
+    runtime = world.process(Slow(say))
+
+    async def talk():
+        first = start(world, runtime, "the first")
+        await asyncio.to_thread(asked.wait, WAIT_S)
+        second = start(world, runtime, "and the second")
+        await admitted(world, 2)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        try:
+            return await second
+        finally:
+            over.set()
+
+    assert asyncio.run(talk()).answer == "To both."
+    assert len(world.entries(TakenOver)) == 1
+
+
+def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_one(world):
+    class Knowing(BaseWorkflow):
+        async def process(self, payload):
+            react = await self.build_react(knowledge_space_fn=self.search, knowledge_read_fn=self.read)
+            return await react.run(payload)
+
+        async def search(self, query, limit):
+            return await asyncio.to_thread(lambda: [{"path": "ks:a.md", "title": query}][:limit])
+
+        async def read(self, path):
+            return await asyncio.to_thread(lambda: f"what {path} says")
+
+    model = MemoryModelClient(called("react.search_knowledge", {"query": "delivery"}), answered("Found."))
+    workflow = Knowing(world.process(model), world.lane, user="ada")
+
+    async def talk():
+        with ThreadPoolExecutor(1) as one:
+            asyncio.get_running_loop().set_default_executor(one)
+            async with asyncio.timeout(WAIT_S):
+                result = await workflow.process({"text": "How long?"})
+                return result, await workflow.ctx_browser.fetch_ctx("ks:a.md")
+
+    result, fetched = asyncio.run(talk())
+    model.assert_read()
+    assert result.answer == "Found."
+    assert fetched["ret"]["text"] == "what ks:a.md says"
+
+
+def test_the_context_of_somebody_elses_conversation_is_not_shown(world):
+    runtime = world.process(MemoryModelClient(answered("Hello.")))
+    world.ask(runtime)
+    browser = WORKFLOW(runtime, world.lane, user="eve").ctx_browser
+    for ask in (
+        browser.load_timeline,
+        browser.timeline,
+        browser.persist,
+        lambda: browser.fetch_ctx("ar:plan.latest:p1"),
+        lambda: browser.contribute([{"text": "x"}]),
+    ):
+        with pytest.raises(NotFoundError):
+            asyncio.run(ask())
