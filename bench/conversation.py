@@ -33,6 +33,7 @@ from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 from stepline.settings import Settings
+from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
@@ -157,17 +158,16 @@ class Driver:
         return act(self.ports, self.agent, history(), after) if after.route == "act" else after
 
 
-def write_log(blocks: int) -> list[bytes]:
-    """Return the stored batches of a conversation with at least so many blocks, written by the loop."""
-    return stored(converse(blocks))
-
-
 def converse(blocks: int, model: InstantModel | None = None) -> App:
     """Have a conversation of at least so many blocks, and return where it is stored.
 
-    An instant model counts a thousand tokens whatever it is sent, so that nothing is ever pruned or compacted.
+    An instant model counts a thousand tokens whatever it is sent, so that nothing ever has to make room; and for its
+    conversation nothing is pruned for its price.
     """
     app = in_memory(Settings.from_env({}))
+    if model is None:
+        whole = replace(app.ports.policy, context=ContextRules(horizon_requests=0))
+        app = replace(app, ports=replace(app.ports, policy=whole))
     model, history = model or InstantModel(), History()
     driver = Driver(ports=app.ports, agent=make_agent(), model=model)
     for turn in range(blocks // 11 + 1):

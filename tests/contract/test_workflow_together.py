@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bundles.default import WORKFLOW
+from stepline.adapters.in_process import InProcessMachine
 from stepline.adapters.memory.model import Fail, MemoryModelClient
+from stepline.bootstrap import in_process
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import ModelRefused, NotFoundError
 from stepline.model.entry import Closed, TakenOver
@@ -119,6 +121,35 @@ def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(world):
 
     assert asyncio.run(talk()).answer == "To both."
     assert len(world.entries(TakenOver)) == 1
+
+
+class LateMachine(InProcessMachine):
+    """Starts what it is told to start right behind the next look at what there is to take."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = []
+
+    def start(self, name, step):
+        self.held.append((name, step))
+        return True
+
+    def take(self, lane):
+        found = super().take(lane)
+        while self.held:
+            super().start(*self.held.pop())
+        return found
+
+
+def test_an_execution_that_starts_while_somebody_looks_for_one_is_not_left_alone(world, monkeypatch):
+    monkeypatch.setattr(in_process, "InProcessMachine", LateMachine)
+    workflow = WORKFLOW(world.process(MemoryModelClient(answered("Done."))), world.lane, user="ada")
+
+    async def talk():
+        async with asyncio.timeout(WAIT_S):
+            return await workflow.process({"text": "hello"})
+
+    assert asyncio.run(talk()).answer == "Done."
 
 
 def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_one(world):

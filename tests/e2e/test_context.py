@@ -61,7 +61,7 @@ def request_of(number, word):
         return f'Write a file note-{number}.md with "{word} {number}. {SENTENCE * 60}" and read it back.'
     if number % 10 == 5:
         return f"Search for prompt caching, {word}, and tell me what you find."
-    return f"Turn {number}: I only say {word}."
+    return f"Turn {number}: I only say {word}. {SENTENCE * 5}"
 
 
 def compactions_of(events):

@@ -169,10 +169,10 @@ def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting_of: dict[str, tuple[int, ...]] = {}
 
     def close_only(
-        ports: Any, lane: Any, tail: Batch, closing: Closed, *, title: str, waiting: Any, steers: Any
+        ports: Any, lane: Any, tail: Batch, closing: Closed, *, before: Any, waiting: Any, steers: Any
     ) -> Draft:
         waiting_of[closing.turn] = waiting
-        return end(ports, lane, tail, closing, title=title, waiting=(), steers=steers)
+        return end(ports, lane, tail, closing, before=before, waiting=(), steers=steers)
 
     def then_open(ports: Any, lane: Any, batch: Batch) -> None:
         closing = next(entry for entry in batch.entries if isinstance(entry, Closed))

@@ -12,6 +12,7 @@ from stepline.bootstrap import in_memory
 from stepline.bundle.agent import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.gate import ROLE
+from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled
 from stepline.protocol.fanout import FanoutRule
 from stepline.settings import Settings
@@ -70,6 +71,7 @@ def test_what_the_gate_costs_counts():
     spent = named.usage.prompt_tokens + decided.usage.prompt_tokens
     assert scene.entries(Closed)[0].usage.prompt_tokens == spent == scene.state.input_tokens
     assert scene.entries(Closed)[0].rounds == 1
+    assert scene.ports.meter.counts[INPUT_TOKENS] == spent
 
 
 def test_the_gate_is_one_stage_of_one_turn():

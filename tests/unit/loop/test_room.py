@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.agent import NO_SUMMARISER
-from stepline.loop.room import surely_fits, weigh_overhead
-from stepline.loop.sample import ask
+from stepline.loop.room import surely_fits
+from stepline.loop.sample import ask, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
 from stepline.timeline.event import derive
 from tests.unit.loop.narrow import SUMMARY, Narrow, prose, text_of, tokens
@@ -256,4 +256,6 @@ def test_what_stands_beside_the_timeline_is_weighed() -> None:
     timeline = scene.timeline()
     request = ask(scene.ports, scene.agent, timeline, scene.now(), last_round=False)
     whole = sum(len(part.text.encode()) for part in (*request.system, *request.content))
-    assert weigh_overhead(scene.ports, scene.agent, timeline, scene.now()) == whole - timeline.size > 0
+    assert weigh_overhead(timeline, request) == whole - timeline.size > 0
+    scene.decide()
+    assert scene.entries(Decided)[-1].overhead_bytes == weigh_overhead(timeline, request)

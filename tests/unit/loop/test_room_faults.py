@@ -158,6 +158,18 @@ def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> 
     assert scene.entries(Decided)
 
 
+def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
+    scene = scene_before_room(MemoryLog())
+    scene.voices.script = [Fail(error=ModelOverloaded("busy"))]
+    scene.run()
+    assert closings(scene)[-1].code == "model_overloaded"
+    (begun,), (ended,) = scene.entries(Compacting), scene.entries(Compacted)
+    assert (ended.id, ended.status, ended.reason) == (begun.id, "error", "turn_ended")
+    assert [status for _, status in told(scene)] == ["started", "error"]
+    assert not scene.timeline().compaction.pending
+    assert "chat.error" in {event.type for event in derive(scene.tail)}
+
+
 def test_how_compaction_stands_survives_in_a_segment() -> None:
     scene = scene_before_room(MemoryLog())
     live(scene)

@@ -147,3 +147,8 @@ def test_a_turn_is_told_by_its_summary_if_it_has_one_and_by_its_card_if_that_is_
 def test_rounds_are_told_by_what_the_agent_said() -> None:
     pieces = [piece("notes", round=n, hint=f"I look at {n}") for n in range(1, 4)]
     assert tell_rounds(pieces, "", 900) == "round 1: I look at 1\nround 2: I look at 2\nround 3: I look at 3"
+
+
+def test_answers_that_the_user_has_are_told_with_the_rounds() -> None:
+    pieces = [piece("notes", round=1, hint="I look"), piece("answer", round=2, hint="So far: two otters.")]
+    assert tell_rounds(pieces, "", 900) == "round 1: I look\nround 2, to the user: So far: two otters."

@@ -337,3 +337,38 @@ ContextEngine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestContextEngine = ContextEngine.TestCase
+
+
+def test_a_request_stays_in_its_budget_when_what_stands_beside_the_timeline_grows() -> None:
+    engine = Engine()
+    for _ in range(4):
+        engine.say("look at it")
+        engine.decide(decision(answer="Done."))
+        engine.close()
+    engine.say("and at that")
+    tokens = 0
+    while tokens < RULES.budget - 450:
+        sent = engine.decide(decision((LAB, {"name": "ada", "chars": 1_600 if tokens < 4_800 else 300})))
+        assert sent is not None
+        tokens = sent.tokens
+        engine.act()
+    assert not [
+        *engine.scene.entries(Compacted),
+        *(e for e in engine.scene.entries(Pruned) if e.cause == "budget"),
+    ]
+    for turn in engine.turns[:-1]:
+        engine.rate(turn, "I do not like it. " * 110)
+    sent = engine.decide(decision(answer="Done."))
+    assert sent is not None
+    assert sent.tokens <= RULES.budget
+
+
+def test_rounds_of_which_nothing_came_are_told_as_such_when_they_are_compacted() -> None:
+    engine = Engine()
+    engine.say("please " * 2_500)
+    engine.provider.summary = ""
+    for _ in range(4):
+        engine.decide("<channel:thinking>" + "Hm. " * 2_000 + "</channel:thinking> {")
+    told = [entry.checkpoint for entry in engine.scene.entries(Compacted) if entry.split]
+    assert told
+    assert all(told)

@@ -44,6 +44,15 @@ def test_what_the_provider_counted_is_believed_and_only_what_came_since_is_estim
     )
 
 
+def test_what_stands_beside_the_timeline_counts_as_far_as_it_has_grown() -> None:
+    story = Story()
+    story.message(ENGLISH * 40)
+    story.act(("docs.look_up", {}), usage=Usage(input_tokens=1_500), overhead_bytes=3_000)
+    same = estimate_request(story.timeline(), 3_000)
+    assert estimate_request(story.timeline(), 2_000) <= same
+    assert estimate_request(story.timeline(), 6_200) == pytest.approx(same + 1_000 * MARGIN, abs=1)
+
+
 @pytest.mark.parametrize(("text", "tokens_per_character"), [(ENGLISH, 0.22), (CHINESE, 1.0), (CHINESE, 1.6)])
 def test_a_conversation_calibrates_itself_to_its_language(text: str, tokens_per_character: float) -> None:
     counted = round(len(text) * 400 * tokens_per_character)

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
-from stepline.model.entry import Closed, Compacted, Contributed, Decided, Feedback, Inbound, Resulted
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Contributed,
+    Decided,
+    Deferred,
+    Feedback,
+    Inbound,
+    Resulted,
+)
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.piece import ALL, Piece
 from stepline.timeline.render.excerpt import (
@@ -129,6 +138,15 @@ def test_nothing_the_model_reads_is_unbounded(huge: str):
     ):
         assert estimate_tokens(text) <= 1.2 * TEXT_TOKENS
         assert forged(text) == []
+
+
+def test_of_many_events_that_came_too_late_the_newest_are_named():
+    paths = [f"ar:turn_1.external.followup.m{n}" for n in range(1_000)]
+    deferred = Deferred(turn="turn_1", iteration=0)
+    for text in (STANDARD.round(decided(), paths), STANDARD.outcome(deferred, "ar:x", paths)):
+        assert len(text) < 1_000
+        assert f"992 earlier ones, {paths[992]}, " in text
+        assert paths[-1] in text
 
 
 def test_every_text_of_the_layout_is_in_that_test_or_holds_nothing_foreign():

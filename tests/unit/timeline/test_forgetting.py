@@ -253,14 +253,13 @@ def test_an_idle_conversation_is_not_pruned():
 def test_of_what_one_batch_brought_at_a_path_the_first_piece_carries_the_replacement():
     about: dict[str, Any] = {"kind": "result", "turn": 1, "path": "fi:x", "shows": "=", "bulk": True}
     pieces = [Piece(n=n, text=f"{n}\n", **about) for n in (1, 2, 2)]
-    made, first = hide(pieces, Hide(path="fi:x", n=2, replacement="two"), STANDARD)
-    assert first == 1
+    made = hide(pieces, Hide(path="fi:x", n=2, replacement="two"), STANDARD)
     assert [("two" in piece.text, bool(piece.text), piece.shows) for piece in made] == [
         (False, True, "="),
         (True, True, ""),
         (False, False, ""),
     ]
-    assert text_bytes(hide(pieces, Hide(path="fi:x", n=2), STANDARD)[0]) == len("1\n")
+    assert text_bytes(hide(pieces, Hide(path="fi:x", n=2), STANDARD)) == len("1\n")
 
 
 def test_feedback_on_a_turn_that_was_compacted_stands_behind_what_is_left_of_it():

@@ -85,6 +85,21 @@ def test_the_newest_answer_has_the_plain_path_and_earlier_ones_are_numbered():
     assert texts_at(timeline, f"ws:{turn}.conv.working.summary.attempt.1") == ["summary one"]
 
 
+def test_the_newest_summary_of_a_turn_has_the_plain_path_and_each_has_a_number():
+    story = Story()
+    for _ in range(3):
+        story.message()
+        story.answer("done")
+        story.close()
+    story.message()
+    for turn, text in zip(story.timeline().history[1:3], ("older", "newer"), strict=True):
+        story.compact(cut=turn.opened, summary=text)
+    timeline, path = story.timeline(), f"su:{story.turn}.conv.range.summary"
+    assert texts_at(timeline, path) == ["newer"]
+    numbered = [texts_at(timeline, f"{path}.{number}") for number in range(4)]
+    assert numbered == [[], ["older"], ["newer"], []]
+
+
 def test_a_plan_is_found_by_its_newest_snapshot():
     story = Story()
     story.message()

@@ -76,16 +76,23 @@ class React:
         admitted = await self._in_thread(self._admit, said)
         n = admitted.batch.n
         scratchpad["turn_id"] = admitted.batch.state.turn
-        closed = (await self._in_thread(self._look, n))[1] if admitted.duplicate else None
+        state, closed = admitted.batch.state, None
+        if admitted.duplicate:
+            state, closed = await self._in_thread(self._look, n)
         is_prepared = False
         while closed is None:
-            taken = self._machine.take(self._lane)
-            if taken:
+            name = execution_name(self._lane, state.epoch)
+            is_known = self._machine.started(
+                name
+            )  # before `take`: if that returns nothing now, somebody has it
+            if taken := self._machine.take(self._lane):
                 await self._execute(*taken, said=None if is_prepared else said)
                 is_prepared = True
+            elif is_known:
+                await self._wait(name)
+            elif not await self._in_thread(self._is_ours, name):
+                raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
             state, closed = await self._in_thread(self._look, n)
-            if closed is None and not taken:
-                await self._wait(state)
         result = result_of(closed)
         scratchpad.update(turn_id=result.turn_id, result=result)
         return result
@@ -160,14 +167,8 @@ class React:
         batches = Journal(self._ports, self._lane, "run").since(n - 1, consistent=True)
         return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
 
-    async def _wait(self, state: State) -> None:
-        """Wait for whoever drives the open turn in this process; one that was given up here is started again.
-
-        Raises Fenced for a turn that runs elsewhere.
-        """
-        name = execution_name(self._lane, state.epoch)
-        if state.status != "open" or not await self._in_thread(self._is_ours, name):
-            raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
+    async def _wait(self, name: str) -> None:
+        """Wait for whoever drives an execution; one that was given up with its turn open is started again."""
         if self._machine.status(name) == "running":
             await asyncio.shield(asyncio.wrap_future(self._machine.ended(name)))
         else:

@@ -22,10 +22,22 @@ from stepline.loop.tally import epoch_ms
 from stepline.loop.transition import closed, next_round, opened, titled
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
-from stepline.model.entry import Closed, Decided, Deferred, Dropped, Entry, Inbound, Opened, Titled
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Compacting,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Inbound,
+    Opened,
+    Titled,
+)
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.step import Step
 from stepline.model.tally import Tally
+from stepline.timeline.compacted import give_up
 from stepline.timeline.working_summary import parse_title
 
 logger = logging.getLogger(__name__)
@@ -73,8 +85,8 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
             return _defer(suffix, tail, state)
         decision = None if code else _decision(suffix, state)
         closing = _closed(decision, ports, state, code)
-        title = parse_title(decision.summary) if decision and not state.titled else ""
-        return _end(ports, lane, tail, closing, title=title, waiting=waiting, steers=steers)
+        before = [*_unended(suffix, closing), *_named(decision, state, closing)]
+        return _end(ports, lane, tail, closing, before=before, waiting=waiting, steers=steers)
 
     batch = journal.commit(plan)
     if isinstance(batch, Step):
@@ -157,24 +169,47 @@ def _cited(decision: Decided | None) -> dict[str, Any]:
     return cite({row.sid: row for row in decision.citations}, (decision.answer,), pooled=True)._asdict()
 
 
+def _named(decision: Decided | None, state: State, closing: Closed) -> list[Entry]:
+    """Return the title that the turn's summary gives a conversation that has none."""
+    title = parse_title(decision.summary) if decision and not state.titled else ""
+    return [Titled(title=title, at=closing.at, turn=closing.turn)] if title else []
+
+
+def _unended(suffix: Sequence[Batch], closing: Closed) -> list[Entry]:
+    """Return the end of a compaction that the turn began and does not live to end: whoever heard of it waits for that."""
+    begun: dict[str, Compacting] = {}
+    for entry in (entry for batch in suffix for entry in batch.entries):
+        if isinstance(entry, Compacting):
+            begun[entry.id] = entry
+        elif isinstance(entry, Compacted):
+            begun.pop(entry.id, None)
+    return [
+        give_up(entry, closing.at, status="error", reason="turn_ended")
+        for entry in begun.values()
+        if entry.turn == closing.turn
+    ]
+
+
 def _end(
     ports: Ports,
     lane: Lane,
     tail: Batch,
     closing: Closed,
     *,
-    title: str,
+    before: Sequence[Entry],
     waiting: tuple[int, ...],
     steers: tuple[int, ...],
 ) -> Draft:
+    """Return the closing batch; `before` is what the turn says ahead of its end."""
     n = tail.n + 1
-    named = [Titled(title=title, at=closing.at, turn=closing.turn)] if title else []
     entries: list[Entry] = [
-        *named,
+        *before,
         closing,
         *(Dropped(n=steer, reason="turn_closed") for steer in steers),
     ]
-    state = titled(closed(tail.state), n) if title else closed(tail.state)
+    state = closed(tail.state)
+    if any(isinstance(entry, Titled) for entry in before):
+        state = titled(state, n)
     if waiting:
         now = ports.clock.now()
         turn = turn_id(now, f"{lane.key()}/{n}")

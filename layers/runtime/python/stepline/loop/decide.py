@@ -19,6 +19,7 @@ from stepline.loop.guard import check_attempt, check_claim, ended, onward, stand
 from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Policy, Ports
+from stepline.loop.round import Round, count_usage
 from stepline.loop.sample import Sample, Sampler, sample
 from stepline.loop.segment import seal
 from stepline.loop.status_answer import Cause, status_answer
@@ -26,10 +27,7 @@ from stepline.loop.tend import sample_fitting
 from stepline.loop.transition import decided, rejected, reopened
 from stepline.metrics import (
     CACHE_BUSTS,
-    CACHED_TOKENS,
     DECISIONS_REJECTED,
-    INPUT_TOKENS,
-    OUTPUT_TOKENS,
     ROUNDS_DECIDED,
 )
 from stepline.model.batch import Batch, State
@@ -80,10 +78,11 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         if not isinstance(opening, Batch):
             return opening
         timeline, claim = mind.history.follow(journal, opening), opening.n
-    named = opening_stage(ports, mind, journal, step, timeline, claim=claim)
+    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
+    named = opening_stage(own, timeline)
     if isinstance(named, Step):
         return named
-    sampled = sample_fitting(ports, mind, journal, step, named, claim=claim)
+    sampled = sample_fitting(own, named)
     if isinstance(sampled, Step):
         return sampled
     timeline, taken = sampled
@@ -139,12 +138,9 @@ def _record(
 
 
 def _count(meter: Meter, decision: Decided) -> None:
-    usage = decision.usage or Usage()
     meter.count(ROUNDS_DECIDED)
     meter.count(DECISIONS_REJECTED, not decision.accepted)
-    meter.count(INPUT_TOKENS, usage.prompt_tokens)
-    meter.count(CACHED_TOKENS, usage.cache_read_tokens)
-    meter.count(OUTPUT_TOKENS, usage.output_tokens)
+    count_usage(meter, decision.usage or Usage())
     if decision.bust is not None:
         meter.count(CACHE_BUSTS, reason=decision.bust.reason)
 

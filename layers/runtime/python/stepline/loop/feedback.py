@@ -38,11 +38,9 @@ class Opinion:
 
 
 def submit_feedback(
-    ports: Ports, history: History, lane: Lane, opinion: Opinion, *, user: str, at: str = ""
+    ports: Ports, history: History, lane: Lane, opinion: Opinion, *, user: str
 ) -> Batch | None:
     """Put an opinion of a turn that has ended; return its batch, or None if the newest of its origin says the same.
-
-    `at` is when it was formed, if not now.
 
     Raises:
         NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such turn.
@@ -54,7 +52,7 @@ def submit_feedback(
         raise LimitError(f"feedback has at most {TEXT_MAX_CHARS} characters", limit=TEXT_MAX_CHARS)
     entry = Feedback(
         turn=opinion.turn,
-        at=at or utc(ports.clock.now()),
+        at=utc(ports.clock.now()),
         reaction=opinion.reaction,
         text=opinion.text,
         origin=opinion.origin,

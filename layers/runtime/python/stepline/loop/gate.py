@@ -9,11 +9,9 @@ Source: docs/concepts/turn.md#two-versions.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stepline.errors import ContextLimit, ModelRefused
-from stepline.loop.journal import Journal
-from stepline.loop.port import Ports
 from stepline.loop.round import Round
 from stepline.model.entry import Titled
 from stepline.model.ids import utc
@@ -25,9 +23,6 @@ from stepline.protocol.grammar import THINKING, ChannelSpec
 from stepline.timeline.fold import Timeline
 from stepline.timeline.working_summary import fit_title
 
-if TYPE_CHECKING:
-    from stepline.loop.decide import Mind
-
 logger = logging.getLogger(__name__)
 
 ROLE: Final = "gate.simple"
@@ -38,21 +33,18 @@ CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=Fal
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
 
 
-def opening_stage(
-    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *, claim: int
-) -> Timeline | Step:
+def opening_stage(own: Round, timeline: Timeline) -> Timeline | Step:
     """Name a new conversation; return the timeline to render, or the step to go to if the round is not ours.
 
     Raises:
         Fenced: another attempt owns the round.
         ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
     """
+    mind, step = own.mind, own.step
     if not is_new(timeline, step) or not mind.agent.gate:
         return timeline
-    entry = name_conversation(
-        mind.model, mind.agent.gate, timeline, turn=step.turn, at=utc(ports.clock.now())
-    )
-    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
+    at = utc(own.ports.clock.now())
+    entry = name_conversation(mind.model, mind.agent.gate, timeline, turn=step.turn, at=at)
     return own.amend(timeline, entry, usage=entry.usage or Usage())
 
 

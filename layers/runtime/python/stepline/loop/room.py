@@ -5,8 +5,8 @@
                               → Compacted                              the same in the runtime's own words
 
 Each is a batch of its own under the round's claim. Who takes the round again finds what was done and goes on from
-there: a compaction that began does not begin a second time. A model is asked once a round at most, and not the time
-after it was asked in vain.
+there: a compaction that began does not begin a second time. A model is asked once at most each time that room is
+made, and not the time after it was asked in vain.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -20,13 +20,14 @@ from msgspec.structs import replace
 from stepline.loop.agent import Agent
 from stepline.loop.port import Ports
 from stepline.loop.round import Round
-from stepline.loop.sample import ask, is_last_round
+from stepline.loop.sample import ask, is_last_round, weigh_overhead
 from stepline.loop.summarise import Words, summarise, tell
-from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED, INPUT_TOKENS, OUTPUT_TOKENS
+from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED
 from stepline.model.entry import Compacted, Compacting, Pruned
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
+from stepline.timeline.compacted import give_up
 from stepline.timeline.compaction import Need, Outline, measure_need, plan_room, trial
 from stepline.timeline.estimate import estimate_request
 from stepline.timeline.fold import Timeline
@@ -85,7 +86,7 @@ def _need(own: Round, timeline: Timeline, *, forced: bool) -> Need | None:
     rules, agent = own.ports.policy.context, own.mind.agent
     if not forced and surely_fits(timeline, agent, rules.budget):
         return None
-    overhead = weigh_overhead(own.ports, agent, timeline, own.step)
+    overhead = _overhead(own.ports, agent, timeline, own.step)
     before = estimate_request(timeline, overhead)
     if before <= rules.budget and not forced:
         return None
@@ -101,10 +102,10 @@ def surely_fits(timeline: Timeline, agent: Agent, budget: int) -> bool:
     )
 
 
-def weigh_overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int:
+def _overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int:
     """Return the bytes of the next request beside its timeline."""
     request = ask(ports, agent, timeline, step, last_round=is_last_round(ports, timeline, step))
-    return sum(byte_length(part.text) for part in (*request.system, *request.content)) - timeline.size
+    return weigh_overhead(timeline, request)
 
 
 def _compact(own: Round, timeline: Timeline, outline: Outline, need: Need, *, asks: bool) -> Timeline | Step:
@@ -174,8 +175,6 @@ def _put(own: Round, timeline: Timeline, ended: Compacted) -> Timeline | Step:
     if isinstance(moved, Timeline):
         meter.count(COMPACTIONS)
         meter.count(COMPACTIONS_SKIPPED, ended.status != "completed")
-        meter.count(INPUT_TOKENS, usage.prompt_tokens)
-        meter.count(OUTPUT_TOKENS, usage.output_tokens)
         logger.info("compaction ended", extra={"status": ended.status, "reason": ended.reason})
     return moved
 
@@ -185,16 +184,5 @@ def _settle(own: Round, timeline: Timeline) -> Timeline | Step:
     pending = timeline.compaction.pending
     if pending is None:
         return timeline
-    ended = Compacted(
-        id=pending.id,
-        turn=pending.turn,
-        at=utc(own.ports.clock.now()),
-        scope=pending.scope,
-        status="skipped",
-        trigger=pending.trigger,
-        reason="not_needed",
-        before_tokens=pending.before_tokens,
-        after_tokens=pending.before_tokens,
-        max_tokens=pending.max_tokens,
-    )
-    return _put(own, timeline, ended)
+    at = utc(own.ports.clock.now())
+    return _put(own, timeline, give_up(pending, at, status="skipped", reason="not_needed"))

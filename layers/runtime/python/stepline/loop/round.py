@@ -12,10 +12,12 @@ from stepline.loop.guard import check_claim, ended, onward, standing
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import titled
+from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
 from stepline.model.entry import Entry, Titled
 from stepline.model.step import Step
 from stepline.model.usage import Usage
+from stepline.ports.meter import Meter
 from stepline.timeline.fold import Timeline
 
 if TYPE_CHECKING:
@@ -61,4 +63,12 @@ class Round:
         if not isinstance(batch, Batch):
             return batch
         publish(self.ports, self.journal.lane, batch)
+        count_usage(self.ports.meter, usage)
         return self.mind.history.follow(self.journal, batch)
+
+
+def count_usage(meter: Meter, usage: Usage) -> None:
+    """Count what a recorded call of a model consumed."""
+    meter.count(INPUT_TOKENS, usage.prompt_tokens)
+    meter.count(CACHED_TOKENS, usage.cache_read_tokens)
+    meter.count(OUTPUT_TOKENS, usage.output_tokens)

@@ -24,6 +24,7 @@ from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.round import RoundRules
 from stepline.timeline.bust import digest_system, find_bust
 from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import byte_length, text_bytes
 from stepline.timeline.render.announce import announce
 from stepline.timeline.render.request import render
 from stepline.tools.plan import apply_acks, parse_acks
@@ -60,7 +61,8 @@ def sample(
         streamed_answer=heard.answer,
     )
     decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
-    return Sample(decision=_measured(ports, agent, timeline, decision, began=began))
+    measured = _measured(ports, agent, timeline, decision, began=began)
+    return Sample(decision=replace(measured, overhead_bytes=weigh_overhead(timeline, request)))
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
@@ -106,6 +108,13 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         max_tokens=agent.max_tokens,
         temperature=agent.temperature,
     )
+
+
+def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
+    """Return the bytes of a request beside its timeline: what stands before it and behind it."""
+    end = timeline.ends[-1] if timeline.ends else 0
+    others = (*request.system, *request.content[len(timeline.sealed) :])
+    return sum(byte_length(part.text) for part in others) - text_bytes(timeline.pieces[end:])
 
 
 def _record(

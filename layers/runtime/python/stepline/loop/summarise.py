@@ -38,6 +38,8 @@ SUMMARY_ROLE: Final = "context.compaction.summary"
 PREFIX_ROLE: Final = "context.compaction.turn_prefix"
 SUMMARY_TOKENS: Final = 640
 PREFIX_TOKENS: Final = 720
+NOTHING_SAID: Final = "The model broke the protocol, and nothing came of it."
+"""Of rounds without a call, a note or an answer."""
 TOO_LONG: Final = 3
 """A text so many times as long as there is room for it is no summary."""
 FRAME_BYTES: Final = 400
@@ -71,7 +73,7 @@ class _Subject:
             body = tell_rounds(self.pieces, self.before, self.most_bytes // 2)
         else:
             body = tell_turns(self.pieces, self.turns, self.before, self.most_bytes * 2 // 3)
-        return self.composed(body)
+        return self.composed(body) or NOTHING_SAID
 
     def composed(self, body: str) -> str:
         """Return a text with the ledger behind it. What looks like a ledger in it was the author's, and goes."""

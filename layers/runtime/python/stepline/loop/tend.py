@@ -11,11 +11,9 @@ Source: docs/concepts/context.md#forgetting.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stepline.errors import ContextLimit
-from stepline.loop.journal import Journal
-from stepline.loop.port import Ports
 from stepline.loop.room import make_room
 from stepline.loop.round import Round
 from stepline.loop.sample import Sample
@@ -23,26 +21,20 @@ from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.timeline.pruning import plan_pruning
 
-if TYPE_CHECKING:
-    from stepline.loop.decide import Mind
-
 FORCED_MAX: Final = 3
 """So often a round is made smaller because the provider refused it."""
 
 logger = logging.getLogger(__name__)
 
 
-def tend(
-    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *, claim: int
-) -> Timeline | Step:
+def tend(own: Round, timeline: Timeline) -> Timeline | Step:
     """Make the context ready for a request; return the timeline to render, or the step to go to if the round is not ours.
 
     Raises:
         Fenced: another attempt owns the round.
         ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
     """
-    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
-    pruned = plan_pruning(timeline, ports.clock.now(), ports.policy.context)
+    pruned = plan_pruning(timeline, own.ports.clock.now(), own.ports.policy.context)
     if pruned is not None:
         logger.info(
             "timeline pruned",
@@ -55,27 +47,27 @@ def tend(
     return make_room(own, timeline)
 
 
-def sample_fitting(
-    ports: Ports, mind: Mind, journal: Journal, step: Step, timeline: Timeline, *, claim: int
-) -> tuple[Timeline, Sample] | Step:
+def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Step:
     """Tend the context and sample, again with less as long as the provider finds that too large.
 
     Return the timeline that was rendered and what came of it, or the step to go to. Raises what the sampler and `tend`
     raise; ContextLimit if the request does not get smaller any more, or not enough.
     """
-    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
-    tended = tend(ports, mind, journal, step, timeline, claim=claim)
+    tended = tend(own, timeline)
     for _ in range(FORCED_MAX):
         if isinstance(tended, Step):
             return tended
         try:
-            return tended, mind.sampler(ports, mind.agent, mind.model, tended, step=step, claim=claim)
+            return tended, _sample(own, tended)
         except ContextLimit as error:
             logger.warning("the provider found a request too large", extra={"code": error.reason})
             smaller = make_room(own, tended, forced=True)
             if isinstance(smaller, Timeline) and smaller.size >= tended.size:
                 raise
             tended = smaller
-    if isinstance(tended, Step):
-        return tended
-    return tended, mind.sampler(ports, mind.agent, mind.model, tended, step=step, claim=claim)
+    return tended if isinstance(tended, Step) else (tended, _sample(own, tended))
+
+
+def _sample(own: Round, timeline: Timeline) -> Sample:
+    mind = own.mind
+    return mind.sampler(own.ports, mind.agent, mind.model, timeline, step=own.step, claim=own.claim)

@@ -64,7 +64,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     notes and answer cite and that were there when the model was asked, `unresolved` the numbers they cite that no
     source of the pool had; without a pool there are neither. `ended` says why the runtime answered in the model's
     place. `system` is a digest of the request's system part, if it is not that of the decision before; `bust` says
-    that a cache that may live was read for less than it holds.
+    that a cache that may live was read for less than it holds. `overhead_bytes` has the request beside its timeline.
     """
 
     iteration: int
@@ -90,6 +90,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     system: str = ""
     bust: Bust | None = None
     ended: Literal["", "max_iterations", "violations"] = ""
+    overhead_bytes: int = 0
 
 
 class Started(Value, tag="started", tag_field="kind"):

@@ -8,16 +8,18 @@ Source: docs/concepts/context.md#compaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stepline.model.base import Value
 from stepline.model.entry import Compacted, Compacting
 from stepline.model.plan import Plan
 from stepline.timeline.piece import Kind, Piece, byte_length
-from stepline.timeline.render.layout import Layout
 from stepline.timeline.turn import Turn
+
+if TYPE_CHECKING:
+    from stepline.timeline.render.layout import Layout
 
 CARRIED: Final[tuple[Kind, ...]] = ("event", "note")
 """What is carried along when a turn is compacted."""
@@ -70,6 +72,12 @@ class Compaction(Value):
 
 
 UNTOUCHED: Final = Compaction()
+
+
+def give_up(begun: Compacting, at: str, *, status: Literal["skipped", "error"], reason: str) -> Compacted:
+    """Return the end of a compaction that began and changes nothing."""
+    told = {**asdict(begun), "at": at}
+    return Compacted(**told, status=status, reason=reason, after_tokens=begun.before_tokens)
 
 
 def compact(

@@ -36,6 +36,7 @@ _SECTION: Final = re.compile(rf"(?:^|\n)<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>(?
 _TAG: Final = re.compile(rf"<(/?(?:{'|'.join(SECTIONS)}))>")
 _STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
 _BODIES: Final = ("card", "summary", "answer")
+_SAID: Final[Mapping[str, str]] = {"notes": "", "answer": ", to the user"}
 
 
 def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
@@ -113,12 +114,12 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
 
 
 def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
-    """Return what the agent said as it went: the words for rounds that no model summed up."""
+    """Return what the agent said and answered as it went: the words for rounds that no model summed up."""
     body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
     lines = [
-        f"round {piece.round}: {clip(piece.hint, GIST_CHARS)}"
+        f"round {piece.round}{_SAID[piece.kind]}: {clip(piece.hint, GIST_CHARS)}"
         for piece in pieces
-        if piece.kind == "notes" and piece.hint
+        if piece.kind in _SAID and piece.hint
     ]
     return _tell(body, lines, most_bytes, "rounds")
 

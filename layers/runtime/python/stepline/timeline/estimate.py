@@ -39,14 +39,15 @@ class Gauge(Value):
 def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     """Return the tokens of the request that would be sent now.
 
-    `overhead_bytes` are those of its system part and of what stands behind the timeline. Those of the request
-    before are taken to have been as many.
+    `overhead_bytes` are those of its system part and of what stands behind the timeline. A request before that did
+    not record its own is taken to have had as many.
     """
     asked, grown = timeline.asked, timeline.size - timeline.asked.size
     if not asked.tokens or timeline.rewritten or grown < 0:
         return gauge(timeline, overhead_bytes).tokens(timeline.size)
     ratio = max(1.0, calibration(timeline, overhead_bytes))
-    return asked.tokens + ceil(grown / BYTES_PER_TOKEN * ratio * MARGIN)
+    added = grown + overhead_bytes - (asked.overhead_bytes or overhead_bytes)
+    return asked.tokens + ceil(max(0, added) / BYTES_PER_TOKEN * ratio * MARGIN)
 
 
 def gauge(timeline: Timeline, overhead_bytes: int) -> Gauge:
@@ -58,7 +59,7 @@ def gauge(timeline: Timeline, overhead_bytes: int) -> Gauge:
 def calibration(timeline: Timeline, overhead_bytes: int) -> float:
     """Return the tokens that the provider counted for the request before, over what its bytes let expect; 1 if unknown."""
     asked = timeline.asked
-    expected = (asked.size + overhead_bytes) / BYTES_PER_TOKEN
+    expected = (asked.size + (asked.overhead_bytes or overhead_bytes)) / BYTES_PER_TOKEN
     if not asked.tokens or expected <= 0:
         return 1.0
     return min(RATIO_MAX, max(RATIO_MIN, asked.tokens / expected))

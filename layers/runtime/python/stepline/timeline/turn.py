@@ -32,7 +32,8 @@ class Asked(Value):
     """The newest request: when it was sent, what the provider counted, and what we knew of it.
 
     `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 if nobody
-    counted. `size` are the bytes of the timeline in it, `system` is the digest of its system part.
+    counted. `size` are the bytes of the timeline in it, `system` is the digest of its system part, and
+    `overhead_bytes` are those of all but the timeline; 0 if they were not recorded.
     """
 
     at: str = ""
@@ -41,6 +42,7 @@ class Asked(Value):
     cached: int = 0
     system: str = ""
     model: str = ""
+    overhead_bytes: int = 0
 
     def idle_s(self, at: str) -> float:
         """Return the seconds from this request to a time of the log; none if there was no request."""
@@ -59,6 +61,7 @@ class Asked(Value):
             cached=usage.prompt_tokens - usage.input_tokens if counted and usage else 0,
             system=entry.system or self.system,
             model=entry.model,
+            overhead_bytes=entry.overhead_bytes,
         )
 
 

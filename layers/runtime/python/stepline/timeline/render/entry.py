@@ -40,6 +40,8 @@ EXTRA_CHARS: Final = 2_000
 """Of the facts beside a notice, and of an error."""
 FEEDBACK_CHARS: Final = 1_000
 PLANS_SHOWN: Final = 4
+EVENTS_SHOWN: Final = 8
+"""Of those that came too late for a decision, the newest."""
 SOURCES_SHOWN: Final = 20
 
 _HEADERS: Final = {"followup": "[FOLLOWUP DURING TURN]", "steer": "[STEER DURING TURN]"}
@@ -76,8 +78,13 @@ def render_round(entry: Decided, unseen: Sequence[str]) -> str:
 
     `unseen` are the paths of events that stand above and were not there when the model was asked.
     """
-    late = f"[decided before it could read: {', '.join(unseen)}]\n" if unseen else ""
+    late = f"[decided before it could read: {_newest(unseen)}]\n" if unseen else ""
     return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
+
+
+def _newest(paths: Sequence[str]) -> str:
+    earlier = [f"{len(paths) - EVENTS_SHOWN} earlier ones"] if len(paths) > EVENTS_SHOWN else []
+    return ", ".join([*earlier, *paths[-EVENTS_SHOWN:]])
 
 
 def render_thinking(text: str, path: str) -> str:
@@ -166,7 +173,7 @@ def render_outcome(
     unseen: Sequence[str],
 ) -> str:
     """Render why the answer above was not the turn's last word."""
-    waiting = f"waiting: {', '.join(unseen)}\n" if unseen else ""
+    waiting = f"waiting: {_newest(unseen)}\n" if unseen else ""
     return (
         f"\n[ASSISTANT MESSAGE ATTEMPT OUTCOME]\n[path: {path}]\n"
         "The user has this message. The turn goes on, because of events that came before it was finished:\n"
