@@ -48,7 +48,11 @@ def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
         keep_intact_turns="3",
         cache_minimum_tokens='{"some-model": 7}',
     )
-    assert (stage.agent_version, stage.context_max_tokens, stage.context_window_tokens) == ("v2", 60_000, 100_000)
+    assert (stage.agent_version, stage.context_max_tokens, stage.context_window_tokens) == (
+        "v2",
+        60_000,
+        100_000,
+    )
     assert (stage.cache_ttl_s, stage.keep_recent_turns, stage.keep_intact_turns) == (0, 9, 3)
     assert stage.cache_minimum_tokens == {"some-model": 7}
     with pytest.raises(ValueError, match="agent_version"):

@@ -82,15 +82,14 @@ class React:
         is_prepared = False
         while closed is None:
             name = execution_name(self._lane, state.epoch)
-            is_known = self._machine.started(
-                name
-            )  # before `take`: if that returns nothing now, somebody has it
+            # Asked before `take`: if that has nothing to give now, somebody here drives what was started.
+            is_known = self._machine.started(name)
             if taken := self._machine.take(self._lane):
                 await self._execute(*taken, said=None if is_prepared else said)
                 is_prepared = True
             elif is_known:
                 await self._wait(name)
-            elif not await self._in_thread(self._is_ours, name):
+            elif not await self._in_thread(self._runs_here):
                 raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
             state, closed = await self._in_thread(self._look, n)
         result = result_of(closed)
@@ -174,10 +173,11 @@ class React:
         else:
             await self._in_thread(self._revive)
 
-    def _is_ours(self, name: str) -> bool:
-        """Tell whether an execution was started here. The door: Close puts first, and starts what it opened then."""
+    def _runs_here(self) -> bool:
+        """Tell whether the turn that is open now was started here. The door: Close puts first, and starts what it opened then."""
         with self._machine.door(self._lane):
-            return self._machine.started(name)
+            state = Journal(self._ports, self._lane, "run").tail(consistent=True).state
+            return state.status != "open" or self._machine.started(execution_name(self._lane, state.epoch))
 
     def _revive(self) -> None:
         """See that the turn which is open now lives."""
