@@ -124,7 +124,7 @@ BUNDLE = {
     "bad_message_id": "a message's id may not stand in a key",
     "bad_block": "what a bundle contributes or announces is no block, or not at a path of its own",
     "turn_not_open": "there is no open turn to contribute to",
-    "announce_too_large": "more than 8,000 characters are announced",
+    "announce_too_large": "more than 12 lines, or one of more than 400 characters, are announced",
     "invalid_path_empty": "`fetch_ctx`: the path is empty",
     "invalid_path_literal": "`fetch_ctx`: the path has no family",
     "invalid_path_kind": "`fetch_ctx`: there is no such family, or the path breaks its grammar",

@@ -10,16 +10,18 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import DependencyError
+from stepline.loop.journal import Journal
 from stepline.loop.status_answer import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.execution import Run
 from stepline.model.ids import call_id
 from stepline.protocol.fanout import FanoutRule
-from tests.unit.loop.scene import PROGRAM, Scene, answered, called, said
+from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, said
 from tests.unit.loop.twin import LosingLog
 
 FANOUT = FanoutRule(mode="safe_fanout")
 MANY = "multi_action_bundle_"
+ANSWERS = ("assistant.completion.attempt", "assistant.completion")
 
 
 def write(path: str, content: str = "x", **fields: Any) -> dict[str, Any]:
@@ -199,6 +201,18 @@ def test_an_event_behind_such_an_answer_reopens_the_turn_as_behind_any_other() -
     stage.drive(step)
     assert stage.entries(Closed)[-1].answer == "Now really."
     assert stage.prompt().count("All done.") == 1
+
+
+def test_an_answer_that_nobody_saw_begin_is_recorded_like_any_other() -> None:
+    summary = "<channel:summary>Goal: to look</channel:summary>"
+    stage = Stage(several(complete("All done."), plan("look")) + summary, answered("Now really.") + summary)
+    step = stage.act(stage.decide())
+    stage.send("wait", id="second")
+    stage.drive(stage.close(step))
+    blocks = stage.history.load(Journal(stage.ports, LANE, "test")).blocks()
+    recorded = {kind: [block.text for block in blocks if block.type == kind] for kind in ANSWERS}
+    assert recorded == {kind: ["All done.", "Now really."] for kind in ANSWERS}
+    assert [block.text for block in blocks if "working.summary" in block.path] == ["Goal: to look"] * 2
 
 
 def test_a_retry_between_the_last_action_and_the_close_goes_on_to_the_close() -> None:
