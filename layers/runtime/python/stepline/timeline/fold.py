@@ -43,9 +43,8 @@ class Timeline:
     ended with a turn, `ends` how many pieces there are up to each. `turn_part` counts the sealed parts before the
     current turn, `seen_part` those of the request before, or the first of them if the others changed since.
     `size` are the bytes of all of it; `asked` is the newest request, `rewritten` why what it sent is not what would
-    be sent now. `pruned` is the newest turn in which turns were shortened, `compacted` the batches that ended a
-    compaction and `compaction` how the newest ones stand. `plans` holds the newest snapshot of each, the one that changed last
-    at the end. `sources` is the pool by sid, `cited` the batch of the decision that cited a source last, `feedback`
+    be sent now. `pruned` is the newest turn in which turns were shortened, `compaction` how the newest compactions
+    stand. `plans` holds the newest snapshot of each, the one that changed last at the end. `sources` is the pool by sid, `cited` the batch of the decision that cited a source last, `feedback`
     the newest of each turn and origin, and `fresh` which of it no cold cache let us put into its turn so far.
 
     `batches` are those after `base`; `load` reads the ones before, from and up to a number, if somebody asks.
@@ -74,7 +73,6 @@ class Timeline:
     asked: Asked = NEVER_ASKED
     rewritten: BustReason | Literal[""] = ""
     pruned: str = ""
-    compacted: tuple[int, ...] = ()
     compaction: Compaction = UNTOUCHED
     base: int = 0
     batches: tuple[Batch, ...] = ()

@@ -71,8 +71,7 @@ class Intake:
         self.plans, self.arrived, self.feedback = dict(old.plans), dict(old.arrived), dict(old.feedback)
         self.sources, self.cited = dict(old.sources), dict(old.cited)
         self.seen, self.waiting_results, self.attempts = old.seen, old.waiting_results, old.attempts
-        self.compacted, self.pruned, self.fresh = list(old.compacted), old.pruned, list(old.fresh)
-        self.incorporated = list(old.incorporated)
+        self.pruned, self.fresh, self.incorporated = old.pruned, list(old.fresh), list(old.incorporated)
         self.compaction = old.compaction
         self.usages: list[Usage] = [old.usage]
         self.turn = old.current.id if old.current else ""
@@ -87,7 +86,7 @@ class Intake:
         reading = self.reading
         return {
             **made,
-            **{name: tuple(made[name]) for name in ("history", "compacted", "fresh", "incorporated")},
+            **{name: tuple(made[name]) for name in ("history", "fresh", "incorporated")},
             **{name: getattr(reading, name) for name in ("size", "turn_part", "seen_part", "rewritten")},
             "pieces": reading.pieces,
             "sealed": reading.parts(),
@@ -236,7 +235,6 @@ class Intake:
 
     def take_compaction(self, n: int, entry: Compacted) -> None:
         self.count(entry.usage)
-        self.compacted.append(n)
         self.compaction = self.compaction.ended(entry)
         if entry.status != "completed":
             return
