@@ -64,8 +64,8 @@ def delta(text: str) -> Event:
 
 
 def text_chars(event: Event) -> int:
-    """Return how many characters of the answer an event carries."""
-    return len(event["delta"]["text"]) if event["type"] == "content_block_delta" else 0
+    """Return how many characters of the answer an event carries; a fault may send a delta that has no text."""
+    return len(event["delta"].get("text", "")) if event["type"] == "content_block_delta" else 0
 
 
 def closing(*, stop: tuple[str, str | None], counts: Event) -> Iterator[Event]:
