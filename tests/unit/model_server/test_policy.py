@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from stepline.local.scripted.policy import answer_prompt, answer_view
 from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
+from stepline.model.entry import Inbound, Opened
+from stepline.timeline.render.entry import render_opening, render_prompt
 
-from .desk import PLAN_REQUEST, TURN, Desk
+from .desk import AT, PLAN_REQUEST, TURN, Desk
 
 
 def test_it_plans_writes_reads_back_and_answers() -> None:
@@ -183,3 +185,15 @@ def test_who_does_not_speak_the_protocol_gets_plain_text() -> None:
     answer = answer_prompt(prompt)
     assert "<channel" not in answer
     assert "not an AI" in answer
+
+
+def test_a_message_that_is_too_long_to_be_shown_whole_is_understood_by_what_is_shown_of_it():
+    event = Inbound(
+        message_id="m1", event="prompt", text=f"read older.md\n\n{'word ' * 20_000}", user="ada", at=AT
+    )
+    shown = render_opening(Opened(turn=TURN, at=AT, prompts=(1,))) + render_prompt(
+        event, f"ar:{TURN}.user.prompt"
+    )
+    assert "PREVIEW TRUNCATED]" in shown
+    (message,) = parse_view(shown).current.messages
+    assert message.text.startswith("read older.md\n")

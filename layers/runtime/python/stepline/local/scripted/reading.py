@@ -26,6 +26,8 @@ _FACT: Final = re.compile(
 )
 _GUTTER: Final = re.compile(r"^ *\d+\t")
 _INDENT: Final = "  "
+_CUT: Final = " PREVIEW TRUNCATED]"
+"""How the banner of a text ends that is shown in part: it stands within what it is about."""
 _OTHER_HEADER: Final = re.compile(
     r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER |EXTERNAL |REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
     r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |"
@@ -160,7 +162,7 @@ def _is_header(line: str) -> bool:
         or _TURN.match(line)
         or _CALL.match(line)
         or _RESULT.match(line)
-        or _OTHER_HEADER.match(line)
+        or (_OTHER_HEADER.match(line) and not line.endswith(_CUT))
     )
 
 
