@@ -19,7 +19,6 @@ from stepline.bootstrap.choice import (
 )
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
-from stepline.loop.decide import Mind, decide
 from stepline.loop.handshake import Handshake, authenticate
 from stepline.loop.history import History
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.bundle.parts import Parts
     from stepline.execution.host import ToolHost
+    from stepline.loop.decide import Mind
     from stepline.model.execution import Mode, Scope
     from stepline.model.ids import Lane
     from stepline.model.step import Step
@@ -61,6 +61,8 @@ class App:
     handed: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def decide(self, step: Step) -> Step:
+        from stepline.loop.decide import decide  # noqa: PLC0415 - one function decides, the others need nothing of it
+
         return decide(self.ports, self.mind, step)
 
     def act(self, step: Step) -> Step:
@@ -228,6 +230,8 @@ class App:
     @cached_property
     def mind(self) -> Mind:
         """What decides."""
+        from stepline.loop.decide import Mind  # noqa: PLC0415 - as decide
+
         return Mind(agent=self.agent, model=self.model, history=self.history)
 
     @cached_property
