@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.agent import NO_SUMMARISER
-from stepline.loop.room import surely_fits
 from stepline.loop.sample import ask, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
+from stepline.timeline.estimate import surely_fits
 from stepline.timeline.event import derive
 from tests.unit.loop.narrow import SUMMARY, Narrow, prose, text_of, tokens
 from tests.unit.loop.scene import answered, closings
@@ -245,8 +245,8 @@ def test_clients_hear_of_a_beginning_and_of_its_end_under_one_id() -> None:
 def test_nothing_is_weighed_while_a_request_is_far_below_its_budget() -> None:
     scene = crowded(80_000)
     timeline = scene.timeline()
-    assert surely_fits(timeline, scene.agent, 80_000)
-    assert not surely_fits(timeline, scene.agent, 1_000)
+    assert surely_fits(timeline, 40_000, 80_000)
+    assert not surely_fits(timeline, 40_000, 1_000)
 
 
 def test_what_stands_beside_the_timeline_is_weighed() -> None:

@@ -31,16 +31,11 @@ from stepline.timeline.compacted import give_up
 from stepline.timeline.compaction import Need, Outline, measure_need, plan_room, trial
 from stepline.timeline.estimate import estimate_request
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import byte_length
 
 logger = logging.getLogger(__name__)
 
 PASSES_MAX: Final = 4
 """Steps that one round may take; more than one only where something arrived in between."""
-BESIDE_BYTES: Final = 32_000
-"""More than what stands behind the timeline ever has."""
-SURELY: Final = 0.9
-"""Below this share of the budget nothing is weighed exactly."""
 WORDS_BYTES: Final = 800
 """Where a summary may have less than that, no model is asked for one."""
 
@@ -84,22 +79,12 @@ def after(rung: Pruned | Outline) -> int:
 def _need(own: Round, timeline: Timeline, *, forced: bool) -> Need | None:
     """Return what has to be done; None if the request fits."""
     rules, agent = own.ports.policy.context, own.mind.agent
-    if not forced and surely_fits(timeline, agent, rules.budget):
-        return None
     overhead = _overhead(own.ports, agent, timeline, own.step)
     before = estimate_request(timeline, overhead)
     if before <= rules.budget and not forced:
         return None
     at = utc(own.ports.clock.now())
     return measure_need(timeline, rules, overhead_bytes=overhead, before_tokens=before, at=at, forced=forced)
-
-
-def surely_fits(timeline: Timeline, agent: Agent, budget: int) -> bool:
-    """Tell whether a request fits, without making one: most rounds are far below their budget."""
-    least = byte_length(agent.system)
-    return budget * SURELY >= max(
-        estimate_request(timeline, least), estimate_request(timeline, least + BESIDE_BYTES)
-    )
 
 
 def _overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int:

@@ -14,11 +14,12 @@ import logging
 from typing import Final
 
 from stepline.errors import ContextLimit
-from stepline.loop.room import make_room
 from stepline.loop.round import Round
 from stepline.loop.sample import Sample
 from stepline.model.step import Step
+from stepline.timeline.estimate import surely_fits
 from stepline.timeline.fold import Timeline
+from stepline.timeline.piece import byte_length
 from stepline.timeline.pruning import plan_pruning
 
 FORCED_MAX: Final = 3
@@ -44,7 +45,16 @@ def tend(own: Round, timeline: Timeline) -> Timeline | Step:
         if isinstance(moved, Step):
             return moved
         timeline = moved
-    return make_room(own, timeline)
+    system_bytes, budget = byte_length(own.mind.agent.system), own.ports.policy.context.budget
+    if timeline.compaction.pending is None and surely_fits(timeline, system_bytes, budget):
+        return timeline
+    return _make_room(own, timeline)
+
+
+def _make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
+    from stepline.loop.room import make_room  # noqa: PLC0415 - most rounds are far below their budget
+
+    return make_room(own, timeline, forced=forced)
 
 
 def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Step:
@@ -61,7 +71,7 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
             return tended, _sample(own, tended)
         except ContextLimit as error:
             logger.warning("the provider found a request too large", extra={"code": error.reason})
-            smaller = make_room(own, tended, forced=True)
+            smaller = _make_room(own, tended, forced=True)
             if isinstance(smaller, Timeline) and smaller.size >= tended.size:
                 raise
             tended = smaller

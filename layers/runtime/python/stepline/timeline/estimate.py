@@ -16,6 +16,10 @@ from stepline.timeline.fold import Timeline
 
 MARGIN: Final = 1.1
 """On top of every byte that no provider has counted yet."""
+BESIDE_BYTES: Final = 32_000
+"""More than what stands behind the timeline ever has."""
+SURELY: Final = 0.9
+"""Below this share of the budget nothing is weighed exactly."""
 RATIO_MIN: Final = 0.5
 RATIO_MAX: Final = 2.5
 """Bounds of the calibration: a count beyond them says more of the provider than of the text."""
@@ -48,6 +52,12 @@ def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     ratio = max(1.0, calibration(timeline, overhead_bytes))
     added = grown + overhead_bytes - (asked.overhead_bytes or overhead_bytes)
     return asked.tokens + ceil(max(0, added) / BYTES_PER_TOKEN * ratio * MARGIN)
+
+
+def surely_fits(timeline: Timeline, system_bytes: int, budget: int) -> bool:
+    """Tell whether a request fits, without making one: most rounds are far below their budget."""
+    most = system_bytes + BESIDE_BYTES
+    return budget * SURELY >= max(estimate_request(timeline, bytes_) for bytes_ in (system_bytes, most))
 
 
 def gauge(timeline: Timeline, overhead_bytes: int) -> Gauge:
