@@ -10,9 +10,9 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from bench.conversation import InstantStream
 from bench.purse import Bill, Ideal
 from bench.row import MeasureError
 from bench.transcript import MODEL, TOOL
@@ -134,25 +134,13 @@ class Actor:
 
 
 @dataclass
-class Speech:
-    """One answer, said in one piece."""
+class Speech(InstantStream):
+    """One answer, said in one piece, and what its request read and wrote."""
 
-    text: str
     use: CacheUse
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        return None
 
     def __iter__(self) -> Iterator[str]:
         yield self.text
-
-    def abort(self) -> None:
-        return None
 
     def completion(self) -> Completion:
         usage = Usage(
