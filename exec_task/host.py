@@ -14,6 +14,7 @@ from stepline.model.execution import ExecRequest
 if TYPE_CHECKING:
     from stepline.execution.host import ToolHost
     from stepline.ports.artifacts import Artifacts
+    from stepline.ports.signal import Cancel
 
 PR_SET_DUMPABLE: Final = 4
 
@@ -30,9 +31,13 @@ def build_host(
     variables: Mapping[str, str],
     private: Path,
     *,
+    cancel: Cancel,
     artifacts: Artifacts | None = None,
 ) -> ToolHost:
-    """Build the tools of a run in the world that `variables` name; `artifacts` are read instead of that world's."""
+    """Build the tools of a run in the world that `variables` name; `artifacts` are read instead of that world's.
+
+    `cancel` ends those that still run when the program has ended.
+    """
     from stepline.adapters.memory.meter import MemoryMeter  # noqa: PLC0415 - most runs call no tool
     from stepline.bootstrap import on_aws  # noqa: PLC0415 - see above
     from stepline.model.batch import decode_batch  # noqa: PLC0415 - see above
@@ -49,5 +54,6 @@ def build_host(
         batches=[decode_batch(batch) for batch in batches],
         fetch=app.ports.artifacts.get,
         spool=private,
+        cancel=cancel,
     )
     return app.tool_host(job)

@@ -8,7 +8,16 @@ from collections import deque
 from typing import Final
 
 from exec_task.caller import HungUp
-from stepline.adapters.docker.message import CHUNK_BYTES, MESSAGE_BYTES_MAX, Blob, Message, decode, encode
+from stepline.adapters.docker.message import (
+    CHUNK_BYTES,
+    MESSAGE_BYTES_MAX,
+    Blob,
+    Cancel,
+    Message,
+    decode,
+    encode,
+)
+from stepline.adapters.sandbox.ending import CANCELLED
 from stepline.execution.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
@@ -55,9 +64,9 @@ class Stdio:
         return self._heard.popleft() if self._heard else None
 
     def hear(self) -> str:
-        """Take what has come while a program runs: nothing that would end it. Raises HungUp at the end."""
+        """Take what has come while a program runs; return `cancelled` if it has to end. Raises HungUp at the end."""
         self.read()
-        return ""
+        return CANCELLED if any(isinstance(message, Cancel) for message in self._heard) else ""
 
     def read(self) -> None:
         """Take what has come. Raises HungUp at the end."""

@@ -35,10 +35,11 @@ from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.errors import NotFoundError, SandboxError, SteplineError
 from stepline.execution.host import ToolHost
 from stepline.model.image import GID, PRIVATE, UID, WORKSPACE
+from stepline.ports.signal import Cancel
 
 logger = logging.getLogger("stepline.supervisor")
 
-MakeHost = Callable[[Launch], ToolHost]
+MakeHost = Callable[[Launch, Cancel], ToolHost]
 
 
 def main() -> int:
@@ -75,7 +76,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
         private=private,
         owner=owner,
         fetch=lambda key: _fetch(stdio, key),
-        make_host=lambda: make_host(launch),
+        make_host=lambda cancel: make_host(launch, cancel),
     )
     with workspace:
         stdio.send(Ready())
@@ -93,12 +94,12 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
             stdio.send_bytes(file.fileno())
 
 
-def make_host(launch: Launch) -> ToolHost:
+def make_host(launch: Launch, cancel: Cancel) -> ToolHost:
     """Build the tools of a run: descriptors first, for tools may ask for them as they are made."""
     from stepline.adapters.descriptor_file import write_folder  # noqa: PLC0415 - most runs call no tool
 
     variables = launch.environment | write_folder(launch.descriptors, PRIVATE / "descriptors")
-    return build_host(launch.request, launch.batches, variables, PRIVATE)
+    return build_host(launch.request, launch.batches, variables, PRIVATE, cancel=cancel)
 
 
 def _fetch(stdio: Stdio, key: str) -> bytes:

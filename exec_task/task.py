@@ -56,6 +56,7 @@ from stepline.model.task import (
     Handover,
     Parcel,
 )
+from stepline.ports.signal import Cancel
 from stepline.ports.task import Depot, Duty
 
 logger = logging.getLogger("stepline.task")
@@ -201,8 +202,10 @@ def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Wor
         vigil.check()
         return artifacts.get(key)
 
-    def make_host() -> ToolHost:
-        return build_host(request, parcel.batches, variables, task.private, artifacts=artifacts)
+    def make_host(cancel: Cancel) -> ToolHost:
+        return build_host(
+            request, parcel.batches, variables, task.private, cancel=cancel, artifacts=artifacts
+        )
 
     workspace = Workspace(
         request,

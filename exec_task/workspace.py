@@ -12,6 +12,7 @@ from typing import Any, Final, Self, cast
 from msgspec.structs import replace
 
 from stepline.adapters.docker.message import Report
+from stepline.adapters.sandbox.cancel import Over
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
@@ -21,6 +22,7 @@ from stepline.execution.host import ToolHost
 from stepline.execution.manifest import Manifest
 from stepline.model.execution import ExecRequest, ToolCallRecord, ToolEvent
 from stepline.model.source import Source
+from stepline.ports.signal import Cancel
 
 ROOM_BYTES: Final = 1 << 40
 """For inputs: who sends them has checked their sum, and the workspace is a file system of its own size."""
@@ -69,11 +71,12 @@ class Workspace:
         private: Path,
         owner: Owner | None,
         fetch: Callable[[str], bytes],
-        make_host: Callable[[], ToolHost],
+        make_host: Callable[[Cancel], ToolHost],
         shared_disk: bool = False,
     ) -> None:
         """Lay it out below `root`; what nobody else may see lies in `private`.
 
+        `make_host` makes the tools; its argument tells those that still run when the program has ended.
         `owner` is the program's account, to whom the workspace is given; None leaves it ours. On a `shared_disk`,
         one that is not the workspace's alone, some of it stays out of the program's reach.
 
@@ -90,7 +93,8 @@ class Workspace:
         self._quota = Quota(folders, request.limits, self._before, reserve_bytes=reserve_bytes)
         if request.limits.max_workspace_bytes and (exceeded := self._quota.check()):
             raise SandboxError("the workspace is too large before the program begins", code=exceeded)
-        self._host = LazyHost(make_host)
+        self._over = Over()
+        self._host = LazyHost(lambda: make_host(self._over))
         self._server: SupervisorServer | None = None
 
     def __enter__(self) -> Self:
@@ -110,6 +114,7 @@ class Workspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
         if self._server:
             self._server.close()
 

@@ -88,6 +88,17 @@ def _objects(*, reads: str = "", writes: str = "", finds: str = "") -> tuple[Rig
 
 _POSTS: Final = _right("execute-api", "ManageConnections", "connections")
 _STARTS: Final = _right("states", "StartExecution", "machine")
+_INTERRUPTS: Final = (
+    # Its row says whether the program that runs is in a task.
+    *_rows(EXEC="GetItem"),
+    *_rows(TASKS, EXEC="UpdateItem"),
+    _right("secretsmanager", "DeleteSecret", "handovers", only=TASKS),
+    _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
+    _right("ecs", "ListTasks", "cluster", only=TASKS),
+    _right("states", "SendTaskFailure", "machine", only=TASKS),
+)
+"""Of whoever admits events: a steer ends the program that a task runs."""
+
 _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem"
 
@@ -108,6 +119,16 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
         _POSTS,
+        *_INTERRUPTS,
+    ),
+    # Another service of the account, by the library: a message's way into a conversation, and nothing of the answer.
+    "events": (
+        *_rows(LOG=_OPENS, CONV="GetItem Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
+        *_objects(reads="att out", writes="att out"),
+        _STARTS,
+        _right("states", "DescribeExecution", "executions"),
+        _POSTS,
+        *_INTERRUPTS,
     ),
     "decide": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),

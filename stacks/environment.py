@@ -22,6 +22,13 @@ def ingress_environment(
     )
 
 
+def event_environment(
+    stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str
+) -> dict[str, str]:
+    """Return the variables of services that submit events."""
+    return env(**_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url))
+
+
 def loop_environment(
     stage: Stage,
     state: StateStack,

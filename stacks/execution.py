@@ -45,7 +45,7 @@ class ExecutionStack(cdk.Stack):
             raise ValueError(
                 f"no task has {stage.exec_cpu} CPU units and {stage.exec_memory_mib} MiB: {MEMORY_MIB}"
             )
-        self.family = f"stepline-{stage.name}-exec"
+        self.family = stage.exec_name
         self.container_name = SUPERVISOR
         self._stage = stage
         self._make_network()

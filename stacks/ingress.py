@@ -106,6 +106,9 @@ class IngressStack(cdk.Stack):
             machine_arn=stage.machine_arn(self),
             executions_arn=stage.executions_arn(self),
             connections_arn=self.connections_arn,
+            cluster_arn=stage.cluster_arn(self),
+            tasks_arn=stage.tasks_arn(self),
+            handovers_arn=stage.handovers_arn(self),
         )
         environment = ingress_environment(
             stage,

@@ -16,7 +16,8 @@ from constructs import Construct
 from stacks.access import LOOP, Resources, bedrock_arns, statements
 from stacks.alarm import Watched, add_alarms
 from stacks.code import Code
-from stacks.environment import loop_environment
+from stacks.environment import event_environment, loop_environment
+from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import Function
 from stacks.ingress import STAGE_NAME, IngressStack
@@ -71,6 +72,16 @@ class LoopStack(cdk.Stack):
         }
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
+        if stage.event_source_principals:
+            EventSource(
+                self,
+                "EventSource",
+                stage=stage,
+                resources=resources,
+                environment=event_environment(
+                    stage, state, machine_arn=resources.machine_arn, callback_url=ingress.callback_url
+                ),
+            )
         watched = Watched(
             machine_arn=resources.machine_arn,
             table=state.table.table_name,
@@ -102,9 +113,7 @@ class LoopStack(cdk.Stack):
         return replace(
             resources,
             cluster_arn=execution.cluster_arn,
-            tasks_arn=self.format_arn(
-                service="ecs", resource="task", resource_name=f"{execution.cluster_name}/*"
-            ),
+            tasks_arn=stage.tasks_arn(self),
             task_definition_arn=self.format_arn(
                 service="ecs", resource="task-definition", resource_name=f"{execution.family}:*"
             ),

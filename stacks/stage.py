@@ -22,6 +22,10 @@ _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:
 """As a browser writes it: no path, no capital letter."""
 _SIGN_IN = re.compile(r"https://.+|http://localhost(:\d+)?")
 """Where Cognito lets a sign-in page lead back to."""
+_CALLER = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{1,512})", re.ASCII)
+"""Who may take a role: an account, or a role or user of one; never everybody."""
+_EMULATED = "arn:aws:iam::000000000000:root"
+"""Whoever uses the emulator."""
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
@@ -67,6 +71,7 @@ class Stage:
     exec_cpu: int = 1024
     exec_memory_mib: int = 2048
     user_messages_per_minute: int = 60
+    event_source_principals: tuple[str, ...] = ()
     alarms: bool = False
     alarm_topic_arn: str = ""
     descriptors_dir: str = ""
@@ -88,6 +93,9 @@ class Stage:
             raise ValueError(f"protocol: {self.protocol!r} is neither strict nor tolerant")
         if self.agent_version not in ("v2", "v3"):
             raise ValueError(f"agent_version: {self.agent_version!r} is neither v2 nor v3")
+        for arn in self.event_source_principals:
+            if not _CALLER.fullmatch(arn):
+                raise ValueError(f"event_source_principals: {arn!r} is no ARN of an account, a role or a user")
         self._check_doors()
 
     def _check_doors(self) -> None:
@@ -138,6 +146,23 @@ class Stage:
     def executions_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN that all executions of the machine match."""
         return _colon_arn(stack, "states", "execution", f"{self.machine_name}:*")
+
+    @property
+    def exec_name(self) -> str:
+        """Fixed as the machine's name is: of the cluster in which tasks run, and of their definition."""
+        return f"stepline-{self.name}-exec"
+
+    def cluster_arn(self, stack: cdk.Stack) -> str:
+        """Return the cluster's ARN without a reference to it; nothing where programs run in no tasks."""
+        return (
+            stack.format_arn(service="ecs", resource="cluster", resource_name=self.exec_name)
+            if self.has_tasks
+            else ""
+        )
+
+    def tasks_arn(self, stack: cdk.Stack) -> str:
+        """Return the ARN that all tasks of the cluster match."""
+        return stack.format_arn(service="ecs", resource="task", resource_name=f"{self.exec_name}/*")
 
     def handovers_arn(self, stack: cdk.Stack) -> str:
         """Return the ARN that the secrets match which hand runs over to tasks."""
@@ -192,6 +217,9 @@ class Stage:
             exec_cpu=int(text("exec_cpu", "1024")),
             exec_memory_mib=int(text("exec_memory_mib", "2048")),
             user_messages_per_minute=int(text("user_messages_per_minute", "60")),
+            event_source_principals=tuple(
+                filter(None, text("event_source_principals", _EMULATED if name == LOCAL else "").split(","))
+            ),
             alarms=text("alarms", "true" if name == "prod" else "false") == "true",
             alarm_topic_arn=text("alarm_topic_arn"),
             descriptors_dir=text("descriptors_dir"),

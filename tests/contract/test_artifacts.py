@@ -60,3 +60,25 @@ def test_a_store_that_does_not_answer_is_a_failed_dependency(aws, key, faults):
     faults.lose_answers(aws.artifacts.client, "PutObject", times=3)
     with pytest.raises(DependencyError):
         aws.artifacts.put(key, b"twice", mime="text/plain")
+
+
+@pytest.mark.parametrize("body", [b"", b"plain", b"x" * 300_000])
+def test_a_body_is_as_long_as_it_is(artifacts, key, body):
+    artifacts.put(key, body, mime="text/plain")
+    assert artifacts.size(key) == len(body)
+
+
+def test_what_is_not_there_has_no_size(artifacts, key):
+    assert artifacts.size(key) is None
+
+
+def test_to_one_who_may_not_look_what_is_not_there_is_hidden_and_that_is_no_failure(aws, key, faults):
+    faults.answer(aws.artifacts.client, "HeadObject", 403, {})
+    assert aws.artifacts.size(key) is None
+
+
+def test_a_store_that_does_not_say_a_size_is_a_failed_dependency(aws, key, faults):
+    aws.artifacts.put(key, b"once", mime="text/plain")
+    faults.lose_answers(aws.artifacts.client, "HeadObject", times=3)
+    with pytest.raises(DependencyError):
+        aws.artifacts.size(key)

@@ -156,6 +156,17 @@ def test_a_state_is_ended_once_and_then_nobody_waits():
 def test_where_no_task_runs_there_is_none_to_stop_and_nothing_it_was_started_with(backend, ref):
     assert backend.tasks.stop(ref, "no-such-cluster", "why") == 0
     assert backend.tasks.overrides("no-such-task", "no-such-cluster") == {}
+    assert backend.tasks.running(ref, "no-such-cluster") == ()
+
+
+def test_where_a_run_may_be_is_known_from_its_handover_until_that_is_taken_back(backend, ref):
+    assert backend.tasks.cluster(ref) == ""
+    hand_over(backend, ref, cluster="mine")
+    assert backend.tasks.cluster(ref) == "mine"
+    backend.tasks.give_up(ref)
+    assert backend.tasks.cluster(ref) == "mine"
+    backend.tasks.take_back(ref)
+    assert backend.tasks.cluster(ref) == ""
 
 
 # --- on ECS
@@ -211,6 +222,7 @@ def status(aws: Aws, cluster: str, task: str) -> str:
 
 def test_the_tasks_of_a_run_are_stopped_and_no_others(aws, cluster, ref):
     mine, other = (start(aws, cluster, name, {}) for name in (ref, uuid.uuid4().hex))
+    assert aws.tasks.running(ref, cluster) == (mine,)
     assert aws.tasks.stop(ref, cluster, "x" * 1000) == 1
     assert status(aws, cluster, mine) == "STOPPED"
     assert status(aws, cluster, other) != "STOPPED"

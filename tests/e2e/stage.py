@@ -104,6 +104,11 @@ class Stage:
         with urllib.request.urlopen(request, timeout=10) as response:
             assert response.status < 300
 
+    def model_requests(self, word):
+        """Return the last requests to the scripted model that hold a word, and what it sent of its answers."""
+        with urllib.request.urlopen(f"{self.deployed.model_url}/control/requests", timeout=10) as response:
+            return [request for request in json.load(response) if word in json.dumps(request["body"])]
+
     def execution(self, conversation, epoch):
         """Return the name of the execution that batch `epoch` started."""
         return execution_name(make_lane("local", "default", conversation), epoch)

@@ -14,6 +14,7 @@ from stacks.stage import Stage  # noqa: E402 - as above
 from tests.stacks.role import Roles  # noqa: E402 - as above
 
 ROOT = Path(__file__).parents[2]
+BILLING = "arn:aws:iam::111122223333:role/billing"
 CONTEXT = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 
@@ -79,6 +80,7 @@ def prod(tmp_path_factory):
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
         allowed_origins=("https://chat.example",),
         model_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:model-AbCdEf",
+        event_source_principals=(BILLING,),
     )
 
 

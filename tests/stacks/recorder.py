@@ -18,15 +18,17 @@ from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.agent import build_agent
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.loop.history import History
 from stepline.loop.ingress import receive
+from stepline.loop.posting import Posting
 from stepline.model.event import ErrorFrame
 from stepline.model.execution import Fargate, Limits, RuntimeProfile
 from stepline.tools.context import ReadCaps
 from tests.contract.conftest import create_machine, create_table
-from tests.unit.loop.scene import LANE, Scene, of
+from tests.unit.loop.scene import LANE, USER, Scene, of
 
 NAME = "calls"
 FARGATE = Fargate(
@@ -70,7 +72,10 @@ class Calls:
         if service == "dynamodb":
             self._hear_table(name, params)
         elif service == "s3":
-            self.note(f"s3:{name}", params["Key"].partition("/")[0])
+            # Asking for an object's size is reading it.
+            self.note(
+                "s3:GetObject" if name == "HeadObject" else f"s3:{name}", params["Key"].partition("/")[0]
+            )
         else:
             action = f"{'states' if service == 'stepfunctions' else service}:{name}"
             self.note(action, TARGETS.get(action, "?"))
@@ -135,27 +140,31 @@ class Publisher(MemoryPublisher):
 class Cloud(Scene):
     """A scene on moto. Who does what is said by `calls.by`; each call begins as cold as a new process."""
 
-    def __init__(self, calls, *script):
+    def __init__(self, calls, *script, ingress="socket"):
         super().__init__(*script)
-        self.calls = calls
-        create_table(NAME)
-        connect("s3", read_timeout_s=5).create_bucket(Bucket=NAME)
-        table, clock, publisher = Table(NAME), self.clock, Publisher(calls)
+        self.calls, self.ingress = calls, ingress
+        name = f"{NAME}-{ingress}"
+        create_table(name)
+        connect("s3", read_timeout_s=5).create_bucket(Bucket=name)
+        table, clock, publisher = Table(name), self.clock, Publisher(calls)
         deltas, subscriptions = DynamoDeltas(table, clock), DynamoSubscriptions(table, clock)
         self.publisher = publisher
         self.ports = dataclasses.replace(
             self.ports,
             log=Log(table),
-            artifacts=Artifacts(NAME, calls),
+            artifacts=Artifacts(name, calls),
             subscriptions=subscriptions,
             tickets=DynamoTickets(table, clock),
             rate=DynamoRate(table),
             publisher=publisher,
+            broadcast=Posting(
+                subscriptions=subscriptions, publisher=publisher, meter=self.ports.meter, clock=clock
+            ),
             deltas=deltas,
             relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
-            machine=StepFunctionsMachine(create_machine(NAME)),
+            machine=StepFunctionsMachine(create_machine(name)),
             tasks=EcsTasks(table, "prod", clock),
-            grants=S3Grants(NAME),
+            grants=S3Grants(name),
             policy=dataclasses.replace(self.ports.policy, seal_batches=2),
         )
         profile = RuntimeProfile(mode="fargate", fargate=FARGATE)
@@ -178,12 +187,35 @@ class Cloud(Scene):
         assert not self.ports.log.loses
 
     def say(self, text="", *, loses="", **message):
-        """Let the one who is connected say something to the socket."""
+        """Let the user say something, over the socket or by a service that speaks for them."""
         if text:
-            message |= {"action": "send", "text": text, "message_id": f"m{len(self.batches())}"}
+            message |= {"action": "send", "text": text}
+        if message["action"] in ("send", "event"):
+            message.setdefault("message_id", f"m{len(self.batches())}")
+            if self.ingress == "events":
+                self._submit(message, loses)
+                return
         if message["action"] != "auth":
             message["conversation"] = LANE.conversation
         told = len(self.publisher.inboxes["k1"])
         with self.acting("socket", loses=loses):
             receive(self.ports, "k1", json.dumps(message))
         assert not of(ErrorFrame, self.publisher.inboxes["k1"][told:])
+
+    def _submit(self, message, loses):
+        """Say it by the library, with a file that was stored before."""
+        where = {field: getattr(LANE, field) for field in ("tenant", "project", "conversation")}
+        source = EventSource(self.ports, source="billing")
+        payload = {"text": message["text"]} if "text" in message else message["payload"]
+        is_steer = message.get("kind") == "steer"
+        with self.acting("events", loses=loses):
+            file = source.store_attachment(**where, body=b"%PDF-", filename="a.pdf", mime="application/pdf")
+            source.submit_event(
+                **where,
+                user=USER,
+                kind=message.get("kind", "followup"),
+                message_id=message["message_id"],
+                payload=payload,
+                attachments=[] if is_steer else [file],
+                founds=True,
+            )

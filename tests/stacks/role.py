@@ -34,7 +34,8 @@ class Roles:
         (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
         name = name_of(logical_id)
         assert name not in self.trusts
-        self.trusts[name] = self.text(stack, trust["Principal"]["Service"])
+        ((_, holder),) = trust["Principal"].items()
+        self.trusts[name] = self.text(stack, holder)
         self.statements[name] = []
 
     def _take_policy(self, stack, policy):

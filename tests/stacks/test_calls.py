@@ -7,6 +7,7 @@ from moto import mock_aws
 from msgspec.structs import replace
 
 from stacks.access import ACCESS, INGRESS, LOOP
+from stacks.event_source import PRINCIPAL
 from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
 from stepline.loop.collect import RUN
@@ -16,7 +17,7 @@ from stepline.loop.ticket import issue_ticket
 from stepline.model.execution import Run
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
-from stepline.model.task import TOKEN_VARIABLE
+from stepline.model.task import STEERED, TOKEN_VARIABLE
 from stepline.ports.channel import Principal
 from tests.stacks.recorder import Calls, Cloud
 from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded
@@ -29,6 +30,7 @@ SCRIPT = tuple(
         called("react.write", {"path": "files/a.md", "channel": "canvas", "content": BIG}),
         coded("print(1)", "outputs/a.txt"),
         coded("print(2)", "outputs/b.txt"),
+        coded("print(4)", "outputs/d.txt"),
         answered(BIG),
         coded("print(3)", "outputs/c.txt"),
     )
@@ -38,6 +40,7 @@ BY_ANOTHER_PROOF = ("model key", "models")
 SELDOM = {
     # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
     "socket": {("s3:PutObject", "out")},
+    "events": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
     "sweeper": {("s3:GetObject", "out"), ("s3:PutObject", "out")},
     # What a program leaves; and a second start of one whose request is gone, which is told from a refusal.
     "execute": {("s3:PutObject", "out"), ("s3:ListBucket", "exec")},
@@ -46,6 +49,7 @@ SELDOM = {
 
 BOTH_KEYS = {
     "socket": {("dynamodb:UpdateItem", "LOG#*")},
+    "events": {("dynamodb:UpdateItem", "LOG#*")},
     "close": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
     "sweeper": {("dynamodb:UpdateItem", "LOG#*"), ("dynamodb:PutItem", "CONV#*")},
 }
@@ -70,6 +74,9 @@ def used():
         session.cache_clear()
         calls = Calls()
         tell(Cloud(calls, *SCRIPT))
+        by_service = Cloud(calls, *SCRIPT, ingress="events")
+        by_service.clock.pause(86_400)  # or its turns and tasks would have the names of those before
+        tell(by_service)
         session.cache_clear()
     return calls.used
 
@@ -81,6 +88,7 @@ def tell(scene):
     use_a_tool(scene)
     hear_nothing_of_a_task(scene)
     hear_of_a_task(scene)
+    steer_away_from_a_task(scene)
     fail_and_go_on(scene)
     answer(scene)
     run_a_program_here(scene)
@@ -138,6 +146,19 @@ def hear_of_a_task(scene):
         scene.act(step)
 
 
+def steer_away_from_a_task(scene):
+    """The steer comes before the task is there to be seen, and once more behind it."""
+    step = launch(scene)
+    steer = {"action": "event", "kind": "steer", "message_id": "s1", "payload": {"text": "not that"}}
+    scene.say(**steer)
+    start_task(step.launch)
+    scene.say(**steer)
+    with scene.acting("act"):
+        scene.act(replace(step, error={"Error": STEERED, "Cause": ""}))
+    with scene.acting("act") as step:
+        assert step.route == "decide"
+
+
 def launch(scene):
     """Decide for a program and prepare it; return the step that would start its task."""
     with scene.acting("decide") as step:
@@ -171,6 +192,7 @@ def start_task(asked):
 
 def fail_and_go_on(scene):
     """The turn fails while a message waits, which opens the next one."""
+    lose_a_listener(scene)
     scene.say("and then?")
     with scene.acting("close", loses="answer") as step:
         lose_a_listener(scene)
@@ -215,12 +237,12 @@ def lose_a_turn(scene):
             sweep(scene.ports)
 
 
-@pytest.mark.parametrize("principal", [*INGRESS, *LOOP])
+@pytest.mark.parametrize("principal", [*INGRESS, *LOOP, PRINCIPAL])
 def test_no_right_is_missing(used, principal):
     assert used[principal] - granted(principal) == set()
 
 
-@pytest.mark.parametrize("principal", [*INGRESS, *LOOP])
+@pytest.mark.parametrize("principal", [*INGRESS, *LOOP, PRINCIPAL])
 def test_no_right_is_spare(used, principal):
     assert granted(principal) - used[principal] == SELDOM.get(principal, set()) | BOTH_KEYS.get(
         principal, set()

@@ -32,7 +32,7 @@ from stepline.model.ids import turn_id, utc
 from stepline.ports.log import OpenLane
 
 from .process import Proxy
-from .schedule import Chooser, Rand, Scenario, SleepingClose, drawn
+from .schedule import SAY, Chooser, Rand, Scenario, SleepingClose, drawn
 from .world import LANE, World
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -128,10 +128,10 @@ def _runs_unclaimed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _denies_unclaimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def claim_run(*_: Any) -> bool:
+    def deny_run(*_: Any) -> bool:
         return True
 
-    monkeypatch.setattr(program, "claim_run", claim_run)
+    monkeypatch.setattr(program, "deny_run", deny_run)
 
 
 def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +148,12 @@ def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _gate_by_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = close.pending
+    original = close.settle_events
 
-    def pending(suffix: Any, state: State) -> Any:
-        return original(suffix, replace(state, rendered=max(state.rendered, state.decided)))
+    def settle(suffix: Any, state: State, **stop: int) -> Any:
+        return original(suffix, replace(state, rendered=max(state.rendered, state.decided)), **stop)
 
-    monkeypatch.setattr(close, "pending", pending)
+    monkeypatch.setattr(close, "settle_events", settle)
 
 
 def _close_by_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +169,10 @@ def _promote_later(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting_of: dict[str, tuple[int, ...]] = {}
 
     def close_only(
-        ports: Any, lane: Any, tail: Batch, closing: Closed, *, before: Any, waiting: Any, steers: Any
+        ports: Any, lane: Any, tail: Batch, closing: Closed, *, before: Any, settled: Any
     ) -> Draft:
-        waiting_of[closing.turn] = waiting
-        return end(ports, lane, tail, closing, before=before, waiting=(), steers=steers)
+        waiting_of[closing.turn] = settled.promoted
+        return end(ports, lane, tail, closing, before=before, settled=settled._replace(promoted=()))
 
     def then_open(ports: Any, lane: Any, batch: Batch) -> None:
         closing = next(entry for entry in batch.entries if isinstance(entry, Closed))
@@ -285,13 +285,13 @@ NOWHERE = frozenset({"message in no turn", "turn stuck"})
 SCREEN = frozenset({"viewer missed or repeated events"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
-LATE_SECOND = Scenario((("a", False, 0), ("b", False, 9)))
+LATE_SECOND = Scenario((("a", SAY, 0), ("b", SAY, 9)))
 """The second message comes when the first answer is decided and not yet closed."""
 
-BACK_TO_BACK = Scenario((("a", False, 0), ("b", False, 11), ("c", False, 12)), aborts=True)
+BACK_TO_BACK = Scenario((("a", SAY, 0), ("b", SAY, 11), ("c", SAY, 12)), aborts=True)
 """The second turn opens while the first one's Close still has its last effects to do."""
 
-TAKEN_IN_A_RUN = Scenario((("a", False, 0),), sweeps=(7,))
+TAKEN_IN_A_RUN = Scenario((("a", SAY, 0),), sweeps=(7,))
 """Somebody takes the turn over while its program runs."""
 
 ABLATIONS = (

@@ -6,10 +6,21 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+from stepline.loop.finalize import STOPPED
 from stepline.loop.segment import segment_key
 from stepline.model.batch import Batch
 from stepline.model.block import Body
-from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Resulted, TakenOver
+from stepline.model.entry import (
+    Closed,
+    Decided,
+    Dropped,
+    Inbound,
+    Opened,
+    Resulted,
+    Steered,
+    TakenOver,
+)
+from stepline.model.live_event import RULES
 from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.layout import STANDARD
@@ -27,6 +38,8 @@ def violations(world: World, viewer: Viewer) -> list[str]:
         *_settled(world),
         *_messages(world, batches),
         *_turns(batches),
+        *_steers(batches),
+        *_calls(batches),
         *_effects(world, batches),
         *_tasks(world, batches),
         *_files(world, batches),
@@ -55,14 +68,21 @@ def _messages(world: World, batches: list[Batch]) -> list[str]:
     found += ["message lost" for sent in world.sent if not admitted[sent]]
     found += ["never acknowledged" for sent in world.sent if sent not in world.acked]
     homes = _homes(batches)
-    found += ["message in no turn" for places in homes.values() if not places]
+    waits = {
+        batch.n
+        for batch in batches
+        for entry in batch.entries
+        if isinstance(entry, Inbound) and RULES[entry.event_class].unseen == "kept"
+    }
+    found += ["message in no turn" for n, places in homes.items() if not places and n not in waits]
     found += ["message in two turns" for places in homes.values() if len(places) > 1]
     return found
 
 
-def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901 - one branch a kind of entry
+def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
     """Return the turns that each message belongs to, by the batch that admitted it."""
     homes: dict[int, set[str]] = {}
+    steers: set[int] = set()
     opened: dict[str, int] = {}
     during: dict[int, str] = {}
     turn = ""
@@ -71,6 +91,12 @@ def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901 - one bra
             match entry:
                 case Inbound():
                     homes[batch.n], during[batch.n] = set(), turn
+                    steers |= {batch.n} if entry.steers else set()
+                case Steered():
+                    for n in steers:
+                        # A stop leaves the steers before it to the close; a text is read with those before it.
+                        if (n == entry.n or (entry.finalize and n <= entry.n)) and during[n] == turn:
+                            homes[n].add(turn)
                 case Closed():
                     turn = ""
                 case Opened(turn=turn, prompts=prompts):
@@ -79,7 +105,7 @@ def _homes(batches: list[Batch]) -> dict[int, set[str]]:  # noqa: C901 - one bra
                         homes[n].add(turn)
                 case Decided():
                     for n, places in homes.items():
-                        if opened[turn] < n <= batch.state.rendered and during[n] == turn:
+                        if n not in steers and opened[turn] < n <= batch.state.rendered and during[n] == turn:
                             places.add(turn)
                 case Dropped(n=n):
                     homes[n].add("dropped")
@@ -107,6 +133,47 @@ def _turns(batches: list[Batch]) -> list[str]:
                     ends[turn] += 1
     found += ["two terminals" for count in ends.values() if count > 1]
     found += ["two decisions for one round" for count in rounds.values() if count > 1]
+    return found
+
+
+def _steers(batches: list[Batch]) -> list[str]:
+    """A steer is heeded once; behind a stop nothing is decided, and behind a text only a few rounds are."""
+    found = []
+    heeded: Counter[int] = Counter()
+    left: int | None = None
+    stopped, asked = False, 0
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Steered(n=n, finalize=finalize):
+                    heeded[n] += 1
+                    stopped = not finalize
+                    left = None if asked > n else finalize
+                case Inbound(reactive=True):
+                    asked, left = batch.n, None
+                case Opened() | Closed():
+                    stopped, left = False, None
+                case Decided():
+                    found += ["decided behind a stop"] if stopped else []
+                    found += ["a steered turn goes on"] if left == 0 and not stopped else []
+                    left = None if left is None else left - 1
+    return found + ["steer heeded twice" for times in heeded.values() if times > 1]
+
+
+def _calls(batches: list[Batch]) -> list[str]:
+    """Every call of a turn that came to its end has a result."""
+    asked: set[str] = set()
+    found = []
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Decided(accepted=True, actions=actions):
+                    asked |= {action.call_id for action in actions}
+                case Resulted(call_id=call):
+                    asked.discard(call)
+                case Closed(outcome=outcome):
+                    found += ["call without a result"] if asked and outcome == "completed" else []
+                    asked = set()
     return found
 
 
@@ -188,7 +255,7 @@ def _streams(world: World, batches: list[Batch]) -> list[str]:
     shown = {
         e.answer for b in batches for e in b.entries if isinstance(e, Closed) and e.outcome == "completed"
     }
-    if not shown <= answers:
+    if not shown <= answers | {STOPPED}:
         found.append("shown answer was never decided")
     return found
 

@@ -15,6 +15,7 @@ from .world import World
 STEPS_MOST = 6000
 FAULTS = ("crash", "zombie", "lost", "abort", "timeout")
 SETTLE_ROUNDS = 14
+SAY = "followup"
 
 
 class Chooser(Protocol):
@@ -96,32 +97,39 @@ class SleepingClose:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Messages as (id, steer, at which batch), late duplicates, suspicious sweeps, and whether executions may abort."""
+    """Events as (id, kind, at which batch), late duplicates, suspicious sweeps, and whether executions may abort."""
 
-    messages: tuple[tuple[str, bool, int], ...]
-    duplicates: tuple[tuple[str, bool, int], ...] = ()
+    messages: tuple[tuple[str, str, int], ...]
+    duplicates: tuple[tuple[str, str, int], ...] = ()
     sweeps: tuple[int, ...] = ()
     aborts: bool = False
 
 
 NAMED = {
-    "one": Scenario((("a", False, 0),)),
-    "two": Scenario((("a", False, 0), ("b", False, 0))),
-    "steer": Scenario((("a", False, 0), ("s", True, 0))),
-    "late": Scenario((("a", False, 0), ("b", False, 7), ("c", False, 11))),
-    "dup": Scenario((("a", False, 0),), duplicates=(("a", False, 6),)),
-    "sweep": Scenario((("a", False, 0),), sweeps=(3,)),
+    "one": Scenario((("a", SAY, 0),)),
+    "two": Scenario((("a", SAY, 0), ("b", SAY, 0))),
+    "steer": Scenario((("a", SAY, 0), ("s", "steer", 2))),
+    "stop": Scenario((("a", SAY, 0), ("f", "form", 2), ("b", SAY, 2), ("x", "stop", 3))),
+    "late": Scenario((("a", SAY, 0), ("b", SAY, 7), ("c", SAY, 11))),
+    "dup": Scenario((("a", SAY, 0),), duplicates=(("a", SAY, 6),)),
+    "sweep": Scenario((("a", SAY, 0),), sweeps=(3,)),
 }
 
 
 def drawn(seed: int) -> Scenario:
-    """Return a scenario of up to four messages, drawn from the seed."""
+    """Return a scenario of up to four messages and perhaps other events, drawn from the seed."""
     draw = random.Random(seed * 7 + 1)
-    messages = [("a", False, 0)]
-    messages += [(name, False, draw.choice([0, 0, *range(1, 16)])) for name in "bcd"[: draw.randrange(4)]]
-    if draw.random() < 0.3:
-        messages.append(("s", True, draw.randrange(14)))
-    duplicates = [(name, steer, draw.randrange(16)) for name, steer, _ in messages if draw.random() < 0.3]
+    messages = [("a", SAY, 0)]
+    messages += [(name, SAY, draw.choice([0, 0, *range(1, 16)])) for name in "bcd"[: draw.randrange(4)]]
+    for name, kind, chance in (
+        ("s", "steer", 0.3),
+        ("x", "stop", 0.15),
+        ("f", "form", 0.2),
+        ("q", "note", 0.2),
+    ):
+        if draw.random() < chance:
+            messages.append((name, kind, draw.randrange(14)))
+    duplicates = [(name, kind, draw.randrange(16)) for name, kind, _ in messages if draw.random() < 0.3]
     sweeps = (draw.randrange(1, 14),) if draw.random() < 0.3 else ()
     return Scenario(tuple(messages), tuple(duplicates), sweeps, aborts=draw.random() < 0.3)
 
@@ -129,10 +137,10 @@ def drawn(seed: int) -> Scenario:
 def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Viewer:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
     viewer = Viewer(world, syncs=syncs)
-    for name, steer, at in scenario.messages:
-        world.client(name, steer=steer, at=at)
-    for name, steer, at in scenario.duplicates:
-        world.late_duplicate(name, steer=steer, at=at)
+    for name, kind, at in scenario.messages:
+        world.client(name, kind=kind, at=at)
+    for name, kind, at in scenario.duplicates:
+        world.late_duplicate(name, kind=kind, at=at)
     world.spawn("viewer", viewer.run, safe=True)
     for at in scenario.sweeps:
         world.suspicious_sweeper(at=at)

@@ -17,6 +17,7 @@ from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import SteplineError
@@ -31,15 +32,18 @@ from stepline.loop import sweep as sweep_step
 from stepline.loop.admit import Arrival
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.decide import Mind
+from stepline.loop.finalize import finalize_left
 from stepline.loop.history import History
 from stepline.loop.port import Policy, Ports
+from stepline.loop.posting import Posting
 from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
-from stepline.model.entry import Decided, Deferred, Inbound
+from stepline.model.entry import Decided, Deferred
 from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.step import Step
+from stepline.ports.signal import Watch
 from stepline.tools.context import ReadCaps
 
 from .process import Process, Proxy
@@ -117,6 +121,10 @@ class World:
             artifacts=Proxy(process, "artifacts", self.artifacts),
             subscriptions=subscriptions,
             publisher=publisher,
+            broadcast=Posting(
+                subscriptions=subscriptions, publisher=publisher, meter=MemoryMeter(), clock=self.clock
+            ),
+            signals=MemorySignals(self.log),
             deltas=deltas,
             relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
             machine=Proxy(process, "machine", self.machine),
@@ -164,26 +172,35 @@ class World:
         """Return a model of two rounds of two actions and an answer beside one; a sample's text names the sample."""
 
         def take(
-            ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int
+            ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int, watch: Watch
         ) -> Sample:
             self.samples += 1
             name = f"s{self.samples}"
+            at = utc(self.clock.now())
             stream = ports.relay.open(step.lane(), claim)
+            shown = ""
             for part in range(2):
-                stream.push("answer", f"[{name}.{part}]")
+                if watch.requested:
+                    break
+                stream.push("answer", piece := f"[{name}.{part}]")
+                shown += piece
             stream.close()
+            if watch.requested:
+                return Sample(decision=_cut_off(step, at, shown))
             tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
             if self._was_deferred(claim):
                 tools = ("test.write",)
             answers = not tools
             if answers:
                 tools = ("test.write",)
-            if self._is_steered(timeline) or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
+            left = finalize_left(timeline)
+            if left > 1:
+                tools, answers = ("test.write",), False
+            if left == 1 or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
                 tools, answers = (), True
             actions = tuple(
                 _action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
             )
-            at = utc(self.clock.now())
             return Sample(
                 decision=Decided(
                     iteration=step.iteration,
@@ -201,10 +218,6 @@ class World:
         """Tell whether this round follows an answer that came too early: then there is something to do first."""
         opening = self.log.get(LANE, claim)
         return opening is not None and any(isinstance(entry, Deferred) for entry in opening.entries)
-
-    def _is_steered(self, timeline: Any) -> bool:
-        seen = [b for b in self.batches() if timeline.state.opened < b.n <= timeline.n]
-        return any(isinstance(e, Inbound) and e.event == "steer" for b in seen for e in b.entries)
 
     # --- actors
 
@@ -246,7 +259,7 @@ class World:
                 return task.result
         return None
 
-    def client(self, message_id: str, *, steer: bool, at: int) -> None:
+    def client(self, message_id: str, *, kind: str, at: int) -> None:
         """Send one message until it is acknowledged."""
 
         def body(me: Process) -> None:
@@ -254,7 +267,7 @@ class World:
             self.sent.add(message_id)
             for attempt in range(8):
                 sending = self.spawn(
-                    f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, steer)
+                    f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, kind)
                 )
                 me.wait(lambda sending=sending: sending.done or sending.given_up or message_id in self.acked)
                 if message_id in self.acked:
@@ -262,15 +275,16 @@ class World:
 
         self.spawn(f"client:{message_id}", body, safe=True)
 
-    def late_duplicate(self, message_id: str, *, steer: bool, at: int) -> None:
+    def late_duplicate(self, message_id: str, *, kind: str, at: int) -> None:
         def body(me: Process) -> None:
             me.wait(lambda: message_id in self.sent and (self.tail().n >= at or self.settling))
-            self.spawn(f"dup:{message_id}", lambda p: self._ingress(p, message_id, steer))
+            self.spawn(f"dup:{message_id}", lambda p: self._ingress(p, message_id, kind))
 
         self.spawn(f"duplicator:{message_id}", body, safe=True)
 
-    def _ingress(self, me: Process, message_id: str, steer: bool) -> None:
-        arrival = Arrival(message_id=message_id, user=USER, text=message_id, steer=steer)
+    def _ingress(self, me: Process, message_id: str, kind: str) -> None:
+        text = "" if kind == "stop" else message_id
+        arrival = Arrival(message_id=message_id, user=USER, text=text, kind=kind)
         admitted = admit_step.admit(self.ports(me), LANE, arrival)
         self.acked.setdefault(message_id, admitted.batch.n)
 
@@ -323,6 +337,19 @@ def _next(state: str, route: str) -> str:
             return "act"
         case _:
             return route
+
+
+def _cut_off(step: Step, at: str, shown: str) -> Decided:
+    return Decided(
+        iteration=step.iteration,
+        claim=0,
+        action="exit",
+        started_at=at,
+        accepted=False,
+        raw=shown,
+        answer=shown,
+        interrupted=True,
+    )
 
 
 def _action(call: str, tool: str) -> Action:

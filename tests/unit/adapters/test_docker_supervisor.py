@@ -1,5 +1,6 @@
 """The supervisor's container without a container: its conversation over pipes, in a thread, on a folder of the test."""
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -9,13 +10,14 @@ import pytest
 from msgspec.structs import replace
 
 from exec_task.caller import HungUp
-from exec_task.executor.wire import Client
+from exec_task.executor.wire import Client, ToolCallError
 from exec_task.init import was_out_of_memory
 from exec_task.program import Program
 from exec_task.stdio import Stdio
 from exec_task.supervisor import serve
 from stepline.adapters.docker.message import (
     Blob,
+    Cancel,
     Collect,
     Fetch,
     Launch,
@@ -28,8 +30,10 @@ from stepline.errors import SandboxError
 from stepline.model.batch import decode_batch, encode_batch
 from stepline.model.execution import Limits, WorkFile
 from stepline.ports.executor import Job
+from stepline.tools.context import ToolOutput
 from tests.contract.executor_jobs import tool_host
 from tests.unit.adapters.test_docker_plan import REQUEST
+from tests.unit.execution.desk import make_host, tool
 from tests.unit.timeline.story import Story
 
 LIMITS = Limits(timeout_s=30, max_file_bytes=1000, max_delta_bytes=2000, monitor_interval_s=0.1)
@@ -43,7 +47,7 @@ class Supervisor:
         self.root, self.private = folder / "workspace", folder / "private"
         self.root.mkdir()
         self.private.mkdir()
-        self.made, self.error = 0, None
+        self.made, self.error, self.tools = 0, None, ()
         here, there = os.pipe(), os.pipe()
         self.stdio = Stdio(here[0], there[1])
         self._theirs = Stdio(there[0], here[1])
@@ -98,10 +102,14 @@ class Supervisor:
         except (SandboxError, HungUp) as error:
             self.error = error
 
-    def _make_host(self, launch):
+    def _make_host(self, launch, cancel):
         self.made += 1
+        if self.tools:
+            return make_host(*self.tools, cancel=cancel)
         batches = [decode_batch(batch) for batch in launch.batches]
-        return tool_host(Job(request=launch.request, batches=batches, fetch=bytes, spool=self.private))
+        return tool_host(
+            Job(request=launch.request, batches=batches, fetch=bytes, spool=self.private, cancel=cancel)
+        )
 
 
 @pytest.fixture
@@ -152,6 +160,41 @@ def test_tools_are_made_for_the_first_call_and_once(supervisor):
     assert supervisor.made == 1
     report, _ = supervisor.finish()
     assert [(call.tool_id, call.status) for call in report.calls] == [("ctx_tools.fetch_ctx", "ok")] * 2
+
+
+def test_a_tool_that_still_runs_when_the_program_has_ended_is_told(supervisor):
+    began, told = threading.Event(), []
+
+    def wait(_params, context):
+        began.set()
+        told.append(context.cancel.wait(30))
+        return ToolOutput(ret="at last")
+
+    supervisor.tools = (tool("test.wait", wait),)
+    supervisor.start()
+    assert supervisor.stdio.receive() == Ready()
+    client = supervisor.hello()
+
+    def call():
+        with contextlib.suppress(ToolCallError):  # it may hear the answer, or that nobody is there any more
+            client.call("test.wait", {})
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert began.wait(30)
+    report, _ = supervisor.finish()
+    caller.join()
+    client.close()
+    assert told == [True]
+    assert [call.tool_id for call in report.calls] == ["test.wait"]
+
+
+def test_the_word_that_a_program_is_not_wanted_any_more_is_heard_among_others(supervisor):
+    ours, theirs = supervisor.stdio, supervisor._theirs
+    ours.send(Missing(message="gone"))
+    assert theirs.hear() == ""
+    ours.send(Cancel())
+    assert theirs.hear() == "cancelled"
 
 
 def test_growth_beyond_a_limit_is_told_at_once_and_only_once(supervisor):

@@ -11,9 +11,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from stepline.adapters.oidc import LEEWAY_S, USER_MAX_CHARS, OidcIdentity
+from stepline.adapters.oidc import LEEWAY_S, OidcIdentity
 from stepline.errors import AuthError, DependencyError
 from stepline.local import issuer
+from stepline.model.ids import USER_MAX_CHARS
 from stepline.ports.channel import Principal
 
 REMOVED = object()

@@ -8,10 +8,12 @@ import pytest
 from stepline.adapters.system import SystemClock
 from stepline.local.chat import INTERRUPTED, Chat
 from stepline.local.client.effect import EventsApplied, Refused, TextAppended
-from stepline.local.client.reducer import ClientState, LaneText
-from stepline.local.client.session import Pace, Session
+from stepline.local.client.pace import Pace
+from stepline.local.client.session import Session
+from stepline.local.client.state import ClientState, LaneText
 from stepline.local.client.wire import dial_gateway
 from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, watch
+from stepline.local.keyboard import Pipe
 from stepline.local.view import PlainView
 from stepline.model.event import (
     AckFrame,
@@ -25,7 +27,7 @@ from stepline.model.event import (
 from tests.unit.client.gateway import running_gateway
 
 C = "c1"
-QUICK = Pace(tick_s=0.02, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
+QUICK = Pace(tick_s=0.02, gap_s=0.0, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
 
 
 @pytest.fixture
@@ -191,7 +193,8 @@ class Talk:
 
     def run(self, *lines, conversation=""):
         view = PlainView(self.said.append, self.noted.append)
-        return Chat(opener(self._gateway), view, user="ann", home=self.home).run(iter(lines), conversation)
+        chat = Chat(opener(self._gateway), view, Pipe(iter(lines)), user="ann", home=self.home)
+        return chat.run(conversation)
 
 
 @pytest.fixture
@@ -257,5 +260,6 @@ def test_ctrl_c_leaves_and_says_how_to_come_back(talk):
 
     assert talk.run(*[]) == 0
     view = PlainView(talk.said.append, talk.noted.append)
-    assert Chat(opener(talk._gateway), view, user="ann", home=talk.home).run(lines()) == INTERRUPTED
+    chat = Chat(opener(talk._gateway), view, Pipe(lines()), user="ann", home=talk.home)
+    assert chat.run() == INTERRUPTED
     assert "--conversation" in talk.noted[-1]

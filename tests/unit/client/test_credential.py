@@ -14,8 +14,8 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import AuthError, DependencyError
 from stepline.local.client.credential import Credential, fetch_ticket, read_expiry
 from stepline.local.client.effect import Acknowledged
-from stepline.local.client.reducer import ClientState
 from stepline.local.client.session import Session
+from stepline.local.client.state import ClientState
 from stepline.local.client.wire import dial_gateway
 from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, SyncFrame
 from tests.unit.client.gateway import running_gateway
@@ -107,7 +107,7 @@ def renewing(api_url, clock, ttl_s, script):
     with running_gateway() as gateway:
         gateway.script = script
         dial = dial_gateway(gateway.url, credential.token)
-        pace = msgspec.structs.replace(QUICK, ping_every_s=10_000.0)
+        pace = msgspec.structs.replace(QUICK, ping_every_s=10_000.0, idle_ping_every_s=10_000.0)
         with Session(dial, ClientState(conversation=C), clock, pace, credential=credential) as session:
             yield gateway, session, used
 
@@ -118,7 +118,7 @@ def test_a_connection_is_renewed_before_its_token_expires_and_again_before_the_n
     def script(request):
         if request["action"] == "auth":
             return [AuthFrame(expires_at=int(clock.now().timestamp()) + 1000)]
-        return [AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")]
+        return [AckFrame(message_id=request["message_id"], conversation=C, n=0, kind="prompt")]
 
     with renewing(api.url, clock, 1000, script) as (gateway, session, used):
         effects = session.effects()
@@ -144,7 +144,7 @@ def test_without_an_api_the_connection_is_replaced_when_the_server_says_so_and_n
     def script(request):
         if request["action"] == "resume":
             return [SyncFrame(conversation=C, n=request["after"])]
-        ack = AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")
+        ack = AckFrame(message_id=request["message_id"], conversation=C, n=0, kind="prompt")
         return [next(sends) or ack]
 
     with renewing("", clock, 1000, script) as (gateway, session, used):
@@ -162,7 +162,7 @@ def test_an_api_that_fails_does_not_disturb_the_connection(api):
     api.status = 500
 
     def script(request):
-        return [AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")]
+        return [AckFrame(message_id=request["message_id"], conversation=C, n=0, kind="prompt")]
 
     with renewing(api.url, clock, 100, script) as (gateway, session, _):
         clock.pause(90)
@@ -179,7 +179,7 @@ def test_a_renewal_that_cannot_be_done_now_is_tried_again_and_told_to_nobody(api
     def script(request):
         if request["action"] == "auth":
             return [next(answers)]
-        return [AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")]
+        return [AckFrame(message_id=request["message_id"], conversation=C, n=0, kind="prompt")]
 
     with renewing(api.url, clock, 1000, script) as (gateway, session, _):
         effects = session.effects()
@@ -201,7 +201,7 @@ def test_a_ticket_that_is_refused_leads_to_a_fresh_connection(api):
             return [ErrorFrame(code="unauthorized", message="the ticket is not valid")]
         if request["action"] == "resume":
             return [SyncFrame(conversation=C, n=request["after"])]
-        return [AckFrame(message_id=request["message_id"], conversation=C, n=1, kind="prompt")]
+        return [AckFrame(message_id=request["message_id"], conversation=C, n=0, kind="prompt")]
 
     with renewing(api.url, clock, 1000, script) as (gateway, session, _):
         effects = session.effects()

@@ -29,6 +29,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
     Titled,
 )
@@ -77,6 +78,10 @@ ENTRIES = [
     (Started(call_id="tc_2"), ["about to run tc_2"]),
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),
+    (
+        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="shorter", finalize=2),
+        ["steered by 4: 2 rounds left"],
+    ),
     (TakenOver(turn="turn_1", reason="ended", takeovers=1), ["taken over (ended), 1 so far"]),
     (
         Pruned(turn="turn_1", at=AT, cause="ttl", keep=6, intact=2),
@@ -101,6 +106,10 @@ ENTRIES = [
 
 
 SHOWN = [
+    (
+        Steered(n=4, turn="turn_1", at=AT, iteration=1, message_id="m4", text="", finalize=0),
+        ["steered by 4: stopped"],
+    ),
     (
         Closed(
             turn="turn_1",

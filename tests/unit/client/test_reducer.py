@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import msgspec
+from msgspec.structs import replace
+
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
+    HandedBack,
     LaneEnded,
     LaneKnown,
     Refused,
+    Steered,
     StreamReset,
     StreamSettled,
     Synced,
     TextAppended,
     TurnEnded,
 )
-from stepline.local.client.reducer import (
-    ClientState,
-    fold_frame,
-    fold_frames,
-    note_message,
-    resume_request,
-    send_request,
-)
+from stepline.local.client.outgoing import Said
+from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
+from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.event import (
     AckFrame,
     ClientEvent,
@@ -32,15 +32,15 @@ from stepline.model.event import (
     SyncFrame,
     frame_events,
 )
-from stepline.model.message import Resume, Send, parse_message
+from stepline.model.message import Event, Resume, Send, parse_message
 from stepline.protocol.lane import CONTROL_LANE, LaneFacts
 
 C = "c1"
 EMPTY = ClientState(conversation=C)
 
 
-def event(kind, **data):
-    return ClientEvent(type=kind, route="chat_step", ts="", turn_id="turn_1", data=data)
+def event(type_, **data):
+    return ClientEvent(type=type_, route="chat_step", ts="", turn_id="turn_1", data=data)
 
 
 def batch(n, prev, *events, claim=0):
@@ -243,7 +243,7 @@ def test_frames_of_another_conversation_change_nothing():
 
 
 def test_a_message_is_said_again_until_it_is_answered():
-    noted = note_message(EMPTY, "m1", "hi")
+    noted = note_message(EMPTY, "m1", Said(text="hi"))
     ack = AckFrame(message_id="m1", conversation=C, n=1, kind="opened")
     state, effects = fold_frame(noted, ack)
     assert (state.unacked, effects) == ({}, (Acknowledged(frame=ack),))
@@ -253,16 +253,14 @@ def test_a_message_is_said_again_until_it_is_answered():
 
 
 def test_a_passing_refusal_keeps_the_message():
-    noted = note_message(EMPTY, "m1", "hi")
+    noted = note_message(EMPTY, "m1", Said(text="hi"))
     state, _ = fold_frame(noted, ErrorFrame(code="busy", message="", message_id="m1"))
-    assert state.unacked == {"m1": "hi"}
+    assert state.unacked == {"m1": Said(text="hi")}
 
 
 def test_what_the_client_asks_is_what_the_server_reads():
-    import msgspec
-
     state, _ = fold_frames(
-        note_message(EMPTY, "m1", "hi"), [batch(3, 0, claim=3), delta(3, 0, "ab", "thinking")]
+        note_message(EMPTY, "m1", Said(text="hi")), [batch(3, 0, claim=3), delta(3, 0, "ab", "thinking")]
     )
     resume = parse_message(msgspec.json.encode(resume_request(state)).decode())
     assert isinstance(resume, Resume)
@@ -271,3 +269,106 @@ def test_what_the_client_asks_is_what_the_server_reads():
     send = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
     assert isinstance(send, Send)
     assert send.text == "hi"
+
+
+def accepted(message_id, text, kind="followup"):
+    return event("chat.conversation.accepted", message_id=message_id, kind=kind, text=text)
+
+
+def dropped(n, message_id, reason, kind="followup"):
+    return replace(event("chat.step", n=n, message_id=message_id, kind=kind, reason=reason), step="dropped")
+
+
+STEERED = event(
+    "timeline.external.steer.interrupted",
+    message_id="m3",
+    sequence=3,
+    text="shorter",
+    checkpoint=0,
+    cancelled_phase="decision",
+    finalize_rounds=2,
+)
+
+
+def test_an_interrupted_stream_is_settled_and_what_was_shown_of_it_stays_until_the_next_one():
+    start = batch(1, 0, event("chat.start"), claim=1)
+    state, _ = fold_frames(EMPTY, [start, delta(1, 0, "Hal")])
+    cut = batch(4, 1, event("solver.react.decision", claim=1, interrupted=True), STEERED, claim=4)
+    state, effects = fold_frame(state, cut)
+    assert kinds(effects) == [EventsApplied, StreamSettled, Steered]
+    assert effects[-1] == Steered(
+        n=3, turn_id="turn_1", message_id="m3", text="shorter", phase="decision", finalize_rounds=2
+    )
+    assert fold_frame(state, delta(1, 3, "lo")) == (state, ())
+    state, effects = fold_frame(state, delta(4, 0, "Hi"))
+    assert (state.text("answer"), kinds(effects)) == ("Hi", [TextAppended])
+
+
+def test_a_message_that_comes_to_nothing_is_handed_back_with_its_text():
+    start = batch(1, 0, event("chat.start"), claim=1)
+    end = batch(4, 2, event("chat.complete", answer="so"), dropped(2, "m2", "stopped"))
+    state, effects = fold_frames(EMPTY, [start, batch(2, 1, accepted("m2", "and this?")), end])
+    assert effects[-1] == HandedBack(
+        n=2, message_id="m2", kind="followup", text="and this?", reason="stopped"
+    )
+    assert (state.queued, state.open) == ({}, False)
+
+
+def test_a_steer_without_a_turn_is_handed_back_by_the_batch_that_holds_it():
+    frame = batch(1, 0, accepted("m1", "left", "steer"), dropped(1, "m1", "nothing_to_steer", "steer"))
+    state, effects = fold_frame(EMPTY, frame)
+    assert effects[-1].text == "left"
+    assert state.queued == {}
+
+
+def test_whose_text_passed_before_this_client_came_is_handed_back_without_it():
+    end = batch(4, 3, event("chat.complete", answer="so"), dropped(2, "m2", "stopped"))
+    _, effects = fold_frame(ClientState(conversation=C, cursor=3), end)
+    assert (effects[-1].message_id, effects[-1].text) == ("m2", "")
+
+
+def test_a_turns_end_forgets_what_it_had_queued():
+    state, _ = fold_frames(EMPTY, [batch(1, 0, event("chat.start")), batch(2, 1, accepted("m2", "more"))])
+    assert state.queued == {"m2": "more"}
+    state, _ = fold_frame(state, batch(3, 2, event("chat.complete", answer="so"), event("chat.start")))
+    assert (state.queued, state.open) == ({}, True)
+
+
+def test_an_answer_to_our_message_tells_of_its_batch():
+    ack = AckFrame(message_id="m1", conversation=C, n=4, kind="followup")
+    assert fold_frame(EMPTY, ack)[0].behind()
+    assert not fold_frame(EMPTY, replace(ack, conversation="c2"))[0].behind()
+
+
+def test_a_refusal_in_another_conversation_changes_nothing():
+    noted = note_message(EMPTY, "m1", Said(text="hi"))
+    foreign = ErrorFrame(code="not_found", message="", conversation="c2")
+    assert fold_frame(noted, foreign) == (noted, ())
+
+
+def test_parts_that_were_cut_in_two_ways_are_asked_for_again():
+    whole = (event("solver.react.decision", claim=1, text="a" * 40_000),)
+    less = (event("solver.react.decision", claim=1, items=["a"] * 10_000),)
+    first, second = (frame_events(C, n=2, prev=1, claim=1, events=events) for events in (whole, less))
+    assert len(first) == len(second)
+    state, _ = fold_frame(EMPTY, batch(1, 0))
+    state, effects = fold_frames(state, [*first[:3], *second[3:]])
+    assert (state.cursor, effects, state.parts) == (1, (), {})
+    assert state.behind()
+    assert fold_frames(state, second)[0].cursor == 2
+
+
+def test_a_batch_of_which_a_part_is_missing_counts_as_missing():
+    parts = frame_events(C, n=2, prev=1, claim=1, events=(event("chat.step", text="a" * 40_000),))
+    state, _ = fold_frames(EMPTY, [batch(1, 0), *parts[:-1]])
+    assert state.behind()
+
+
+def test_what_is_told_is_what_the_server_reads():
+    reference = {"filename": "a.pdf", "mime": "application/pdf", "size_bytes": 3, "sha256": "0" * 64}
+    said = Said(kind="form", text="done", payload={"field": 1}, reactive=False, attachments=(reference,))
+    state = note_message(EMPTY, "m1", said)
+    told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
+    assert isinstance(told, Event)
+    assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
+    assert [one.model_dump() for one in told.attachments] == [reference]

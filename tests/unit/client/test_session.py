@@ -16,8 +16,9 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.client.reducer import ClientState
-from stepline.local.client.session import Pace, Session
+from stepline.local.client.pace import Pace
+from stepline.local.client.session import Session
+from stepline.local.client.state import ClientState
 from stepline.local.client.wire import FRAME_MAX_BYTES, dial_gateway, encode_request, split_utf8
 from stepline.model.event import (
     AckFrame,
@@ -31,7 +32,7 @@ from stepline.model.event import (
 from tests.unit.client.gateway import HANG_UP, WAIT_S, running_gateway
 
 C = "c1"
-QUICK = Pace(tick_s=0.02, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
+QUICK = Pace(tick_s=0.02, gap_s=0.0, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ CONTRACT = {
 
 RUN = {
     "timeout": "ended by its time limit",
+    "cancelled": "the user steered while it ran, or before it began; what it had written and printed is kept",
     "nonzero_exit": "ended by itself with another code than 0; the last lines say why",
     "memory_limit": "all its processes together used more memory than one may",
     "file_size_limit": "a file grew larger than one may be",

@@ -11,6 +11,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.ids import call_id
 from stepline.model.step import Step
+from stepline.ports.signal import Watch
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.scene import LANE, Scene, answered, called, event_types, tool
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
@@ -42,7 +43,7 @@ class Stage(Scene):
         if not self.tail.n:
             self.send()
 
-        def sampler(*ports: Any, step: Step, claim: int) -> Sample:
+        def sampler(*ports: Any, step: Step, claim: int, watch: Watch) -> Sample:
             actions = tuple(
                 Action(call_id=call_id(step.turn, step.iteration, i), tool_id=name, params={})
                 for i, name in enumerate(tools)

@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.errors import BusyError, NotFoundError
+from stepline.errors import BusyError, InputError, NotFoundError
 from stepline.model.entry import Dropped, Inbound, Opened, Owner
 from stepline.model.event import EventFrame
 from stepline.model.ids import execution_name, turn_id
@@ -15,27 +15,43 @@ def scene_open(**policy: int) -> Scene:
 
 
 @pytest.mark.parametrize(
-    ("is_open", "reactive", "steer", "event", "entries", "status"),
+    ("is_open", "kind", "reactive", "text", "event", "entries", "status"),
     [
-        (False, True, False, "prompt", ["Inbound", "Opened"], "open"),
-        (False, False, False, "prompt", ["Inbound"], "idle"),
-        (False, True, True, "steer", ["Inbound", "Dropped"], "idle"),
-        (False, False, True, "steer", ["Inbound", "Dropped"], "idle"),
-        (True, True, False, "followup", ["Inbound"], "open"),
-        (True, False, False, "event", ["Inbound"], "open"),
-        (True, True, True, "steer", ["Inbound"], "open"),
-        (True, False, True, "steer", ["Inbound"], "open"),
+        (False, "followup", None, "hello", "prompt", ["Inbound", "Opened"], "open"),
+        (False, "form", None, "", "form", ["Inbound", "Opened"], "open"),
+        (False, "alert", True, "", "alert", ["Inbound", "Opened"], "open"),
+        (False, "alert", None, "", "alert", ["Inbound"], "idle"),
+        (False, "form", False, "", "form", ["Inbound"], "idle"),
+        (False, "steer", None, "shorter", "steer", ["Inbound", "Dropped"], "idle"),
+        (False, "stop", None, "", "steer", ["Inbound", "Dropped"], "idle"),
+        (True, "followup", None, "hello", "followup", ["Inbound"], "open"),
+        (True, "form", None, "", "form", ["Inbound"], "open"),
+        (True, "alert", False, "", "alert", ["Inbound"], "open"),
+        (True, "steer", None, "shorter", "steer", ["Inbound"], "open"),
+        (True, "stop", None, "", "steer", ["Inbound"], "open"),
     ],
 )
-def test_what_a_message_becomes_depends_on_the_lane_and_on_its_kind(
-    *, is_open: bool, reactive: bool, steer: bool, event: str, entries: list[str], status: str
+def test_what_an_event_becomes_depends_on_the_lane_and_on_its_kind(
+    *,
+    is_open: bool,
+    kind: str,
+    reactive: bool | None,
+    text: str,
+    event: str,
+    entries: list[str],
+    status: str,
 ) -> None:
     scene = scene_open() if is_open else Scene()
-    admitted = scene.send(reactive=reactive, steer=steer)
+    admitted = scene.send(text, kind=kind, reactive=reactive)
     assert admitted.event == event
-    assert [kind for kind in scene.kinds()[-1] if kind != "Owner"] == entries
+    assert [name for name in scene.kinds()[-1] if name != "Owner"] == entries
     assert scene.state.status == status
-    assert scene.entries(Inbound)[-1].reactive is (reactive and not steer)
+
+
+def test_a_kind_that_is_always_one_or_the_other_is_not_what_its_sender_says() -> None:
+    with pytest.raises(InputError) as refused:
+        Scene().send(kind="followup", reactive=False)
+    assert refused.value.reason == "bad_event"
 
 
 def test_the_first_message_founds_the_conversation_and_later_ones_do_not() -> None:
@@ -47,7 +63,7 @@ def test_the_first_message_founds_the_conversation_and_later_ones_do_not() -> No
 
 def test_opening_names_the_turn_the_epoch_and_the_execution_by_the_batch() -> None:
     scene = Scene()
-    n = scene.send(reactive=False, id="m0").batch.n + 1
+    n = scene.send(kind="note", id="m0").batch.n + 1
     scene.send("hello")
     state, (opening,) = scene.state, scene.entries(Opened)
     assert (state.epoch, state.claim, state.rendered, state.opened) == (n, n, n, n)
@@ -149,15 +165,15 @@ def test_each_followup_brings_a_round_up_to_as_many_as_a_turn_has() -> None:
     for i in range(4):
         scene.send(id=f"f{i}")
         seen.append(scene.state.credits)
-    scene.send(id="steer", steer=True)
-    scene.send(id="event", reactive=False)
+    scene.send(id="steer", kind="steer")
+    scene.send(id="event", kind="note")
     assert seen == [1, 2, 2, 2]
     assert scene.state.credits == 2
 
 
 def test_an_open_lane_is_listed_and_an_idle_one_is_not() -> None:
     scene = Scene(answered("done"))
-    scene.send(reactive=False, id="m0")
+    scene.send(kind="note", id="m0")
     assert scene.log.open_lanes(before="9999") == []
     scene.send()
     (mark,) = scene.log.open_lanes(before="9999")
@@ -189,8 +205,8 @@ def test_a_refused_sender_does_not_listen() -> None:
 
 def test_a_dropped_steer_names_itself_and_why() -> None:
     scene = Scene()
-    scene.send(id="s", steer=True)
-    assert scene.entries(Dropped) == [Dropped(n=1, reason="nothing_to_steer")]
+    scene.send(id="s", kind="steer")
+    assert scene.entries(Dropped) == [Dropped(n=1, reason="nothing_to_steer", message_id="s", event="steer")]
 
 
 def test_a_lane_that_is_always_contended_asks_the_client_to_come_again() -> None:

@@ -104,10 +104,10 @@ def test_a_message_that_a_late_read_does_not_show_defers_the_end_all_the_same() 
 
 def test_what_asks_for_no_answer_does_not_keep_a_turn_open() -> None:
     scene = at_the_end()
-    scene.send(id="e", reactive=False)
-    scene.send(id="s", steer=True)
+    scene.send(id="e", kind="note")
+    scene.send(id="s", kind="steer")
     assert scene.close().route == "done"
-    assert scene.entries(Dropped) == [Dropped(n=4, reason="turn_closed")]
+    assert scene.entries(Dropped) == [Dropped(n=4, reason="turn_closed", message_id="s", event="steer")]
 
 
 def test_without_a_round_left_the_end_and_the_next_turn_are_one_batch() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import AuthError, DependencyError, SteplineError, UnknownOutcome
+from stepline.loop.event_intake import PAYLOAD_MAX_BYTES
 from stepline.loop.ingress import SEND_AGAIN, receive, report_internal
 from stepline.loop.origin import check_origin
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
@@ -17,9 +18,12 @@ from stepline.ports.channel import Principal
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, event_types, frames, of
 from tests.unit.loop.twin import ContendedLog
 
+FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0" * 64}
+
 
 def body(action: str = "send", **fields: Any) -> str:
     send = {"message_id": "m1", "text": "hello"} if action == "send" else {}
+    send |= {"message_id": "m1", "kind": "form"} if action == "event" else {}
     return json.dumps({"action": action, "conversation": "c-1", **send, **fields})
 
 
@@ -44,6 +48,27 @@ def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() ->
     first, second = of(AckFrame, inbox)
     assert (second.n, second.kind, second.turn_id) == (first.n, first.kind, first.turn_id)
     assert (first.duplicate, second.duplicate) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "idle", "is_open"),
+    [
+        ({"kind": "followup", "payload": {"text": "hello"}}, "prompt", "followup"),
+        ({"kind": "form"}, "form", "form"),
+        ({"kind": "alert"}, "alert", "alert"),
+        ({"kind": "steer", "payload": {"text": "shorter"}}, "steer", "steer"),
+        ({"kind": "stop"}, "steer", "steer"),
+    ],
+)
+def test_an_acknowledgement_says_what_an_event_became(
+    fields: dict[str, Any], idle: str, is_open: str
+) -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    say(scene, body("event", conversation="c-2", **fields))
+    say(scene, body(message_id="m0"))
+    say(scene, body("event", **fields))
+    assert [frame.kind for frame in of(AckFrame, inbox)] == [idle, "prompt", is_open]
 
 
 def test_a_whole_turn_reaches_who_asked_for_it() -> None:
@@ -111,6 +136,23 @@ def test_a_resume_is_answered_with_what_was_missed_and_a_ping_with_the_newest_nu
         (json.dumps({"action": "auth", "ticket": "x" * 129}), "bad_message"),
         (json.dumps({"action": "auth", "ticket": "x", "conversation": "c-1"}), "bad_message"),
         (json.dumps({"action": "auth", "ticket": "x" * 43}), "unauthorized"),
+        (body("event"), None),
+        (body("event", payload={"text": "hello", "a": [1, {"b": None}]}, reactive=False), None),
+        (body("event", kind="steer", payload={"text": "shorter"}), None),
+        (body("event", kind="Form"), "bad_message"),
+        (body("event", kind="prompt"), "bad_event"),
+        (body("event", reactive="yes"), "bad_message"),
+        (body("event", text="hello"), "bad_message"),
+        (body("event", payload=[]), "bad_message"),
+        (body("event", payload={"text": 7}), "bad_event"),
+        (body("event", payload={"a": float("inf")}), "bad_event"),
+        (body("event", payload={"a": "x" * PAYLOAD_MAX_BYTES}), "payload_too_large"),
+        (body("event", attachments=[{}]), "bad_message"),
+        (body("event", attachments=[FILE | {"sha256": "../x"}]), "bad_message"),
+        (body("event", attachments=[FILE | {"filename": "a\nb"}]), "bad_attachment"),
+        (body("event", attachments=[FILE]), "attachment_missing"),
+        (body("event", attachments=[FILE] * 21), "bad_message"),
+        (body("event", source="billing"), "bad_message"),
         (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
         (body(text="x" * (MESSAGE_MAX_BYTES - len(body(text="")))), None),
         (body(text="ü" * (MESSAGE_MAX_BYTES // 2)), "message_too_large"),
@@ -257,6 +299,15 @@ def test_only_what_is_said_counts() -> None:
     for text in (body("ping"), body("resume"), "{", renewal(scene), body()):
         say(scene, text)
     assert len(of(AckFrame, inbox)) == 1
+
+
+def test_an_event_counts_also_one_that_is_refused_for_what_it_is() -> None:
+    scene = limited(2)
+    inbox = scene.connect("k1")
+    for fields in ({"kind": "prompt"}, {"message_id": "m2"}, {"message_id": "m3"}):
+        say(scene, body("event", **fields))
+    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["bad_event", "rate_limited"]
+    assert len(scene.batches()) == 1
 
 
 def test_a_message_that_is_sent_again_counts_again() -> None:

@@ -15,6 +15,7 @@ from stepline.model.event import DeltaFrame
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
 from stepline.ports.model import ModelRequest, Part
+from stepline.ports.signal import NeverSteered
 from stepline.protocol.fanout import FanoutRule
 from stepline.protocol.lane import CONTROL_LANE, LaneClosed, LaneOpened
 from stepline.protocol.round import RoundRules
@@ -45,7 +46,9 @@ class Stage:
         }
         rules = RoundRules(**{**known, **self.rules})
         request = ModelRequest(role="r", system=(Part(text="s"),), content=(), max_tokens=20_000)
-        return listen(self.scene.ports, self.model, request, rules, step=step, claim=1)
+        return listen(
+            self.scene.ports, self.model, request, rules, step=step, claim=1, watch=NeverSteered()
+        )
 
     def pushed(self) -> list[tuple[str, str]]:
         """Return what went out of the stream, lane and text, in the order in which it did."""

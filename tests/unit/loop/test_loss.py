@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.loop.loss import CAUSE_CHARS, NOT_RUN, explain_loss, trim_cause
+from stepline.loop.loss import CAUSE_CHARS, CUT_SHORT, NOT_RUN, NOT_WANTED, explain_loss, trim_cause
+from stepline.model.task import STEERED
 
 ERRORS = ["Ecs.EcsException", "ECS.AmazonECSException", "AmazonECS.Unknown"]
 
@@ -30,6 +31,18 @@ def test_a_run_that_never_began_did_nothing_whatever_else_is_known(error):
     code, message = explain_loss(error, begun=False)
     assert code == "sandbox_not_started"
     assert NOT_RUN in message
+
+
+@pytest.mark.parametrize(
+    "error", [None, {"Error": "States.HeartbeatTimeout"}, {"Error": "TaskStopped", "Cause": "x"}]
+)
+def test_a_run_that_never_began_because_the_user_steered_is_cancelled_and_did_nothing(error):
+    assert explain_loss({"Error": STEERED}, begun=False) == ("cancelled", NOT_WANTED)
+    assert explain_loss(error, begun=False, steered=True) == ("cancelled", NOT_WANTED)
+
+
+def test_a_run_that_began_and_was_ended_by_a_steer_may_have_happened_and_says_why():
+    assert explain_loss({"Error": STEERED}, begun=True) == ("unverified", CUT_SHORT)
 
 
 def test_a_time_limit_of_the_state_is_one_of_the_run():

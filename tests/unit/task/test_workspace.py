@@ -27,7 +27,7 @@ def laid_out(folder, **given):
         private=private,
         owner=None,
         fetch=bytes,
-        make_host=lambda: pytest.fail("nothing was called"),
+        make_host=lambda _: pytest.fail("nothing was called"),
         **given,
     )
 

@@ -10,17 +10,22 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from stepline.loop.settlement import settle_events, stop_of
+from stepline.loop.steer import Steer, not_run, steer_in
 from stepline.loop.transition import (
     closed,
     decided,
+    interrupted,
     next_round,
     opened,
     rejected,
     reopened,
     resulted,
     started,
+    steered,
     taken_over,
 )
+from stepline.model.attachment import Attachment
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
@@ -41,6 +46,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
 )
 from stepline.model.ids import Lane, call_id, utc
@@ -106,13 +112,13 @@ class Story:
     def call(self, index: int = 0) -> str:
         return call_id(self.turn, self.state.cursor.iteration, index)
 
-    def message(self, text: str = "hello", *, event: str = "", reactive: bool = True) -> Batch:
+    def message(self, text: str = "hello", *, event: str = "", reactive: bool = True, **fields: Any) -> Batch:
+        """Let something come from outside; whether a kind that is always one or the other is reactive, it knows itself."""
         idle, self.count = self.state.status == "idle", self.count + 1
         kind = event or ("prompt" if idle else "followup")
-        reactive = reactive and kind in ("prompt", "followup")
-        said = Inbound(
-            message_id=f"m{self.count}", event=kind, text=text, user="ada", at=self.at, reactive=reactive
-        )
+        reactive = {"prompt": True, "followup": True, "steer": False}.get(kind, reactive)
+        about = {"user": "ada", "at": self.at, "reactive": reactive, **fields}
+        said = Inbound(message_id=f"m{self.count}", event=kind, text=text, **about)
         entries: list[Entry] = [said] if self.batches else [Owner(user="ada"), said]
         state = self.state
         if idle and kind == "steer":
@@ -162,6 +168,46 @@ class Story:
         return self._decide(
             self.decision(accepted=False, notices=(notice,), action="exit", **fields), rendered
         )
+
+    def waiting_steer(self) -> Steer | None:
+        """Return the steer that the open turn has not heeded yet."""
+        return steer_in(self.batches[self.state.opened :], self.state.steered)
+
+    def heeding(self, steer: Steer, phase: Any) -> Steered:
+        """Return that a steer was heeded; a text leaves two rounds."""
+        said, finalize = steer.event, 0 if steer.stops else 2
+        about = {"turn": self.turn, "at": self.at, "iteration": self.state.cursor.iteration, "phase": phase}
+        return Steered(n=steer.n, message_id=said.message_id, text=said.text, finalize=finalize, **about)
+
+    def heed(self) -> Batch:
+        """Heed what was said before the round began."""
+        steer = self.waiting_steer()
+        assert steer is not None
+        entry = self.heeding(steer, "")
+        return self.put(steered(self.state, entry.n, finalize=entry.finalize), entry)
+
+    def interrupt(self, raw: str, *, rendered: int, answer: str = "", **fields: Any) -> Batch:
+        """Record a decision that a steer cut off."""
+        steer = self.waiting_steer()
+        assert steer is not None
+        self.asks.append(rendered)
+        told = {"accepted": False, "interrupted": True, "action": "exit", "raw": raw, "answer": answer}
+        entry = self.heeding(steer, "decision")
+        after = interrupted(self.state, self.n, rendered=rendered)
+        after = steered(after, entry.n, finalize=entry.finalize)
+        return self.put(after, self.decision(**told, **fields), entry)
+
+    def skip(self) -> Batch:
+        """Record that a steer came before the actions that are left."""
+        steer, state = self.waiting_steer(), self.state
+        assert steer is not None
+        entry = self.heeding(steer, "tools")
+        decision = self._decision()
+        assert decision is not None
+        left = [
+            not_run(action, decision.iteration, self.at) for action in decision.actions[state.cursor.action :]
+        ]
+        return self.put(steered(next_round(state, self.n), entry.n, finalize=entry.finalize), *left, entry)
 
     def _decide(self, entry: Decided, rendered: int) -> Batch:
         rendered = rendered or self.n - 1
@@ -269,36 +315,43 @@ class Story:
         ends = [entry.turn for batch in self.batches for entry in batch.entries if isinstance(entry, Closed)]
         return list(dict.fromkeys(ends))
 
-    def pending(self) -> tuple[int, ...]:
-        late = [b for b in self.batches if b.n > self.state.rendered]
-        return tuple(b.n for b in late for e in b.entries if isinstance(e, Inbound) and e.reactive)
+    def holding(self) -> bool:
+        """Tell whether something waits that the model has not seen and that asks for an answer."""
+        return settle_events(self._suffix(), self.state).holding
+
+    def _suffix(self) -> list[Batch]:
+        return [batch for batch in self.batches if batch.n > self.state.rendered]
 
     def defer(self) -> Batch:
-        entry = Deferred(turn=self.turn, iteration=self.state.cursor.iteration, answer=self._answer())
+        answer = self._answer()
+        entry = Deferred(turn=self.turn, iteration=self.state.cursor.iteration, answer=answer)
         return self.put(next_round(self.state, self.n), entry)
 
     def close(self, *, code: str = "", answer: str | None = None) -> Batch:
-        """End the turn, and open the next one if events wait."""
+        """End the turn, hand back what comes to nothing, and open the next one if events wait."""
+        stop = None if code else stop_of(self._suffix(), self.state)
+        settled = settle_events(self._suffix(), self.state, stop=stop.n if stop else 0)
         if code:
-            fields: dict[str, Any] = {
-                "outcome": "error",
-                "reason": "error",
-                "code": code,
-                "message": "It failed.",
-            }
+            fields: dict[str, Any] = {"outcome": "error", "reason": "error", "code": code, "message": "No."}
         else:
-            text = self._answer() if answer is None else answer
-            fields = {"outcome": "completed", "reason": "complete", "answer": text}
-        entries: list[Entry] = [Closed(turn=self.turn, at=self.at, **fields)]
-        waiting, state = self.pending(), closed(self.state)
-        if waiting:
-            entries.append(Opened(turn=f"turn_{self.n:04}", at=self.at, prompts=waiting))
-            state = opened(self.state, self.n, f"turn_{self.n:04}")
+            text = self._answer(stopped=stop is not None) if answer is None else answer
+            fields = {"outcome": "completed", "reason": "stop" if stop else "complete", "answer": text}
+        entries: list[Entry] = [Closed(turn=self.turn, at=self.at, **fields), *settled.dropped]
+        state = closed(self.state)
+        if settled.promoted:
+            entries.append(Opened(turn=f"turn_{self.n:04}", at=self.at, prompts=settled.promoted))
+            state = opened(state, self.n, f"turn_{self.n:04}")
         return self.put(state, *entries)
 
-    def _answer(self) -> str:
+    def _decision(self) -> Decided | None:
         batch = self.batches[self.state.decided - 1] if self.state.decided else EMPTY
-        return next((e.answer for e in batch.entries if isinstance(e, Decided)), "")
+        return next((e for e in batch.entries if isinstance(e, Decided)), None)
+
+    def _answer(self, *, stopped: bool = False) -> str:
+        decision = self._decision()
+        if stopped and not (decision and decision.interrupted and decision.answer):
+            return "Stopped at your request."
+        return decision.answer if decision else ""
 
 
 texts = st.one_of(st.sampled_from(FORGERIES), st.text(st.characters(codec="utf-8"), max_size=40))
@@ -306,6 +359,21 @@ values = st.one_of(texts, st.integers(), st.lists(texts, max_size=2), st.just("x
 calls = st.tuples(
     st.sampled_from(["react.read", "react.write", "web_tools.web_search"]),
     st.dictionaries(st.sampled_from(["path", "content", "q"]), values, max_size=3),
+)
+files = st.builds(
+    Attachment,
+    filename=st.sampled_from(["plan.pdf", "../plan.pdf", "PLAN.pdf", "a|b.txt", "no\ttab", "."]),
+    mime=st.sampled_from(["application/pdf", "text/plain"]),
+    size_bytes=st.just(42),
+    sha256=st.sampled_from(["0" * 64, "1" * 64]),
+)
+arrivals = st.fixed_dictionaries(
+    {},
+    optional={
+        "payload": st.dictionaries(texts, values, max_size=2),
+        "attachments": st.lists(files, max_size=3).map(tuple),
+        "source": texts,
+    },
 )
 usages = st.none() | st.builds(Usage, input_tokens=st.integers(0, 9), output_tokens=st.integers(0, 9))
 
@@ -332,13 +400,15 @@ def step(draw: st.DrawFn, story: Story, *, forgetting: bool = False) -> None:
         _idle(draw, story)
     elif draw(st.integers(0, 5)) == 0:
         _disturb(draw, story)
+    elif story.waiting_steer() and state.cursor.phase != "close" and not state.running:
+        story.heed() if state.cursor.phase == "decide" else story.skip()
     elif state.cursor.phase == "decide":
         _decide(draw, story)
     elif state.cursor.phase == "act" and forgetting:
         _act(draw, story)
     elif state.cursor.phase == "act":
         story.result(draw(texts), status=draw(st.sampled_from(["ok", "error", "unverified"])))
-    elif story.pending() and draw(st.booleans()):
+    elif story.holding() and not stop_of(story._suffix(), state) and draw(st.booleans()):
         story.defer()
     else:
         story.close()
@@ -407,13 +477,17 @@ def _act(draw: st.DrawFn, story: Story) -> None:
 
 def _idle(draw: st.DrawFn, story: Story) -> None:
     event, reactive = draw(
-        st.sampled_from([("prompt", True), ("prompt", True), ("event", False), ("steer", False)])
+        st.sampled_from(
+            [("prompt", True), ("prompt", True), ("form", True), ("event", False), ("steer", False)]
+        )
     )
-    story.message(draw(texts), event=event, reactive=reactive)
+    about = draw(arrivals) if event in ("form", "event") else {}
+    story.message(draw(texts), event=event, reactive=reactive, **about)
 
 
 def _disturb(draw: st.DrawFn, story: Story) -> None:
-    match draw(st.sampled_from(["followup", "steer", "event", "take_over", "reopen", "start", "error"])):
+    ways = ["followup", "steer", "stop", "form", "event", "take_over", "reopen", "start", "error"]
+    match draw(st.sampled_from(ways)):
         case "take_over":
             story.take_over()
         case "reopen" if story.state.cursor.phase == "decide":
@@ -422,15 +496,24 @@ def _disturb(draw: st.DrawFn, story: Story) -> None:
             story.start()
         case "error":
             story.close(code="step_failed")
-        case kind:
-            event = kind if kind in ("followup", "steer", "event") else "followup"
-            story.message(draw(texts), event=event, reactive=event == "followup")
+        case "steer":
+            story.message(draw(texts.filter(bool)), event="steer")
+        case "stop":
+            story.message("", event="steer")
+        case "form" | "event" as kind:
+            story.message(draw(texts), event=kind, reactive=kind == "form", **draw(arrivals))
+        case _:
+            story.message(draw(texts), event="followup", **draw(arrivals))
 
 
 def _decide(draw: st.DrawFn, story: Story) -> None:
     asked = story.n - 1
     if draw(st.integers(0, 3)) == 0:
-        story.message(draw(texts))
+        story.message(draw(texts), **draw(arrivals))
+    if draw(st.integers(0, 9)) == 0:
+        story.message(draw(texts), event="steer")
+        story.interrupt(draw(texts), rendered=asked, answer=draw(st.sampled_from(["", "so far"])))
+        return
     thinking = tuple(draw(st.lists(texts, max_size=2)))
     common = {"rendered": asked, "thinking": thinking, "usage": draw(usages), "notes": draw(texts)}
     match draw(st.sampled_from(["act", "act", "answer", "reject"])):
@@ -443,4 +526,4 @@ def _decide(draw: st.DrawFn, story: Story) -> None:
             beside = draw(st.lists(calls, max_size=2))
             story.answer(draw(texts.filter(bool)), *beside, **common, summary=draw(texts))
         case _:
-            story.reject(**common, raw=draw(texts), interrupted=draw(st.booleans()))
+            story.reject(**common, raw=draw(texts))

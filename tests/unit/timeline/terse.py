@@ -63,6 +63,7 @@ OTHER: Final = {
     "pool": lambda pool, cited: line("pool", sorted(pool), sorted(cited)) if pool else "",
     "shows_text": _never,
     "shows_call": _never,
+    "shows_event": _never,
 }
 TERSE: Final = Layout(
     **{field.name: OTHER.get(field.name, _said(field.name)) for field in fields(Layout)},

@@ -42,9 +42,8 @@ def entry(**fields: object) -> Compacted:
 
 
 def piece(kind: Kind, n: int, turn: int, text: str = "", path: str = "") -> Piece:
-    return Piece(
-        kind=kind, n=n, turn=turn, text=text or f"[{kind} {n}]\n", path=path or f"ar:turn_{turn}.{kind}.{n}"
-    )
+    where = path or f"ar:turn_{turn}.{kind}.{n}"
+    return Piece(kind=kind, n=n, turn=turn, text=text or f"[{kind} {n}]\n", path=where, hint="words")
 
 
 def story() -> list[Piece]:

@@ -105,9 +105,9 @@ class ContextEngine(RuleBasedStateMachine):
                 self.engine.close()
 
     @precondition(lambda self: self.phase != "idle")
-    @rule(reactive=st.booleans())
-    def hear(self, reactive: bool) -> None:
-        self.engine.say("something else", reactive=reactive)
+    @rule(kind=st.sampled_from(["followup", "form", "alert"]))
+    def hear(self, kind: str) -> None:
+        self.engine.say("something else", kind=kind)
 
     @precondition(lambda self: self.phase == "decide")
     @rule(

@@ -91,8 +91,8 @@ def everything(huge: str) -> list[Piece]:
             for piece in writer.result(3, _result(tool, *blocks), last=True)
         ),
         *writer.contributed(4, Contributed(turn="turn_1", at=AT, blocks=stages)),
-        writer.piece("prompt", 5, STANDARD.prompt(said(huge), PATH, ""), huge, path=PATH),
-        writer.piece("event", 6, STANDARD.event(said(huge), PATH), huge, path=PATH),
+        writer.piece("prompt", 5, STANDARD.prompt(said(huge), PATH, "", ()), huge, path=PATH),
+        writer.piece("event", 6, STANDARD.event(said(huge), PATH, ()), huge, path=PATH),
         writer.piece("closing", 7, STANDARD.closing(_closed(huge), [plan(1, steps=(huge,) * 50)] * 50)),
     ]
 
@@ -177,7 +177,8 @@ def test_every_text_of_the_layout_is_in_that_test_or_holds_nothing_foreign():
         "plans",
     }
     elsewhere = {"pool", "announce", "carried"} | {"checkpoint"}
-    plain = {"name", "opening", "round", "end", "outcome", "takeover", "pruned", "shows_text", "shows_call"}
+    plain = {"name", "opening", "round", "end", "outcome", "takeover", "pruned", "steered"}
+    plain |= {"shows_text", "shows_call", "shows_event"}
     assert {field.name for field in fields(STANDARD)} == tested | elsewhere | plain
 
 

@@ -114,8 +114,10 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
     for upto in range(1, len(story.batches) + 1):
         text = "".join(part.text for part in told(story, TERSE, upto)[1])
         asked |= {json.loads(line)["a"] for line in text.splitlines()}
-    rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped"}
-    assert asked | rare | {"name", "carried", "shows_text", "shows_call"} >= set(TERSE.__dataclass_fields__)
+    rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped", "steered"}
+    assert asked | rare | {"name", "carried", "shows_text", "shows_call", "shows_event"} >= set(
+        TERSE.__dataclass_fields__
+    )
 
 
 @patient

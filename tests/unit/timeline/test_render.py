@@ -76,7 +76,8 @@ def test_no_text_of_anybody_forges_structure(story: Story):
     text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
     assert forged(text) == []
     prompts = sum(len(turn.prompts) for turn in story.timeline().history)
-    assert text.splitlines().count("[USER MESSAGE]") == prompts
+    places = [line for line in text.splitlines() if line.startswith("[path: ") and ".user.prompt" in line]
+    assert len(places) == len(set(places)) == prompts
     assert "\0" not in text
 
 

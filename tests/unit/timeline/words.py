@@ -15,7 +15,7 @@ STRUCTURE = re.compile(
     rf"|\[ts: \S+\]|\[path: {PATH}\]|\[carried over from: {PATH}\]|\[decided before it could read: .+\]"
     rf"|\[(?:thinking|AI Agent wrote code|REACT DECISION RAW INTERRUPTED)\](?: {PATH})?|\[AI Agent say\]: .*"
     rf"|\[AI Agent say\]: {PATH}|\[TOOL CALL tc_\w+\]\.call \S+|Params: \{{.*|\[TOOL RESULT tc_\w+\]\.result \S+"
-    r"|\[(?:USER MESSAGE|FOLLOWUP DURING TURN|STEER DURING TURN|EXTERNAL EVENT|ASSISTANT MESSAGE|INTERNAL NOTE"
+    r"|\[(?:USER MESSAGE|FOLLOWUP DURING TURN|STEER DURING TURN|EXTERNAL EVENT: [a-z][a-z0-9_-]*|ASSISTANT MESSAGE|INTERNAL NOTE"
     r"|ASSISTANT MESSAGE ATTEMPT OUTCOME|PROTOCOL VIOLATION|REACT NOTICE|SYSTEM MESSAGE|BINARY FILE NOT ATTACHED"
     r"|USER FEEDBACK|AUTO FEEDBACK|OPEN PLANS|WORKING SUMMARY|PRUNED TURN DATA|COMPACTED PLAN HISTORY"
     r"|COMPACTED PRIOR CONVERSATION MEMORY|END COMPACTED PRIOR CONVERSATION MEMORY|MID-TURN COMPACTION \d+)\]"
@@ -29,7 +29,8 @@ STRUCTURE = re.compile(
     rf"|\[TOOL RESULT tc_\w+\]\.pruned \S+ path={PATH}.*|\[TRUNCATED FILE\] path={PATH}.*"
     rf"|\[AI Agent wrote code\]\.pruned {PATH}.*|\[HIDDEN\] react\.read shows it again"
     r"|covered_turns \(\d+\): .+|time_range: .+|use: .+|recover: .+|turn: \S+|… \d+ older plans"
-    r"|The user has this message\. .+|The turn was interrupted and .+|Above, turns before .+"
+    r"|reactive: no|source: \".*|payload: \{.*"
+    r"|The user (?:steered|said stop) \(ar:\S+\)\. .+|The user has this message\. .+|The turn was interrupted and .+|Above, turns before .+"
 )
 
 

@@ -152,6 +152,42 @@ TABLE: Final = (
         "1800",
         "The sweeper stops a turn that runs for longer.",
     ),
+    Setting(
+        "steer_poll_ms",
+        "STEPLINE_STEER_POLL_MS",
+        "300",
+        "How often a running step looks in the log whether the user steers; not positive: 300.",
+    ),
+    Setting(
+        "finalize_rounds",
+        "REACT_STEER_FINALIZE_ROUNDS",
+        "2",
+        "Rounds that a turn has left to come to an end once the user steered with a text; not positive: 2.",
+    ),
+    Setting(
+        "finalize_max_tokens",
+        "REACT_STEER_FINALIZE_MAX_TOKENS",
+        "3000",
+        "Tokens of an answer of such a round at most, and 512 at least; not positive: 3000.",
+    ),
+    Setting(
+        "event_credit",
+        "AI_REACT_REACTIVE_EVENT_CREDIT",
+        "1",
+        "Rounds that a reactive event adds to the turn it arrives in; 0 or less: none.",
+    ),
+    Setting(
+        "redis_url",
+        "STEPLINE_REDIS_URL",
+        "",
+        "A Redis that makes steers and servers faster, on a developer's machine: `redis://` or `rediss://`. Secret.",
+    ),
+    Setting(
+        "redis_secret_arn",
+        "STEPLINE_REDIS_SECRET_ARN",
+        "",
+        "Secret that holds its URL in AWS ([Redis](../how-to/redis.md)); neither: everything works without one.",
+    ),
     Setting("model_provider", "STEPLINE_MODEL_PROVIDER", "anthropic", "`anthropic` or `bedrock`."),
     Setting(
         "model_roles", "STEPLINE_MODEL_ROLES", "{}", "JSON map from role to model id; the rest by default."

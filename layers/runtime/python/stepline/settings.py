@@ -21,7 +21,10 @@ ModelProvider = Literal["anthropic", "bedrock"]
 Protocol = Literal["strict", "tolerant"]
 N = TypeVar("N", int, float)
 
-_COUNTS: Final = ("_s", "_bytes", "_chars", "_tokens", "_iterations", "_turns", "_per_minute", "_per_round")
+_COUNTS: Final = (
+    *("_s", "_ms", "_bytes", "_chars", "_tokens", "_rounds", "_iterations", "_turns", "_credit"),
+    *("_per_minute", "_per_round"),
+)
 _CHOICES: Final[Mapping[str, Mapping[str, str]]] = {
     "model_provider": {name: name for name in get_args(ModelProvider)},
     "multi_action": FANOUT_MODES,
@@ -71,6 +74,12 @@ class Settings(Value):
     bundle_props: Mapping[str, Any]
     assembly: Mapping[str, Any]
     turn_deadline_s: int
+    steer_poll_ms: int
+    finalize_rounds: int
+    finalize_max_tokens: int
+    event_credit: int
+    redis_url: str
+    redis_secret_arn: str
     model_provider: ModelProvider
     model_roles: Mapping[str, str]
     model_secret_arn: str

@@ -165,6 +165,9 @@ class GrantedArtifacts:
     def stream(self, key: str) -> Iterator[bytes]:
         yield self.get(key)
 
+    def size(self, key: str) -> int | None:
+        return len(self.get(key)) if key in self._reads else None
+
 
 def _check(url: str) -> None:
     """Refuse what would carry a right in the open. Raises DependencyError."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 import jwt
 
 from stepline.errors import AuthError, DependencyError, InputError
-from stepline.model.ids import check_segment
+from stepline.model.ids import check_segment, is_user
 from stepline.ports.channel import Principal
 
 ALGORITHMS: Final = ("RS256", "ES256")
@@ -29,8 +29,6 @@ TIMEOUT_S: Final = 3
 LEEWAY_S: Final = 10
 """How far the issuer's clock may be ahead of ours: for `nbf` and `iat`, never for `exp`."""
 METADATA_MAX_BYTES: Final = 256 * 1024
-USER_MAX_CHARS: Final = 256
-"""A subject is ASCII and short (OpenID Connect Core, section 2); the state of a conversation has room for this much."""
 EXPIRES_MAX: Final = 2**53
 """What JSON readers everywhere agree on."""
 
@@ -58,7 +56,7 @@ class OidcIdentity:
         claims = self._claims(token, self._key(token))
         self._check_use(claims)
         user, expires_at = claims["sub"], int(claims["exp"])
-        if not (user.isascii() and user.isprintable() and 0 < len(user) <= USER_MAX_CHARS):
+        if not is_user(user):
             raise AuthError("the token names no usable user")
         # The leeway is not for this: who is let in now must not be refused with the first message.
         if expires_at <= time.time():

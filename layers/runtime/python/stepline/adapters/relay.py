@@ -3,7 +3,7 @@
 Text is posted fine and stored coarse: 50 ms or 4 KiB during the first second, then 200 ms; stored each second
 or 4 KiB. A connection that cannot keep up is left alone for a while: the next piece it gets shows it the gap,
 and it asks for the rest. A gone one loses its subscription. A table that refuses is asked again at the next
-interval, for the same text.
+interval, for the same text. Servers that hold clients themselves get the same pieces by a broadcast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.model.event import DeltaFrame, encode_frame
 from stepline.model.ids import Lane
-from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock
 from stepline.ports.delta import Delta, Deltas
 
@@ -139,6 +139,8 @@ class ThreadedRelayStream:
             conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text
         )
         body = encode_frame(frame)
+        if self.relay.broadcast is not None:
+            self._broadcast(self.relay.broadcast, body)
         for connection in self._listeners:
             if self._quiet_until_s.get(connection, 0.0) > self.relay.clock.monotonic_s():
                 continue
@@ -150,6 +152,12 @@ class ThreadedRelayStream:
             except DependencyError as error:
                 self._quiet_until_s[connection] = self.relay.clock.monotonic_s() + BACKOFF_S
                 logger.warning("connection cannot keep up", extra={"code": error.reason})
+
+    def _broadcast(self, broadcast: Broadcast, body: bytes) -> None:
+        try:
+            broadcast.send(self.lane, [body])
+        except DependencyError as error:
+            logger.warning("piece not broadcast", extra={"code": error.reason})
 
     def _drop(self, connection: str) -> None:
         try:
@@ -187,12 +195,13 @@ class ThreadedRelayStream:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedRelay:
-    """Opens one thread a claim."""
+    """Opens one thread a claim. `broadcast` is a way beside the connections, if there is one."""
 
     deltas: Deltas
     subscriptions: Subscriptions
     publisher: Publisher
     clock: Clock
+    broadcast: Broadcast | None = None
 
     def open(self, lane: Lane, claim: int) -> ThreadedRelayStream:
         return ThreadedRelayStream(self, lane, claim).start()

@@ -202,6 +202,7 @@ class App:
                 search=self.ports.search,
                 sources=pool(),
                 shelves=self.agent.shelves,
+                cancel=job.cancel,
             )
 
         return ToolHost(

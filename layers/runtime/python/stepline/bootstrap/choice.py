@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from stepline.adapters.anthropic import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.cache_minimum import cache_minimum
 from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.model_call import DEFAULT_ROLE, plan_roles
+from stepline.adapters.watch import PollingSignals
 from stepline.bundle.context_cap import resolve_context_cap
 from stepline.bundle.multi_action import resolve_fanout
 from stepline.bundle.outward import resolve_outward
@@ -19,6 +20,9 @@ from stepline.loop.agent import DECISION_ROLE, HOST_MODES
 from stepline.loop.port import Policy
 from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.version import AgentVersion
+from stepline.ports.channel import Broadcast
+from stepline.ports.log import Log
+from stepline.ports.signal import Signals
 from stepline.protocol.fanout import FanoutRule
 from stepline.settings import Settings, env
 from stepline.timeline.event_filter import EventFilter
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.ports.search import WebSearch
 
+STEER_POLL_MS: Final = 300
 TASK_FIELDS: Final = (
     "stage",
     "bundle",
@@ -50,10 +55,14 @@ def policy(settings: Settings) -> Policy:
     rounds = resolve_round_cap(
         props=settings.bundle_props, assembly=settings.assembly, variable=settings.max_iterations
     )
+    standard = Policy()
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
         user_messages_per_minute=settings.user_messages_per_minute,
+        event_credit=max(0, settings.event_credit),
+        finalize_rounds=_positive(settings.finalize_rounds, standard.finalize_rounds),
+        finalize_max_tokens=_positive(settings.finalize_max_tokens, standard.finalize_max_tokens),
         context=context_rules(settings),
     )
 
@@ -167,6 +176,32 @@ def read_caps(settings: Settings) -> ReadCaps:
         max_bytes=settings.read_visible_max_bytes,
         context_fraction=settings.read_visible_context_fraction,
         window_tokens=context_rules(settings).budget,
+    )
+
+
+class Live(NamedTuple):
+    """How a conversation is followed, and a running step told: by the gateway and the log, and by Redis if there is one."""
+
+    signals: Signals
+    broadcast: Broadcast
+    beside: Broadcast | None = None
+
+
+def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
+    """Return the live ways of a deployment; nothing is connected yet, and without a Redis nothing of it is loaded."""
+    poll_s = _positive(settings.steer_poll_ms, STEER_POLL_MS) / 1000
+    if not (settings.redis_url or settings.redis_secret_arn):
+        return Live(signals=PollingSignals(log, poll_s), broadcast=posting)
+    from stepline.adapters.redis import RedisLink  # noqa: PLC0415 - only where there is one
+    from stepline.adapters.redis_broadcast import Broadcasts, RedisBroadcast  # noqa: PLC0415 - as above
+    from stepline.adapters.redis_signal import RedisSignals  # noqa: PLC0415 - as above
+
+    link = RedisLink(
+        lambda: settings.redis_url or secret_text(settings.redis_secret_arn), stage=settings.stage
+    )
+    beside = RedisBroadcast(link=link)
+    return Live(
+        signals=RedisSignals(log, link, poll_s=poll_s), broadcast=Broadcasts((beside, posting)), beside=beside
     )
 
 

@@ -25,14 +25,16 @@ from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.app import App
-from stepline.bootstrap.choice import outward, policy, search_of
+from stepline.bootstrap.choice import live_of, outward, policy, search_of
 from stepline.loop.history import History
 from stepline.loop.port import Ports
+from stepline.loop.posting import Posting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,15 +51,26 @@ def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None
     deltas = DynamoDeltas(table, clock)
     subscriptions = DynamoSubscriptions(table, clock)
     publisher = GatewayPublisher(settings.callback_url)
+    log = DynamoLog(table)
+    posting = Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock)
+    live = live_of(settings, log, posting)
     ports = Ports(
-        log=DynamoLog(table),
+        log=log,
         artifacts=S3Artifacts(settings.bucket),
         subscriptions=subscriptions,
         tickets=DynamoTickets(table, clock),
         rate=DynamoRate(table),
         publisher=publisher,
+        broadcast=live.broadcast,
+        signals=live.signals,
         deltas=deltas,
-        relay=ThreadedRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher, clock=clock),
+        relay=ThreadedRelay(
+            deltas=deltas,
+            subscriptions=subscriptions,
+            publisher=publisher,
+            clock=clock,
+            broadcast=live.beside,
+        ),
         machine=StepFunctionsMachine(settings.machine_arn),
         tasks=EcsTasks(table, settings.stage, clock),
         grants=S3Grants(settings.bucket),
@@ -80,21 +93,23 @@ def in_memory(
     """Wire the app to the memory twins; whoever calls it drives the executions itself."""
     clock = MemoryClock()
     deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
-    artifacts = MemoryArtifacts()
+    artifacts, log, meter = MemoryArtifacts(), log or MemoryLog(), meter or MemoryMeter()
     ports = Ports(
-        log=log or MemoryLog(),
+        log=log,
         artifacts=artifacts,
         subscriptions=subscriptions,
         tickets=MemoryTickets(clock),
         rate=MemoryRate(),
         publisher=publisher,
+        broadcast=Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock),
+        signals=MemorySignals(log),
         deltas=deltas,
         relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
         machine=MemoryMachine(),
         tasks=MemoryTasks(clock),
         grants=MemoryGrants(artifacts, clock),
         clock=clock,
-        meter=meter or MemoryMeter(),
+        meter=meter,
         search=search_of(settings),
         policy=policy(settings),
         outward=outward(settings),

@@ -30,7 +30,18 @@ from stepline.model.block import Body
 from stepline.model.execution import ExecRequest, Run
 from stepline.model.path import out_key
 
-__all__ = ["Envelope", "decode_envelope", "is_lost", "lost_envelope", "make_envelope", "output_bodies"]
+__all__ = [
+    "CANCELLED",
+    "Envelope",
+    "decode_envelope",
+    "is_lost",
+    "lost_envelope",
+    "make_envelope",
+    "output_bodies",
+]
+
+CANCELLED: Final = "cancelled"
+"""The code of a run that ended early, or never began, because the user steered."""
 
 USER_TAIL_CHARS: Final = 4_000
 RUNTIME_TAIL_CHARS: Final = 12_000
@@ -44,6 +55,7 @@ _ENVIRONMENT: Final = (
 _ADVICE: Final = {
     "nonzero_exit": "correct the program by its last lines and run it again",
     "timeout": "the program was ended by its time limit; let it do less at once, or ask for more time",
+    CANCELLED: "the user said something while it ran: heed that before you run anything again; what it had written is kept",
     "memory_limit": "hold less in memory at once, in fewer processes",
     "file_size_limit": "write smaller files",
     "exec_workspace_delta_limit": "write less in one run",

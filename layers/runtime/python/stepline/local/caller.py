@@ -15,8 +15,8 @@ from stepline.errors import AuthError, InputError
 from stepline.local.stage import HOME, LocalStage, load
 
 if TYPE_CHECKING:
-    from stepline.local.client.reducer import ClientState
     from stepline.local.client.session import Session
+    from stepline.local.client.state import ClientState
 
 TENANT = "local"
 PROJECT = "default"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
@@ -125,16 +125,22 @@ def doctor(aws: bool, stage: str, profile: str, region: str) -> None:
 def chat(*, conversation: str, user: str, stage: str, token_command: str) -> None:
     """Talk to the agent: a prompt on a terminal, a message a line from a pipe.
 
-    Without --conversation the last one goes on; /new begins another. From a pipe the exit code is 0 if the last
-    turn completed, else 1.
+    Without --conversation the last one goes on; /new begins another.
+
+    While the agent works, a line that is typed is heard with what it does next; /steer TEXT interrupts it, and /stop or
+    Ctrl-C ends the turn. What it does not hear of any more comes back to the prompt. A second Ctrl-C leaves.
+
+    From a pipe the exit code is 0 if the last turn completed, else 1.
     """
     from stepline.local.caller import sessions
     from stepline.local.chat import Chat
+    from stepline.local.keyboard import Pipe, Terminal
 
     caller = the_caller(stage, user, token_command)
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    talk = Chat(sessions(caller), make_view(interactive), user=caller.user, home=caller.home)
-    sys.exit(talk.run(typed_lines() if interactive else iter(sys.stdin), conversation))
+    keyboard = Terminal() if interactive else Pipe(iter(sys.stdin))
+    talk = Chat(sessions(caller), make_view(interactive), keyboard, user=caller.user, home=caller.home)
+    sys.exit(talk.run(conversation))
 
 
 @main.command()
@@ -151,7 +157,7 @@ def send(*, text: str, conversation: str, user: str, stage: str, token_command: 
     line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn completed, else 1.
     """
     from stepline.local.caller import sessions
-    from stepline.local.client.reducer import ClientState
+    from stepline.local.client.state import ClientState
     from stepline.local.conversation import ask, new_conversation
 
     state = ClientState(conversation=conversation or new_conversation())
@@ -189,7 +195,7 @@ def watch(
     With --have, running text begins where an earlier `send --json` was cut off.
     """
     from stepline.local.caller import sessions
-    from stepline.local.client.reducer import ClientState, LaneText
+    from stepline.local.client.state import ClientState, LaneText
     from stepline.local.conversation import watch as follow
 
     pieces = [parse_have(text) for text in have]
@@ -254,18 +260,6 @@ def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
             click.echo(render_json(line))
 
     return show
-
-
-def typed_lines() -> Iterator[str]:
-    """Yield what is typed at the prompt, until Ctrl-D or Ctrl-C."""
-    import readline  # noqa: F401 - importing it gives `input` history and line editing
-
-    while True:
-        try:
-            yield input("> ")
-        except (EOFError, KeyboardInterrupt):
-            click.echo()
-            return
 
 
 class Have(NamedTuple):

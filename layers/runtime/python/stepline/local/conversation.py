@@ -1,4 +1,4 @@
-"""Conversations as the command line drives them: say something and wait for its answer, or only watch."""
+"""Conversations as the command line drives them: say something and wait until it is settled, or only watch."""
 
 from __future__ import annotations
 
@@ -44,31 +44,36 @@ def save_bookmark(home: Path, bookmark: Bookmark) -> None:
 
 
 def ask(session: Session, effects: Iterator[Effect], text: str, show: Show) -> bool:
-    """Say `text` and show everything until the turn that answers it has ended; tell whether it completed.
-
-    A message that comes while a turn is open is answered by that turn or by the next, so the wait ends with the
-    first turn that ends after it and leaves the conversation idle.
+    """Say `text` and show everything until it is settled; tell whether the turn that ended last completed.
 
     Raises:
         LimitError: `message_too_large`.
     """
-    message_id = session.say(text)
-    admitted, ended = 0, TurnEnded(n=0, turn_id="", outcome="completed", answer="")
+    return settle(session, effects, session.say(text), show)
+
+
+def settle(session: Session, effects: Iterator[Effect], message_id: str, show: Show) -> bool:
+    """Show everything until a message, and all that was said after it, is settled and the conversation is idle.
+
+    A message that comes while a turn is open is answered by that turn or by the next, or handed back; one that opens no
+    turn is settled at once. Return whether the turn that ended last completed.
+    """
+    admitted, completed = 0, True
     for effect in effects:
         show(effect)
         match effect:
-            case Acknowledged(frame=frame) if frame.message_id == message_id:
-                admitted = frame.n
-            case TurnEnded():
-                ended = effect
+            case Acknowledged(frame=frame):
+                admitted = max(admitted, frame.n)
+            case TurnEnded(outcome=outcome):
+                completed = outcome == "completed"
             case Refused(frame=frame) if frame.message_id == message_id:
                 return False
             case Refused() if not session.state.unacked and not admitted:
                 return False
             case _:
-                continue
-        if admitted and ended.n > admitted and not session.state.open:
-            return ended.outcome == "completed"
+                pass
+        if admitted and session.state.cursor >= admitted and _rests(session):
+            return completed
     raise AssertionError("a session's effects do not end")
 
 
@@ -91,6 +96,12 @@ def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | Non
                 synced = True
             case _:
                 continue
-        if synced and not session.state.open and not session.state.behind():
+        if synced and _rests(session):
             return completed
     raise AssertionError("a session's effects do not end")
+
+
+def _rests(session: Session) -> bool:
+    """Tell whether nothing is running, missing or unanswered, and everything was shown."""
+    state = session.state
+    return session.whole and not (state.unacked or state.open or state.behind())

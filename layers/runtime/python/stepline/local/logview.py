@@ -34,6 +34,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
     Titled,
 )
@@ -157,7 +158,7 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
             return [f"feedback on {entry.turn}: {entry.reaction or 'none'} {one_line(entry.text)}".rstrip()]
 
 
-def _protocol(entry: Reopened | Started | Deferred | Dropped | TakenOver) -> list[str]:
+def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver) -> list[str]:
     match entry:
         case Reopened():
             return [f"round {entry.iteration}: attempt {entry.attempt}"]
@@ -167,5 +168,8 @@ def _protocol(entry: Reopened | Started | Deferred | Dropped | TakenOver) -> lis
             return [f"round {entry.iteration}: answer held back, something new came in"]
         case Dropped():
             return [f"dropped {entry.n}: {entry.reason}"]
+        case Steered():
+            goes_on = f"{entry.finalize} rounds left" if entry.finalize else "stopped"
+            return [f"steered by {entry.n}: {goes_on}"]
         case TakenOver():
             return [f"taken over ({entry.reason}), {entry.takeovers} so far"]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from stepline.local.client.effect import HandedBack, Steered
 from stepline.model.event import ClientEvent
 from stepline.model.glyph import show_hidden
 from stepline.model.plan import MARKS
@@ -57,6 +58,25 @@ def render_usage(usage: Mapping[str, Any]) -> str:
     rounds, read, cached, written = (one_line(str(usage.get(name, 0))) for name in names)
     about = "about " if usage.get("estimated") else ""
     return f"  rounds {rounds}, tokens {about}{read} in ({cached} cached), {written} out"
+
+
+def render_outcome(effect: Steered | HandedBack) -> str:
+    """Return what became of something that was said to a turn, on one line."""
+    if isinstance(effect, HandedBack):
+        why = _HANDED_BACK.get(effect.reason, one_line(effect.reason))
+        return f"↩ not heard, {why}: {one_line(effect.text) or effect.kind}"
+    if not effect.finalize_rounds:
+        return "■ stopped"
+    return (
+        f"■ interrupted: {one_line(effect.text)} (at most {effect.finalize_rounds} rounds to come to an end)"
+    )
+
+
+_HANDED_BACK: Final[Mapping[str, str]] = {
+    "nothing_to_steer": "nothing is running",
+    "turn_closed": "the answer was there before",
+    "stopped": "the turn was stopped before",
+}
 
 
 def _list(event: ClientEvent, name: str) -> Sequence[Any]:

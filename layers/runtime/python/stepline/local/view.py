@@ -14,16 +14,18 @@ from rich.text import Text
 from stepline.local.client.effect import (
     Effect,
     EventsApplied,
+    HandedBack,
     LaneEnded,
     LaneKnown,
     Refused,
+    Steered,
     StreamReset,
     StreamSettled,
     TextAppended,
     TurnEnded,
 )
 from stepline.local.panel import Panel
-from stepline.local.terminal import clean, one_line, render_event, render_footer
+from stepline.local.terminal import clean, one_line, render_event, render_footer, render_outcome
 from stepline.model.event import ClientEvent, ErrorFrame
 from stepline.protocol.lane import LaneFacts
 
@@ -49,6 +51,10 @@ class View(Protocol):
 
     def say(self, text: str) -> None:
         """Say something of our own."""
+        ...
+
+    def typing(self, draft: str) -> None:
+        """Show the line that a person is typing."""
         ...
 
 
@@ -79,6 +85,8 @@ class PlainView:
                         self._write(line)
             case TurnEnded():
                 self._end(effect)
+            case Steered() | HandedBack():
+                self._write(render_outcome(effect))
             case Refused(frame=frame):
                 self._complain(render_refusal(frame))
             case _:
@@ -86,6 +94,9 @@ class PlainView:
 
     def say(self, text: str) -> None:
         self._complain(text)
+
+    def typing(self, draft: str) -> None:
+        """Nobody types into a pipe."""
 
     def _end(self, ended: TurnEnded) -> None:
         if ended.outcome == "completed":
@@ -108,6 +119,7 @@ class RichView:
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
         self._footer: list[str] = []
+        self._draft = ""
         self._panel = Panel(console)
 
     def __enter__(self) -> Self:
@@ -131,6 +143,10 @@ class RichView:
             case EventsApplied(events=events):
                 for event in events:
                     self._tell(event)
+            case Steered():
+                self._interrupt(effect)
+            case HandedBack():
+                self._print(Text(render_outcome(effect), style="yellow"))
             case TurnEnded():
                 self._end(effect)
             case Refused(frame=frame):
@@ -140,7 +156,20 @@ class RichView:
         self._panel.update(self._content())
 
     def say(self, text: str) -> None:
-        self._print(Text(text, style="dim"))
+        self._print(Text(clean(text), style="dim"))
+
+    def typing(self, draft: str) -> None:
+        if draft != self._draft:
+            self._draft = draft
+            self._panel.update(self._content())
+
+    def _interrupt(self, steered: Steered) -> None:
+        """Leave what was shown of an answer; a stopped turn ends with it, and shows it again."""
+        answer = self._text("answer")
+        if answer and steered.finalize_rounds:
+            self._print(_markdown(answer))
+        self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) != "answer"}
+        self._print(Text(render_outcome(steered), style="yellow"))
 
     def _follow(self, effect: TextAppended | LaneKnown | LaneEnded) -> None:
         """Take what the running stream tells; a newer stream begins anew."""
@@ -200,6 +229,9 @@ class RichView:
             shown += written[-max(1, room // (WRITTEN_LINES + 1)) :]
             notes = one_line(self._text("notes"))
             shown.append(Spinner("dots", text=Text(f" {notes or 'working'}", style="dim")))
+        if self._draft:
+            end = one_line(self._draft, len(self._draft) + 1)[-max(8, self._console.width - 4) :]
+            shown.append(Text(f"> {end}▏", no_wrap=True, overflow="crop"))
         return Group(*shown)
 
     def _written(self) -> list[RenderableType]:

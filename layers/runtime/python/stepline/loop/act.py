@@ -4,6 +4,7 @@
     keyed    the same, with effects named by the call or the content, so that twice is once
     once     put `started`, run, put the result; whoever finds it started by somebody else runs nothing and
              records `unverified`
+    steered  put that this one and those behind it are not run
     program  put `started`, leave the run to another state, put what it left behind
 
 Source: docs/concepts/log.md#act.
@@ -12,6 +13,7 @@ Source: docs/concepts/log.md#act.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from stepline.loop.agent import Agent
 from stepline.loop.guard import ended, onward, standing
@@ -19,7 +21,8 @@ from stepline.loop.history import History
 from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
 from stepline.loop.program import advance_program
-from stepline.loop.record import Work, record, result_of, start, unverified
+from stepline.loop.record import Work, record, result_of, skip, start, unverified
+from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted
@@ -39,15 +42,20 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     timeline = history.load(journal, segment=step.segment)
     if standing(timeline.state, step, "act") != "mine":
         timeline = history.load(journal, segment=step.segment, consistent=True)
-    while standing(timeline.state, step, "act") == "mine":
-        done = _run_next(work, timeline)
-        if isinstance(done, Step):
-            return done
-        timeline = (
-            history.follow(journal, done)
-            if done
-            else history.load(journal, segment=step.segment, consistent=True)
-        )
+    with ports.signals.watch(journal.lane, timeline.n) as watch:
+        work = replace(work, watch=watch)
+        while standing(timeline.state, step, "act") == "mine":
+            if watch.steer() > timeline.n:
+                timeline = history.load(journal, segment=step.segment, consistent=True)
+                continue
+            done = _run_next(work, timeline)
+            if isinstance(done, Step):
+                return done
+            timeline = (
+                history.follow(journal, done)
+                if done
+                else history.load(journal, segment=step.segment, consistent=True)
+            )
     if standing(timeline.state, step, "act") == "stop":
         return ended(step, "stop")
     return onward(step, timeline.state)
@@ -57,7 +65,11 @@ def _run_next(work: Work, timeline: Timeline) -> Batch | Step | None:
     """Run the next action. Return the batch of its result, the step that runs its program, or None if the round went on without us."""
     state, tail = timeline.state, timeline.tail
     index = state.cursor.action
-    action = _action(timeline, state.decided, index)
+    decision = _decision(timeline, state.decided)
+    steer = None if state.running or state.ends else steer_of(timeline)
+    if steer is not None:
+        return skip(work, tail, steer, decision.actions[index:])
+    action = decision.actions[index]
     if action.code is not None:
         return advance_program(work, timeline, index, action)
     if effect_of(work.agent.registry, action.tool_id) != "once":
@@ -75,9 +87,8 @@ def effect_of(registry: Registry, tool_id: str) -> Effect:
     return registry.find(tool_id).spec.effect if tool_id in registry else "pure"
 
 
-def _action(timeline: Timeline, decided: int, index: int) -> Action:
-    decision = next(e for e in timeline.since(decided - 1, decided)[0].entries if isinstance(e, Decided))
-    return decision.actions[index]
+def _decision(timeline: Timeline, decided: int) -> Decided:
+    return next(e for e in timeline.since(decided - 1, decided)[0].entries if isinstance(e, Decided))
 
 
 def _run(work: Work, timeline: Timeline, action: Action) -> Resulted:

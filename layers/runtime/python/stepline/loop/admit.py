@@ -1,40 +1,55 @@
 """Admission: a message enters a conversation exactly once, and opens a turn if none is open.
 
-    idle, reactive   → [in, turn opened]        open → [in]
-    idle, otherwise  → [in]                     idle, steer → [in, dropped]
+    idle, asks for an answer → [in, turn opened]        open → [in]
+    idle, does not           → [in]                     idle, steers → [in, dropped]
 
-The batch, the message's row and the listing's open mark are one transaction.
-Source: docs/concepts/log.md#admission.
+Which event does what is the table of `model.live_event`. The batch, the message's row and the listing's open mark are
+one transaction. Source: docs/concepts/log.md#admission.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from stepline.errors import NotFoundError, UnknownOutcome
+from stepline.errors import InputError, NotFoundError, UnknownOutcome
 from stepline.loop.effect import publish, redo
+from stepline.loop.interrupt import interrupt
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
 from stepline.loop.port import Ports
+from stepline.loop.settlement import hand_back
 from stepline.loop.sweep import revive
 from stepline.loop.transition import opened
 from stepline.metrics import TURNS_STARTED
+from stepline.model.attachment import Attachment
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.ids import Lane, turn_id, utc
+from stepline.model.live_event import CREDIT, FOLLOWUP, PROMPT, RULES, STEER, STOP, is_reactive
+
+Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrival:
-    """One event from outside, before it has a place in the log."""
+    """One event from outside, before it has a place in the log.
+
+    `kind` is what its sender calls it; `reactive` is None where they left that to the kind. `source` names the service
+    that speaks for the user.
+    """
 
     message_id: str
     user: str
-    text: str
-    steer: bool = False
-    reactive: bool = True
+    text: str = ""
+    kind: str = FOLLOWUP
+    reactive: bool | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +60,41 @@ class Admitted:
     event: str
     duplicate: bool = False
 
+    @property
+    def fate(self) -> Fate:
+        """What its batch did with it: it opened a turn, joined the open one, waits for the next, or came to nothing."""
+        if any(isinstance(entry, Dropped) for entry in self.batch.entries):
+            return "dropped"
+        if any(isinstance(entry, Opened) for entry in self.batch.entries):
+            return "opened"
+        return "joined" if self.batch.state.status == "open" else "kept"
 
-def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "", until_s: int = 0) -> Admitted:
+
+def admit(
+    ports: Ports,
+    lane: Lane,
+    arrival: Arrival,
+    *,
+    connection: str = "",
+    until_s: int = 0,
+    founds: bool = True,
+) -> Admitted:
     """Put the message into the conversation's log, once, and see to its execution; let its sender listen till `until_s`.
 
+    Without `founds` there must be such a conversation already.
+
     Raises:
-        NotFoundError: the conversation belongs to somebody else.
+        InputError: `message_id_taken`, by an event of another source.
+        NotFoundError: the conversation belongs to somebody else, or is not there.
         BusyError: the lane is contended; the client sends again.
+
     """
     journal = Journal(ports, lane, "admit")
 
     def plan(tail: Batch) -> Draft:
         check_owner(tail, arrival.user)
+        if not tail.n and not founds:
+            raise NotFoundError("no such conversation")
         return draft_admission(ports, lane, arrival, tail)
 
     def again(n: int) -> Batch:
@@ -64,17 +102,28 @@ def admit(ports: Ports, lane: Lane, arrival: Arrival, *, connection: str = "", u
         if found is None:
             raise UnknownOutcome("a message row names a batch that is not there", n=n)
         check_owner(found, arrival.user)
+        if event_of(found).source != arrival.source:
+            raise InputError("another source has sent an event of this id", code="message_id_taken")
         return found
 
     batch = journal.commit(plan, on_duplicate=again)
+    steers = event_of(batch).steers
+    if steers:  # first of all: somebody waits for it
+        ports.signals.notify(lane, batch.n)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s)
     see_to(ports, lane, batch)
     publish(ports, lane, batch)
+    if steers:
+        interrupt(ports, lane, batch)
     if batch.n == 1:
         project(ports, lane, batch)
-    event = next(entry.event for entry in batch.entries if isinstance(entry, Inbound))
-    return Admitted(batch=batch, event=event, duplicate=batch.by != journal.by)
+    return Admitted(batch=batch, event=event_of(batch).event, duplicate=batch.by != journal.by)
+
+
+def event_of(batch: Batch) -> Inbound:
+    """Return the event that a batch admitted."""
+    return next(entry for entry in batch.entries if isinstance(entry, Inbound))
 
 
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
@@ -95,26 +144,41 @@ def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> 
     """Plan the batch that admits this message after `tail`."""
     n, now = tail.n + 1, ports.clock.now()
     state = replace(tail.state, owner=arrival.user)
-    idle = state.status == "idle"
-    event = "steer" if arrival.steer else "prompt" if idle else "followup" if arrival.reactive else "event"
+    event = make_event(arrival, at=utc(now), idle=state.status == "idle")
+    rule = RULES[event.event_class]
     entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user)]
-    entries.append(
-        Inbound(
-            message_id=arrival.message_id,
-            event=event,
-            text=arrival.text,
-            user=arrival.user,
-            at=utc(now),
-            reactive=arrival.reactive and not arrival.steer,
-        )
-    )
-    opens = idle and arrival.reactive and not arrival.steer
-    if opens:
-        turn = turn_id(now, f"{lane.key()}/{arrival.message_id}")
+    entries.append(event)
+    opens = False
+    if state.status == "open":
+        if rule.credits:
+            most = ports.policy.max_iterations
+            state = replace(state, credits=min(state.credits + _credit(ports, event), most))
+    elif rule.idle == "opens":
+        turn, opens = turn_id(now, f"{lane.key()}/{arrival.message_id}"), True
         entries.append(Opened(turn=turn, at=utc(now), prompts=(n,)))
         state = opened(state, n, turn)
-    elif idle and arrival.steer:
-        entries.append(Dropped(n=n, reason="nothing_to_steer"))
-    elif not idle and arrival.reactive and not arrival.steer:
-        state = replace(state, credits=min(state.credits + 1, ports.policy.max_iterations))
+    elif rule.idle == "dropped":
+        entries.append(hand_back(n, event, "nothing_to_steer"))
     return Draft(entries=tuple(entries), state=state, message_id=arrival.message_id, marks_open=opens)
+
+
+def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
+    """Return the entry of an event; a message that finds no turn open is a prompt. Raises InputError `bad_event`."""
+    reactive = is_reactive(arrival.kind, arrival.reactive)
+    kind = {FOLLOWUP: PROMPT if idle else FOLLOWUP, STOP: STEER}.get(arrival.kind, arrival.kind)
+    return Inbound(
+        message_id=arrival.message_id,
+        event=kind,
+        text=arrival.text,
+        user=arrival.user,
+        at=at,
+        reactive=reactive,
+        payload=dict(arrival.payload),
+        attachments=arrival.attachments,
+        source=arrival.source,
+    )
+
+
+def _credit(ports: Ports, event: Inbound) -> int:
+    """Return the rounds that an event brings; it may ask for others, within the turn's cap."""
+    return int(event.payload.get(CREDIT, ports.policy.event_credit))

@@ -14,10 +14,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepline.loop.effect import publish, redo
+from stepline.loop.finalize import STOPPED
 from stepline.loop.guard import ended, onward, owns, standing
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
 from stepline.loop.port import Ports
+from stepline.loop.settlement import Settlement, settle_events, stop_of
 from stepline.loop.tally import epoch_ms
 from stepline.loop.transition import closed, next_round, opened, titled
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
@@ -28,10 +30,9 @@ from stepline.model.entry import (
     Compacting,
     Decided,
     Deferred,
-    Dropped,
     Entry,
-    Inbound,
     Opened,
+    Steered,
     Titled,
 )
 from stepline.model.ids import Lane, turn_id, utc
@@ -80,37 +81,25 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
         if not code and standing(state, step, "close") == "beyond":
             return onward(step, state)
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
-        waiting, steers = pending(suffix, state)
-        if waiting and not code and _round_left(ports, state):
+        stop, settled = stop_of(suffix, state), settle_events(suffix, state)
+        if settled.holding and not code and _round_left(ports, state):
             return _defer(suffix, tail, state)
-        decision = None if code else _decision(suffix, state)
-        closing = _closed(decision, ports, state, code)
+        decision = None if code and not stop else _decision(suffix, state)
+        closing = _closed(decision, ports, state, code, stop)
         before = [*_unended(suffix, closing), *_named(decision, state, closing)]
-        return _end(ports, lane, tail, closing, before=before, waiting=waiting, steers=steers)
+        return _end(ports, lane, tail, closing, before=before, settled=settled)
 
     batch = journal.commit(plan)
     if isinstance(batch, Step):
         return _settled(ports, lane, batch, journal) if batch.route == "stop" else batch
-    publish(ports, lane, batch)
     if any(isinstance(entry, Deferred) for entry in batch.entries):
+        publish(ports, lane, batch)
         return onward(step, batch.state)
-    ports.meter.count(TURNS_FAILED if code else TURNS_CLOSED)
+    failed = any(isinstance(entry, Closed) and entry.outcome == "error" for entry in batch.entries)
+    ports.meter.count(TURNS_FAILED if failed else TURNS_CLOSED)
     logger.info("turn closed", extra={"turn_id": step.turn, "code": code})
-    _after(ports, lane, batch)
+    follow_closing(ports, lane, batch)
     return ended(step, "done")
-
-
-def pending(suffix: Sequence[Batch], state: State) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the batches of the reactive events, and of the steers, that came after what the model saw last."""
-    inbound = [
-        (batch.n, entry)
-        for batch in suffix
-        if batch.n > state.rendered
-        for entry in batch.entries
-        if isinstance(entry, Inbound)
-    ]
-    waiting = tuple(n for n, entry in inbound if entry.reactive)
-    return waiting, tuple(n for n, entry in inbound if entry.event == "steer")
 
 
 def _round_left(ports: Ports, state: State) -> bool:
@@ -128,8 +117,8 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
     return Draft(entries=(entry,), state=next_round(state, tail.n + 1))
 
 
-def _closed(decision: Decided | None, ports: Ports, state: State, code: str) -> Closed:
-    """Return the turn's end: by the decision that it stands at, or by the error that ended it."""
+def _closed(decision: Decided | None, ports: Ports, state: State, code: str, stop: Steered | None) -> Closed:
+    """Return the turn's end: by a stop, by the decision that it stands at, or by the error that ended it."""
     now = utc(ports.clock.now())
     # A turn that a release opened which did not count is not counted from its middle.
     tally = state.tally if state.tally.opened_ms else Tally()
@@ -145,19 +134,35 @@ def _closed(decision: Decided | None, ports: Ports, state: State, code: str) -> 
         model_ms=tally.model_ms,
         tools_ms=tally.tools_ms,
     )
+    if stop is not None:
+        return _stopped(closing, decision if stop.phase == "decision" else None)
     if decision is None:
         code = code or "step_failed"
         return replace(closing, code=code, message=MESSAGES[code])
     return replace(
         closing,
         outcome="completed",
-        reason="max_iterations" if decision.ended == "max_iterations" else decision.action,
+        reason=_reason(decision, state),
         started_at=decision.started_at,
         answer=decision.answer,
         followups=decision.followups,
         **_cited(decision),
         model=decision.model,
     )
+
+
+def _stopped(closing: Closed, cut: Decided | None) -> Closed:
+    """Return the end of a turn that was stopped; of the decision that the stop cut off, what was shown stays."""
+    ended = replace(closing, outcome="completed", reason="stop", message=STOPPED, answer=STOPPED)
+    if cut is None or not cut.answer:
+        return ended
+    return replace(ended, started_at=cut.started_at, answer=cut.answer, **_cited(cut), model=cut.model)
+
+
+def _reason(decision: Decided, state: State) -> str:
+    if decision.ended == "max_iterations":
+        return decision.ended
+    return "steer" if state.finalize else decision.action
 
 
 def _cited(decision: Decided | None) -> dict[str, Any]:
@@ -197,23 +202,18 @@ def _end(
     closing: Closed,
     *,
     before: Sequence[Entry],
-    waiting: tuple[int, ...],
-    steers: tuple[int, ...],
+    settled: Settlement,
 ) -> Draft:
     """Return the closing batch; `before` is what the turn says ahead of its end."""
     n = tail.n + 1
-    entries: list[Entry] = [
-        *before,
-        closing,
-        *(Dropped(n=steer, reason="turn_closed") for steer in steers),
-    ]
+    entries: list[Entry] = [*before, closing, *settled.dropped]
     state = closed(tail.state)
     if any(isinstance(entry, Titled) for entry in before):
         state = titled(state, n)
-    if waiting:
+    if settled.promoted:
         now = ports.clock.now()
         turn = turn_id(now, f"{lane.key()}/{n}")
-        entries.append(Opened(turn=turn, at=utc(now), prompts=waiting))
+        entries.append(Opened(turn=turn, at=utc(now), prompts=settled.promoted))
         state = opened(state, n, turn)
     return Draft(entries=tuple(entries), state=state)
 
@@ -228,13 +228,14 @@ def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
     """Find the batch that closed this step's turn, if it is the retry of a close that got through, and redo."""
     for batch in journal.since(step.epoch, consistent=True):
         if any(isinstance(entry, Closed) and entry.turn == step.turn for entry in batch.entries):
-            publish(ports, lane, batch)
-            _after(ports, lane, batch)
+            follow_closing(ports, lane, batch)
             return ended(step, "done")
     return step
 
 
-def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
+def follow_closing(ports: Ports, lane: Lane, batch: Batch) -> None:
+    """Do what a closing batch asks for beside the log, perhaps again."""
+    publish(ports, lane, batch)
     redo(ports, lane, batch)
     project(ports, lane, batch)
     if batch.state.status == "idle":

@@ -1,6 +1,6 @@
 """What a run left behind: its three objects, and how an outcome is made of them, wherever it ran.
 
-    started.json   whoever puts it runs the program; nobody else ever will
+    started.json   whoever puts it runs the program, or says that nobody will; nobody else ever runs it
     run.json       what a task reports of its run, with the bytes of its files in `files.bin`
     result.json    what came of a run; nothing else is believed
 
@@ -30,6 +30,7 @@ from stepline.execution.envelope import (
     output_bodies,
 )
 from stepline.execution.outputs import validate_outputs
+from stepline.model.base import Value
 from stepline.model.execution import ExecRequest, Run
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
@@ -37,10 +38,18 @@ from stepline.ports.artifacts import Artifacts
 
 logger = logging.getLogger(__name__)
 
+
+class _Marker(Value):
+    by: str
+
+
 REQUEST, STARTED, RESULT = "request.json", "started.json", "result.json"
 RUN, FILES = "run.json", "files.bin"
 JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
+
+NOBODY: Final = "nobody"
+"""Stands in `started.json` where a run was denied before anybody took it."""
 
 BROKEN: Final = "The execution environment failed before it could report. Ask for the run again once."
 NO_FILES: Final = "the task reported its run, and the files that belong to it could not be taken over"
@@ -52,9 +61,17 @@ def claim_run(artifacts: Artifacts, lane: Lane, turn: str, call: str, by: str) -
     return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON)
 
 
-def has_begun(artifacts: Artifacts, request: ExecRequest) -> bool:
-    """Tell whether somebody has taken the right to run the program."""
-    return _find(artifacts, _key(request, STARTED)) is not None
+def deny_run(artifacts: Artifacts, request: ExecRequest) -> bool:
+    """See to it that a program which has not begun never will; false if somebody has taken the right to run it."""
+    if claim_run(artifacts, request.lane, request.turn, request.exec_id, NOBODY):
+        return True
+    return taken_by(artifacts, request) == NOBODY
+
+
+def taken_by(artifacts: Artifacts, request: ExecRequest) -> str:
+    """Return who has taken the right to run the program: nothing if it is free, `NOBODY` if it is denied for good."""
+    found = _find(artifacts, _key(request, STARTED))
+    return msgspec.json.decode(found, type=_Marker).by if found is not None else ""
 
 
 def keep_request(artifacts: Artifacts, request: ExecRequest) -> ExecRequest:

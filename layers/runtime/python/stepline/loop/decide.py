@@ -7,31 +7,37 @@ Source: docs/concepts/log.md#decide.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from stepline.errors import UnknownOutcome
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
+from stepline.loop.finalize import finalize_left, settle_final
 from stepline.loop.gate import opening_stage
 from stepline.loop.guard import check_attempt, check_claim, ended, onward, standing
 from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Policy, Ports
 from stepline.loop.round import Round, count_usage
-from stepline.loop.sample import Sample, Sampler, sample
+from stepline.loop.sample import Sample, Sampler, cut_off, sample
 from stepline.loop.segment import seal
 from stepline.loop.status_answer import Cause, status_answer
+from stepline.loop.steer import Steer, heed, heeding, steer_in
 from stepline.loop.tend import sample_fitting
-from stepline.loop.transition import decided, rejected, reopened
+from stepline.loop.transition import decided, interrupted, rejected, reopened, steered
 from stepline.metrics import (
     CACHE_BUSTS,
     DECISIONS_REJECTED,
     ROUNDS_DECIDED,
+    STEERS,
 )
 from stepline.model.batch import Batch, State
-from stepline.model.entry import Decided, Reopened
+from stepline.model.entry import Decided, Reopened, Steered
+from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.meter import Meter
@@ -78,17 +84,28 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         if not isinstance(opening, Batch):
             return opening
         timeline, claim = mind.history.follow(journal, opening), opening.n
-    own = Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim)
-    named = opening_stage(own, timeline)
-    if isinstance(named, Step):
-        return named
-    sampled = sample_fitting(own, named)
+    sampled = _attend(Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim), timeline)
     if isinstance(sampled, Step):
         return sampled
     timeline, taken = sampled
     segment = seal(ports, lane, timeline)
     recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim, segment=segment)
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
+
+
+def _attend(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Step:
+    """Heed what was said, and ask the model; return the timeline that it was asked with and its answer, or the step to go to."""
+    while True:
+        heeded = heed(own, timeline)
+        if isinstance(heeded, Step):
+            return heeded
+        with own.ports.signals.watch(own.journal.lane, heeded.n) as watch:
+            watched = dataclasses.replace(own, watch=watch)
+            named = opening_stage(watched, heeded)
+            sampled = named if isinstance(named, Step) else sample_fitting(watched, named)
+        if not isinstance(sampled, Timeline):
+            return sampled
+        timeline = sampled  # a steer came before the model was asked
 
 
 def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | Step:
@@ -124,22 +141,39 @@ def _record(
         if where != "mine":
             return ended(step, "stop") if where == "stop" else onward(step, at.state)
         check_claim(at.state, claim)
-        entry = settle(taken.decision, at.state, ports.policy, timeline)
-        entry = replace(entry, claim=claim)
-        after = _after(at.state, at.n + 1, entry, rendered=rendered)
-        return Draft(entries=(entry,), state=replace(after, segment=max(segment, after.segment)))
+        state = replace(at.state, segment=max(segment, at.state.segment))
+        steer = _steer_before(journal, timeline, at)
+        if steer is not None:
+            cut = replace(cut_off(taken), claim=claim)
+            heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
+            over = interrupted(_billed(state, cut), at.n + 1, rendered=rendered)
+            return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
+        if taken.decision.interrupted:
+            raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
+        entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim)
+        state = replace(state, finalize=finalize_left(timeline))
+        return Draft(entries=(entry,), state=_after(state, at.n + 1, entry, rendered=rendered))
 
     batch = journal.commit(plan, tail=timeline.tail)
     if isinstance(batch, Batch):
         publish(ports, journal.lane, batch)
-        _count(ports.meter, taken.decision)
-        logger.info("round decided", extra={"round": step.iteration, "accepted": taken.decision.accepted})
+        cut = any(isinstance(entry, Steered) for entry in batch.entries)
+        _count(ports.meter, taken.decision, cut=cut)
+        accepted = taken.decision.accepted and not cut
+        logger.info("round decided", extra={"round": step.iteration, "accepted": accepted, "cut": cut})
     return batch
 
 
-def _count(meter: Meter, decision: Decided) -> None:
+def _steer_before(journal: Journal, timeline: Timeline, at: Batch) -> Steer | None:
+    """Return the steer that came after what the model saw, and before what it decided could be recorded behind `at`."""
+    between = journal.since(timeline.n, upto=at.n, consistent=True) if at.n > timeline.n else []
+    return steer_in(between, timeline.state.steered)
+
+
+def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
     meter.count(ROUNDS_DECIDED)
-    meter.count(DECISIONS_REJECTED, not decision.accepted)
+    meter.count(STEERS, cut)
+    meter.count(DECISIONS_REJECTED, not (cut or decision.accepted))
     count_usage(meter, decision.usage or Usage())
     if decision.bust is not None:
         meter.count(CACHE_BUSTS, reason=decision.bust.reason)
@@ -150,7 +184,9 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
 
     Its answer is what the user has seen of one, or else what there is to say of the turn so far.
     """
-    if decision.accepted:
+    left = finalize_left(timeline)
+    decision = settle_final(decision, left)
+    if decision.accepted or left:
         return decision
     last = state.cursor.iteration + 1 >= policy.max_iterations + state.credits
     spent = state.round_retries >= policy.round_retries or state.turn_retries >= policy.turn_retries
@@ -166,12 +202,7 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
 
 
 def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
-    usage = decision.usage or Usage()
-    counted = replace(
-        state,
-        input_tokens=state.input_tokens + usage.prompt_tokens,
-        output_tokens=state.output_tokens + usage.output_tokens,
-    )
+    counted = _billed(state, decision)
     if decision.accepted:
         programs = [i for i, action in enumerate(decision.actions, 1) if action.code is not None]
         return decided(
@@ -183,3 +214,12 @@ def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
             ends=decision.action != "call_tool",
         )
     return rejected(counted, n, rendered=rendered)
+
+
+def _billed(state: State, decision: Decided) -> State:
+    usage = decision.usage or Usage()
+    return replace(
+        state,
+        input_tokens=state.input_tokens + usage.prompt_tokens,
+        output_tokens=state.output_tokens + usage.output_tokens,
+    )

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 
-from stepline.errors import DependencyError, Gone
+from stepline.errors import DependencyError
 from stepline.loop.port import Ports
-from stepline.metrics import EVENT_RULE_FAILURES, FRAMES_POSTED, SOCKETS_GONE
+from stepline.loop.posting import Posting
+from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver
 from stepline.model.event import encode_frame, frame_events
@@ -44,12 +45,19 @@ def standing_step(lane: Lane, batch: Batch) -> Step:
 
 
 def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Post the batch's events to whoever listens now: the listeners are read after the put."""
+    """Send the batch's events to whoever follows now: who does is looked up after the put.
+
+    Where nobody can say who follows, nobody hears of the batch now. That fails no step: the batch stands, a step that is
+    tried again would not send it either, and an action that was just started would count as interrupted. The next frame
+    shows every client the gap, and a ping shows it the loss of a last one.
+    """
     frames = event_frames(ports, lane, batch)
     if not frames:
         return
-    for connection in ports.subscriptions.listeners(lane):
-        deliver(ports, lane, connection, frames)
+    try:
+        ports.broadcast.send(lane, frames)
+    except DependencyError as error:
+        logger.warning("frames not sent", extra={"code": error.reason, "n": batch.n})
 
 
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
@@ -70,17 +78,9 @@ def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
     return [encode_frame(frame) for frame in framed]
 
 
-def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> bool:
-    """Post frames to one connection; false if it is gone or cannot keep up, and then its resume fetches them."""
-    try:
-        for frame in frames:
-            ports.publisher.post(connection, frame)
-        ports.meter.count(FRAMES_POSTED, len(frames))
-    except Gone:
-        ports.subscriptions.drop(lane, connection)
-        ports.meter.count(SOCKETS_GONE)
-        return False
-    except DependencyError as error:
-        logger.warning("frames not delivered", extra={"code": error.reason, "frames": len(frames)})
-        return False
-    return True
+def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:
+    """Post frames to one connection; what it does not get its resume fetches."""
+    posting = Posting(
+        subscriptions=ports.subscriptions, publisher=ports.publisher, meter=ports.meter, clock=ports.clock
+    )
+    posting.deliver(lane, connection, frames)

@@ -26,6 +26,7 @@ from stepline.model.batch import Batch
 from stepline.model.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
+from stepline.ports.signal import Cancel
 
 logger = logging.getLogger(__name__)
 
@@ -58,18 +59,21 @@ def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, ca
     if not claim_run(ports.artifacts, request.lane, request.turn, request.exec_id, journal.by):
         logger.info("run already taken", extra={"call_id": call})
         return
-    envelope = _run(ports, backends, batches, request)
+    with ports.signals.watch(request.lane, batches[-1].state.decided) as watch:
+        envelope = _run(ports, backends, batches, request, watch)
     logger.info("program run", extra={"call_id": call, "ok": envelope.ok, "seconds": envelope.seconds})
 
 
-def _run(ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest) -> Envelope:
-    """Run the program and put what came of it."""
+def _run(
+    ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest, cancel: Cancel
+) -> Envelope:
+    """Run the program, until it ends or is cancelled, and put what came of it."""
     executor = backends(request.profile.mode)
     if executor is None:
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:
         spool = Path(folder)
-        job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool)
+        job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool, cancel=cancel)
         try:
             run = executor.run(job)
         except Exception:  # a run's every end is in its envelope: the model must hear of this one too

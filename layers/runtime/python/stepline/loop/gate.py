@@ -2,7 +2,7 @@
 
 A model names the conversation, and what it says is a batch of its own, put under the round's claim before the first
 decision: whoever takes the round again finds the title and does not ask. A gate never costs the turn: if the provider
-takes no such request, the conversation is called by the beginning of its first message.
+takes no such request, or the user steers meanwhile, the conversation is called by the beginning of its first message.
 Source: docs/concepts/turn.md#two-versions.
 """
 
@@ -12,12 +12,13 @@ import logging
 from typing import Final
 
 from stepline.errors import ContextLimit, ModelRefused
-from stepline.loop.round import Round
+from stepline.loop.round import Round, ask_whole
 from stepline.model.entry import Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
+from stepline.ports.signal import Watch
 from stepline.protocol.channel import read_channels
 from stepline.protocol.grammar import THINKING, ChannelSpec
 from stepline.timeline.fold import Timeline
@@ -44,7 +45,7 @@ def opening_stage(own: Round, timeline: Timeline) -> Timeline | Step:
     if not is_new(timeline, step) or not mind.agent.gate:
         return timeline
     at = utc(own.ports.clock.now())
-    entry = name_conversation(mind.model, mind.agent.gate, timeline, turn=step.turn, at=at)
+    entry = name_conversation(mind.model, mind.agent.gate, timeline, turn=step.turn, at=at, watch=own.watch)
     return own.amend(timeline, entry, usage=entry.usage or Usage())
 
 
@@ -53,25 +54,20 @@ def is_new(timeline: Timeline, step: Step) -> bool:
     return step.iteration == 0 and len(timeline.history) == 1 and not timeline.state.titled
 
 
-def name_conversation(model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
+def name_conversation(
+    model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str, watch: Watch
+) -> Titled:
     """Ask for a title, by the instructions `gate`. Raises what `ModelStream` raises and another try may mend."""
     begun = "".join(piece.text for piece in timeline.pieces)[:BEGIN_CHARS]
     request = ModelRequest(
         role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS
     )
     try:
-        completion = _ask(model, request)
+        completion = ask_whole(model, request, watch)
     except (ContextLimit, ModelRefused) as error:
         logger.warning("a conversation was not named", extra={"code": error.reason})
         completion = NOTHING
-    heard = read_channels(completion.text, CHANNELS)
+    heard = read_channels("" if completion.aborted else completion.text, CHANNELS)
     title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title) or timeline.title
     said = "\n".join(text for body in heard.bodies("thinking") if (text := body.strip()))
     return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.usage)
-
-
-def _ask(model: ModelClient, request: ModelRequest) -> Completion:
-    with model.stream(request) as running:
-        for _ in running:
-            pass
-        return running.completion()

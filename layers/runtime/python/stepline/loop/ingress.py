@@ -14,15 +14,17 @@ from stepline.errors import (
     SteplineError,
     UnknownOutcome,
 )
-from stepline.loop.admit import Arrival, admit
+from stepline.loop.admit import Arrival
 from stepline.loop.effect import deliver
+from stepline.loop.event_intake import take_event
 from stepline.loop.port import Ports
 from stepline.loop.rate import check_rate
 from stepline.loop.resume import pong, resume
 from stepline.loop.ticket import renew
+from stepline.model.attachment import Attachment
 from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
 from stepline.model.ids import Lane
-from stepline.model.message import Auth, Message, Ping, Resume, Send, StreamCursor, parse_message
+from stepline.model.message import Auth, Event, Message, Ping, Resume, Send, StreamCursor, parse_message
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
@@ -69,12 +71,14 @@ def check_expiry(ports: Ports, principal: Principal) -> None:
         raise AuthError("the token has expired; renew it, or connect again", code="auth_expired")
 
 
-def answer(ports: Ports, connection: str, principal: Principal, message: Send | Resume | Ping) -> None:
+def answer(
+    ports: Ports, connection: str, principal: Principal, message: Send | Event | Resume | Ping
+) -> None:
     """Do what the message asks."""
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
     match message:
-        case Send():
-            _send(ports, connection, lane, principal, message)
+        case Send() | Event():
+            _admit(ports, connection, lane, principal, message)
         case Resume():
             stream = message.stream or StreamCursor(claim=0)
             resume(
@@ -91,12 +95,26 @@ def answer(ports: Ports, connection: str, principal: Principal, message: Send | 
             pong(ports, lane, user=principal.user, connection=connection)
 
 
+def read_arrival(user: str, message: Send | Event) -> Arrival:
+    """Return what a message tells the conversation."""
+    if isinstance(message, Send):
+        return Arrival(message_id=message.message_id, user=user, text=message.text)
+    return Arrival(
+        message_id=message.message_id,
+        user=user,
+        kind=message.kind,
+        reactive=message.reactive,
+        payload=message.payload,
+        attachments=tuple(Attachment(**reference.model_dump()) for reference in message.attachments),
+    )
+
+
 def refuse(ports: Ports, connection: str, code: str, text: str, message: Message | None) -> None:
     """Post one error frame about a message, as far as it could be read."""
     frame = ErrorFrame(
         code=code,
         message=text,
-        message_id=message.message_id if isinstance(message, Send) else "",
+        message_id=message.message_id if isinstance(message, Send | Event) else "",
         conversation="" if message is None or isinstance(message, Auth) else message.conversation,
     )
     _post(ports, connection, frame)
@@ -111,10 +129,10 @@ def report_internal(ports: Ports, connection: str) -> None:
     )
 
 
-def _send(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send) -> None:
+def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send | Event) -> None:
     check_rate(ports, principal)
-    arrival = Arrival(message_id=message.message_id, user=principal.user, text=message.text)
-    admitted = admit(ports, lane, arrival, connection=connection, until_s=principal.expires_at)
+    arrival = read_arrival(principal.user, message)
+    admitted = take_event(ports, lane, arrival, connection=connection, until_s=principal.expires_at)
     ack = AckFrame(
         message_id=message.message_id,
         conversation=lane.conversation,

@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from stepline.execution.envelope import CANCELLED
 from stepline.loop.record import MAYBE
+from stepline.model.task import STEERED
 
 UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
 TASK_STOPPED: Final = "TaskStopped"
@@ -26,6 +28,11 @@ NO_SIGN: Final = (
 TIMED_OUT: Final = (
     "The run was cut off from outside before it could report. Some of its effects may have happened."
 )
+NOT_WANTED: Final = "The user steered before the program began, so nothing happened, and it will not be run."
+CUT_SHORT: Final = (
+    "The user steered while the program ran, and it was ended before it could report. Some of its effects may have "
+    "happened: check before you ask for it again."
+)
 CAUSE_CHARS: Final = 300
 
 _OF_ECS: Final = ("Ecs.", "ECS.", "AmazonECS.")
@@ -37,11 +44,13 @@ _NAMES: Final = re.compile(
 )
 
 
-def explain_loss(error: Mapping[str, Any] | None, *, begun: bool) -> tuple[str, str]:
-    """Return the code and the message of a run without an outcome."""
+def explain_loss(error: Mapping[str, Any] | None, *, begun: bool, steered: bool = False) -> tuple[str, str]:
+    """Return the code and the message of a run without an outcome; `steered`: the log has a steer to heed."""
     name, cause = str((error or {}).get("Error", "")), trim_cause(str((error or {}).get("Cause", "")))
     if begun:
-        return ("timeout", TIMED_OUT) if name == "States.Timeout" else (UNVERIFIED, MAYBE)
+        return _explain_begun(name)
+    if steered or name == STEERED:
+        return CANCELLED, NOT_WANTED
     if name.startswith(_OF_ECS):
         return RUN_FAILED, f"No task could be started for the program: {cause or name}. Nothing happened."
     if name == "States.HeartbeatTimeout":
@@ -49,6 +58,12 @@ def explain_loss(error: Mapping[str, Any] | None, *, begun: bool) -> tuple[str, 
     if name == TASK_STOPPED and cause:
         return NOT_STARTED, f"The task ended before the program began: {cause}. {NOT_RUN}"
     return NOT_STARTED, NOT_RUN
+
+
+def _explain_begun(name: str) -> tuple[str, str]:
+    if name == STEERED:
+        return UNVERIFIED, CUT_SHORT
+    return ("timeout", TIMED_OUT) if name == "States.Timeout" else (UNVERIFIED, MAYBE)
 
 
 def trim_cause(cause: str) -> str:

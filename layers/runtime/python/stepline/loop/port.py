@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stepline.ports.artifacts import Artifacts
-from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock
 from stepline.ports.delta import Deltas
 from stepline.ports.identity import Tickets
@@ -15,6 +15,7 @@ from stepline.ports.meter import Meter
 from stepline.ports.rate import Rate
 from stepline.ports.relay import Relay
 from stepline.ports.search import WebSearch
+from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
 from stepline.timeline.event_filter import EventFilter
 from stepline.timeline.rules import ContextRules
@@ -33,6 +34,9 @@ class Policy:
     append_tries: int = 10
     started_fresh_s: float = 5.0
     user_messages_per_minute: int = 0
+    event_credit: int = 1
+    finalize_rounds: int = 2
+    finalize_max_tokens: int = 3000
     seal_batches: int = 64
     seal_bytes: int = 96 * 1024
     context: ContextRules = field(default_factory=ContextRules)
@@ -48,6 +52,8 @@ class Ports:
     tickets: Tickets
     rate: Rate
     publisher: Publisher
+    broadcast: Broadcast
+    signals: Signals
     deltas: Deltas
     relay: Relay
     machine: Machine

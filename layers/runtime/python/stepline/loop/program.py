@@ -1,11 +1,12 @@
 """A program's way through the loop: asked for, launched once, settled by what its run left behind.
 
     request.json   what to run, put before the batch that says so
-    started.json   whoever puts it runs the program; nobody else ever will
+    started.json   whoever puts it runs the program, or says that nobody will; nobody else ever runs it
     result.json    what came of it; nothing else is believed
 
 The three lie under `exec/…/<call>/` and are written once. A step that is tried again, a takeover and a late
-runner therefore meet at `started.json`: a program runs once, or it is known that it did not.
+runner therefore meet at `started.json`: a program runs once, or it is known that it did not. A steer that comes before
+a launch is what nothing is launched after.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -22,8 +23,8 @@ from stepline.execution.blocks import run_blocks
 from stepline.execution.brought import run_sources
 from stepline.execution.code import check_program, notice_code
 from stepline.execution.contract import normalise_contract
-from stepline.execution.envelope import Envelope, is_lost, lost_envelope
-from stepline.loop.collect import claim_run, find_outcome, has_begun, keep_request, load_request
+from stepline.execution.envelope import CANCELLED, Envelope, is_lost, lost_envelope
+from stepline.loop.collect import deny_run, find_outcome, keep_request, load_request, taken_by
 from stepline.loop.launch import (
     NO_PLACE,
     check_handover,
@@ -36,7 +37,15 @@ from stepline.loop.launch import (
 )
 from stepline.loop.loss import UNVERIFIED, explain_loss
 from stepline.loop.record import Work, record, result_of, start
-from stepline.metrics import EXEC_SECONDS, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
+from stepline.loop.steer import steer_in, steer_of
+from stepline.metrics import (
+    EXEC_SECONDS,
+    EXEC_SECONDS_SPARED,
+    PROGRAMS_CANCELLED,
+    PROGRAMS_FAILED,
+    PROGRAMS_LOST,
+    PROGRAMS_RUN,
+)
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
@@ -82,13 +91,19 @@ def advance_program(work: Work, timeline: Timeline, index: int, action: Action) 
     if start(work, tail, index, action, deadline=utc(ends)) is None:
         return None
     # An old request, of an execution that died here: the next look at the log settles what cannot be launched.
-    return _launch(work, request) if rights_last(work.ports, request) else None
+    return _launch(work, timeline, request) if rights_last(work.ports, request) else None
 
 
-def _launch(work: Work, request: ExecRequest) -> Step:
-    if request.profile.mode == "fargate":
-        return launch_task(work, request)
-    return replace(work.step, route="execute", attempt=0, error=None)
+def _launch(work: Work, timeline: Timeline, request: ExecRequest) -> Step | None:
+    """Return the step that runs the program; None if the user steers by now, which the next look at the log settles.
+
+    A function that runs it watches the log. For a task somebody else does, who may have looked for it too early.
+    """
+    if request.profile.mode != "fargate":
+        return replace(work.step, route="execute", attempt=0, error=None)
+    launched = launch_task(work, request)
+    since = work.journal.since(timeline.n, consistent=True)
+    return None if steer_in(since, timeline.state.steered) else launched
 
 
 def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
@@ -143,26 +158,31 @@ def _go_on(work: Work, timeline: Timeline, index: int, action: Action) -> Batch 
     artifacts = work.ports.artifacts
     request = load_request(artifacts, work.journal.lane, work.step.turn, action.call_id)
     envelope = find_outcome(artifacts, request)
-    waits = envelope is None and work.step.route == "prepare" and not has_begun(artifacts, request)
-    if waits and _can_launch(work, timeline.state, request):
-        return _launch(work, request)
+    steered = steer_of(timeline) is not None
+    waits = envelope is None and work.step.route == "prepare" and not taken_by(artifacts, request)
+    if waits and not steered and _can_launch(work, timeline.state, request):
+        return _launch(work, timeline, request)
     reported = envelope is not None
     if envelope is None:
-        envelope, reported = _lost(work, request)
+        envelope, reported = _lost(work, request, steered=steered)
     batch = record(work, timeline.tail, index, _result(work, timeline, action, request, envelope))
     if batch is not None:
-        _count(work, envelope)
+        _count(work, request, envelope)
         if request.profile.mode == "fargate":
             give_back(work.ports, request, reported=reported)
     return batch
 
 
-def _count(work: Work, envelope: Envelope) -> None:
+def _count(work: Work, request: ExecRequest, envelope: Envelope) -> None:
+    """Count a run; of one that was cancelled the time it still had, too."""
     count = work.ports.meter.count
     count(PROGRAMS_RUN)
-    count(PROGRAMS_FAILED, not envelope.ok)
+    cancelled = envelope.code == CANCELLED
+    count(PROGRAMS_CANCELLED, cancelled)
+    count(PROGRAMS_FAILED, not envelope.ok and not cancelled)
     count(PROGRAMS_LOST, is_lost(envelope))
     count(EXEC_SECONDS, envelope.seconds)
+    count(EXEC_SECONDS_SPARED, max(0.0, request.limits.timeout_s - envelope.seconds) if cancelled else 0)
 
 
 def _result(
@@ -190,19 +210,19 @@ def _result(
     )
 
 
-def _lost(work: Work, request: ExecRequest) -> tuple[Envelope, bool]:
+def _lost(work: Work, request: ExecRequest, *, steered: bool) -> tuple[Envelope, bool]:
     """Say what is known of a run without an outcome: that it never began and never will, or that nobody knows.
 
     True if it has left one after all.
     """
     artifacts = work.ports.artifacts
-    begun = not claim_run(artifacts, request.lane, request.turn, request.exec_id, work.journal.by)
+    begun = not deny_run(artifacts, request)
     # Between our two looks the runner may have stored what it had.
     if begun and (found := find_outcome(artifacts, request)) is not None:
         return found, True
-    if not begun and not _has_place(work, request):
+    if not begun and not steered and not _has_place(work, request):
         return lost_envelope(request, "backend_unavailable", NO_PLACE), False
-    code, message = explain_loss(work.step.error, begun=begun)
+    code, message = explain_loss(work.step.error, begun=begun, steered=steered)
     return lost_envelope(request, code, message), False
 
 

@@ -5,6 +5,7 @@ Source: docs/concepts/log.md#act.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,14 +16,16 @@ from stepline.loop.guard import standing
 from stepline.loop.history import History
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
-from stepline.loop.transition import resulted, started
-from stepline.metrics import TOOL_CALLS, TOOL_FAILURES
+from stepline.loop.steer import Steer, heeding, not_run
+from stepline.loop.transition import next_round, resulted, started, steered
+from stepline.metrics import STEERS, TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action
-from stepline.model.entry import Resulted, Started
+from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
+from stepline.ports.signal import NeverCancelled, Watch
 from stepline.timeline.fold import Timeline
 from stepline.timeline.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
@@ -42,6 +45,7 @@ class Work:
     history: History
     journal: Journal
     step: Step
+    watch: Watch | None = None
 
     def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
         """Return what the action's tool is given."""
@@ -58,6 +62,7 @@ class Work:
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,
             rules=self.ports.policy.context,
+            cancel=self.watch or NeverCancelled(),
         )
 
 
@@ -97,6 +102,27 @@ def record(
         publish(work.ports, work.journal.lane, batch)
         work.ports.meter.count(TOOL_CALLS)
         work.ports.meter.count(TOOL_FAILURES, result.status != "ok")
+    return batch
+
+
+def skip(work: Work, tail: Batch, steer: Steer, actions: Sequence[Action]) -> Batch | None:
+    """Put that these actions, the rest of the round's, are not run because of a steer; None if the round went on without us."""
+    step, ports = work.step, work.ports
+    at = utc(ports.clock.now())
+    index = tail.state.cursor.action
+    heeded = heeding(steer, ports.policy, tail.state, at=at, phase="tools")
+
+    def plan(found: Batch) -> Draft | None:
+        if not _is_next(work, found, index) or found.state.running:
+            return None
+        entries: tuple[Entry, ...] = (*(not_run(action, step.iteration, at) for action in actions), heeded)
+        after = next_round(found.state, found.n + 1)
+        return Draft(entries=entries, state=steered(after, heeded.n, finalize=heeded.finalize))
+
+    batch = work.journal.commit(plan, tail=tail)
+    if batch is not None:
+        publish(ports, work.journal.lane, batch)
+        ports.meter.count(STEERS)
     return batch
 
 

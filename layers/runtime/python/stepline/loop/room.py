@@ -102,7 +102,7 @@ def _compact(own: Round, timeline: Timeline, outline: Outline, need: Need, *, as
             return begun
         timeline = begun
         budget = int(need.max_tokens / need.gauge.tokens_per_byte)
-        words = summarise(mind.model, mind.agent, timeline, outline, budget_bytes=budget)
+        words = summarise(mind.model, mind.agent, timeline, outline, budget_bytes=budget, watch=own.watch)
     else:
         words = replace(tell(timeline, outline), reason="not_asked")
     ended = _ending(timeline, entry, words, need, at=utc(own.ports.clock.now()))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from stepline.loop.agent import Agent
-from stepline.loop.listen import listen
+from stepline.loop.finalize import FINALIZE_TOOLS, finalize_left, finalize_tokens
+from stepline.loop.listen import Heard, listen
 from stepline.loop.port import Ports
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
@@ -19,6 +21,7 @@ from stepline.model.plan import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
+from stepline.ports.signal import Watch
 from stepline.protocol.citation import citable, cite
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.round import RoundRules
@@ -31,50 +34,104 @@ from stepline.tools.plan import apply_acks, parse_acks
 
 logger = logging.getLogger(__name__)
 
+UNHEARD = Verdict(accepted=False)
+"""Of a generation that nobody heard to its end."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What came of asking once; where it stands in the log is decided later."""
+    """What came of asking once; where it stands in the log is decided later. A steer may have cut the decision off.
+
+    `shown` is what the user saw of an answer, `raw` all that the model wrote; `sources` are what it could cite.
+    """
 
     decision: Decided
+    shown: str = ""
+    raw: str = ""
+    sources: Mapping[int, Citation] = field(default_factory=dict)
 
 
 class Sampler(Protocol):
     def __call__(
-        self, ports: Ports, agent: Agent, model: ModelClient, timeline: Timeline, *, step: Step, claim: int
+        self,
+        ports: Ports,
+        agent: Agent,
+        model: ModelClient,
+        timeline: Timeline,
+        *,
+        step: Step,
+        claim: int,
+        watch: Watch,
     ) -> Sample: ...
 
 
 def sample(
-    ports: Ports, agent: Agent, model: ModelClient, timeline: Timeline, *, step: Step, claim: int
+    ports: Ports,
+    agent: Agent,
+    model: ModelClient,
+    timeline: Timeline,
+    *,
+    step: Step,
+    claim: int,
+    watch: Watch,
 ) -> Sample:
-    """Ask the model what to do in this round. Raises what `ModelStream` raises."""
+    """Ask the model what to do in this round, until it has said so or `watch` sees a steer. Raises what `ModelStream` raises."""
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
     rules = round_rules(agent, timeline, step, last_round=last_round)
-    heard = listen(ports, model, request, rules, step=step, claim=claim)
-    verdict = read_decision(
-        heard.transcript,
-        rules,
-        stop_reason=heard.completion.stop_reason,
-        streamed_answer=heard.answer,
-    )
+    heard = listen(ports, model, request, rules, step=step, claim=claim, watch=watch)
+    verdict = UNHEARD if heard.steered else _judge(heard, rules)
     decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
-    measured = _measured(ports, agent, timeline, decision, began=began)
-    return Sample(decision=replace(measured, overhead_bytes=weigh_overhead(timeline, request)))
+    decision = _measured(ports, agent, timeline, decision, began=began)
+    decision = replace(decision, overhead_bytes=weigh_overhead(timeline, request))
+    taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
+    return dataclasses.replace(taken, decision=cut_off(taken)) if heard.steered else taken
+
+
+def cut_off(taken: Sample) -> Decided:
+    """Return the record of a generation that a steer makes void: what was seen of it and what it cost, and nothing to do."""
+    made = taken.decision
+    if made.interrupted:
+        return made
+    cited = cite(taken.sources, (taken.shown,))
+    return Decided(
+        iteration=made.iteration,
+        claim=made.claim,
+        action="exit",
+        started_at=made.started_at,
+        accepted=False,
+        answer=taken.shown,
+        raw=taken.raw,
+        interrupted=True,
+        stop_reason=made.stop_reason,
+        model=made.model,
+        usage=made.usage,
+        citations=cited.citations,
+        unresolved=cited.unresolved,
+        system=made.system,
+        bust=made.bust,
+        overhead_bytes=made.overhead_bytes,
+    )
+
+
+def _judge(heard: Heard, rules: RoundRules) -> Verdict:
+    return read_decision(
+        heard.transcript, rules, stop_reason=heard.completion.stop_reason, streamed_answer=heard.answer
+    )
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
     """Tell whether this round is the one reserved for an answer."""
-    return step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
+    spent = step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
+    return spent or finalize_left(timeline) == 1
 
 
 def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> RoundRules:
     """Return what may run in this round, for whoever shows the generation and whoever judges it."""
     return RoundRules(
         tools=agent.tools,
-        allowed=agent.callable_ids,
+        allowed=agent.callable_ids & FINALIZE_TOOLS if finalize_left(timeline) else agent.callable_ids,
         call_id=lambda index: call_id(step.turn, step.iteration, index),
         turn=step.turn,
         iteration=step.iteration,
@@ -98,6 +155,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
             iteration=step.iteration,
             max_iterations=ports.policy.max_iterations,
             last_round=last_round,
+            finalize=finalize_left(timeline),
             extra=agent.announced(),
         ),
     )
@@ -105,7 +163,9 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         role=agent.role,
         system=rendered.system,
         content=rendered.content,
-        max_tokens=agent.max_tokens,
+        max_tokens=finalize_tokens(ports.policy, agent.max_tokens)
+        if finalize_left(timeline)
+        else agent.max_tokens,
         temperature=agent.temperature,
     )
 

@@ -28,12 +28,13 @@ class _Leaf(NamedTuple):
     size: int
     at: str
     text: str
+    is_json: bool = False
 
 
 def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
     """Return the batch with its largest strings stored apart until it has at most `limit_bytes`.
 
-    Where that is not enough, because its parts are small and many, whole lists of them go instead.
+    Where that is not enough, because its parts are small and many, whole lists of them go as well.
 
     Raises:
         LimitError: `batch_too_large`, what is neither exceeds the limit.
@@ -45,16 +46,19 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
     if size <= limit_bytes:
         return batch
     tree = _tree(batch)
-    small = _without(artifacts, lane, batch, _leaves(tree, ""), is_json=False, limit_bytes=limit_bytes)
+    strings, lists = _leaves(tree, ""), _lists(tree)
+    small = _without(artifacts, lane, batch, strings, limit_bytes=limit_bytes)
     if small is None:
-        small = _without(artifacts, lane, batch, _lists(tree), is_json=True, limit_bytes=limit_bytes)
+        within = tuple(f"{leaf.at}/" for leaf in lists)
+        outside = [leaf for leaf in strings if not leaf.at.startswith(within)]
+        small = _without(artifacts, lane, batch, lists + outside, limit_bytes=limit_bytes)
     if small is not None:
         return small
     raise LimitError("a batch cannot be made small enough", code="batch_too_large", size_bytes=size)
 
 
 def _without(
-    artifacts: Artifacts, lane: Lane, batch: Batch, leaves: list[_Leaf], *, is_json: bool, limit_bytes: int
+    artifacts: Artifacts, lane: Lane, batch: Batch, leaves: list[_Leaf], *, limit_bytes: int
 ) -> Batch | None:
     """Return the batch without as many of the leaves as it takes, largest first; None if all are not enough."""
     size, pieces, bodies = len(encode_batch(batch)) + FRAME_BYTES, [], []
@@ -62,7 +66,7 @@ def _without(
         body = leaf.text.encode()
         digest = hashlib.sha256(body).hexdigest()
         key = body_key(lane, batch, digest)
-        pieces.append(Spill(at=leaf.at, key=key, sha256=digest, size_bytes=len(body), json=is_json))
+        pieces.append(Spill(at=leaf.at, key=key, sha256=digest, size_bytes=len(body), json=leaf.is_json))
         bodies.append(body)
         size += len(msgspec.json.encode(pieces[-1])) - leaf.size + FRAME_BYTES
         if size <= limit_bytes:
@@ -71,8 +75,8 @@ def _without(
         return None
     tree = _tree(batch)
     for piece, body in zip(pieces, bodies, strict=True):
-        artifacts.put(piece.key, body, mime="application/json" if is_json else "text/plain; charset=utf-8")
-        _set(tree, piece.at, [] if is_json else "")
+        artifacts.put(piece.key, body, mime="application/json" if piece.json else "text/plain; charset=utf-8")
+        _set(tree, piece.at, [] if piece.json else "")
     return _rebuilt(batch, tree, pieces)
 
 
@@ -125,7 +129,7 @@ def _lists(tree: list[dict[str, Any]]) -> list[_Leaf]:
         for name, value in entry.items():
             if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
                 text = msgspec.json.encode(value).decode()
-                found.append(_Leaf(len(text), f"/{index}/{name}", text))
+                found.append(_Leaf(len(text), f"/{index}/{name}", text, is_json=True))
     return found
 
 

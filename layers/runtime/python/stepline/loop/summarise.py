@@ -1,7 +1,7 @@
 """Summarising: the words of a compaction, from a model in as many calls as it takes, or else from the runtime.
 
-A model that has nothing to say, refuses, or is too small for the request costs no turn: the runtime's own words take the
-place of its. Errors that another try may mend are the state machine's.
+A model that has nothing to say, refuses, or is too small for the request costs no turn, and neither does a user who
+steers meanwhile: the runtime's own words take the place of its. Errors that another try may mend are the state machine's.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -14,9 +14,11 @@ from typing import Final
 
 from stepline.errors import ContextLimit, ModelRefused, SteplineError
 from stepline.loop.agent import Agent
+from stepline.loop.round import ask_whole
 from stepline.model.base import Value
 from stepline.model.usage import Usage, sum_usages
-from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
+from stepline.ports.model import ModelClient, ModelRequest, Part
+from stepline.ports.signal import Watch
 from stepline.timeline.compaction import Outline
 from stepline.timeline.compaction_input import history_pieces, prefix_pieces, serialise, split_chunks
 from stepline.timeline.compaction_ledger import (
@@ -42,6 +44,7 @@ NOTHING_SAID: Final = "The model broke the protocol, and nothing came of it."
 """Of rounds without a call, a note or an answer."""
 TOO_LONG: Final = 3
 """A text so many times as long as there is room for it is no summary."""
+STEERED: Final = "steered"
 FRAME_BYTES: Final = 400
 """Slack for what stands around the parts of a request."""
 
@@ -90,10 +93,19 @@ def tell(timeline: Timeline, outline: Outline) -> Words:
 
 
 def summarise(
-    model: ModelClient, agent: Agent, timeline: Timeline, outline: Outline, *, budget_bytes: int
+    model: ModelClient,
+    agent: Agent,
+    timeline: Timeline,
+    outline: Outline,
+    *,
+    budget_bytes: int,
+    watch: Watch,
 ) -> Words:
-    """Return a model's words; no request of its has more than `budget_bytes`. Raises what another try may mend."""
-    writer = _Writer(model, budget_bytes)
+    """Return a model's words, unless `watch` sees a steer; no request of its has more than `budget_bytes`.
+
+    Raises what another try may mend.
+    """
+    writer = _Writer(model, budget_bytes, watch)
     texts, summary, checkpoint = agent.summariser, "", ""
     if outline.first_kept:
         history = _history(timeline, outline)
@@ -137,6 +149,7 @@ class _Writer:
 
     model: ModelClient
     budget_bytes: int
+    watch: Watch
     usages: list[Usage] = field(default_factory=list)
     reason: str = ""
 
@@ -155,6 +168,9 @@ class _Writer:
         text, most = split_text(subject.before)[0], subject.most_bytes
         room = self.budget_bytes - byte_length(system) - most - FRAME_BYTES
         for chunk in split_chunks(serialise(subject.pieces, subject.turns), room):
+            if self.watch.requested:
+                self.reason = STEERED
+                return ""
             before = f"--- summary of what went before\n{quote(fit_lines(text, most))}\n" if text else ""
             request = ModelRequest(
                 role=role,
@@ -162,7 +178,11 @@ class _Writer:
                 content=(Part(text=f"{before}{chunk}--- end\nWrite the summary.\n"),),
                 max_tokens=max_tokens,
             )
-            completion = self._call(request)
+            completion = ask_whole(self.model, request, self.watch)
+            self.usages.append(completion.usage)
+            if completion.aborted:
+                self.reason = STEERED
+                return ""
             text = completion.text.strip()
             if not text or completion.stop_reason == "refusal":
                 self.reason = "summary_refused" if text else "summary_empty"
@@ -171,14 +191,6 @@ class _Writer:
                 self.reason = "summary_too_long"
                 return ""
         return text
-
-    def _call(self, request: ModelRequest) -> Completion:
-        with self.model.stream(request) as running:
-            for _ in running:
-                pass
-            completion = running.completion()
-        self.usages.append(completion.usage)
-        return completion
 
 
 def _why(error: SteplineError) -> str:

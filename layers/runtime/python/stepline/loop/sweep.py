@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from stepline.errors import SteplineError
-from stepline.loop.close import close_turn
+from stepline.loop.close import close_turn, follow_closing
 from stepline.loop.effect import publish, redo, standing_step
 from stepline.loop.journal import Draft, Journal
 from stepline.loop.port import Ports
 from stepline.loop.transition import taken_over
 from stepline.metrics import TURNS_TAKEN_OVER
 from stepline.model.batch import Batch
-from stepline.model.entry import TakenOver
+from stepline.model.entry import Closed, TakenOver
 from stepline.model.ids import Lane, execution_name, utc
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,12 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
 
 def sweep_lane(ports: Ports, lane: Lane) -> Swept:
     """Bring one lane on: clear a stale mark, start, take over or close."""
-    tail = Journal(ports, lane, "sweep").tail(consistent=True)
+    journal = Journal(ports, lane, "sweep")
+    tail = journal.tail(consistent=True)
     if tail.state.status == "idle":
+        # The mark is still there: whoever closed the turn may have died before the rest of what a close does.
+        if (closing := _closing(journal, tail)) is not None:
+            follow_closing(ports, lane, closing)
         ports.log.clear_open(lane, tail.n)
         return "idle"
     verdict = judge(ports, lane, tail)
@@ -61,6 +65,14 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
             redo(ports, lane, epoch)
         return "started"
     return replace_owner(ports, lane, tail)
+
+
+def _closing(journal: Journal, tail: Batch) -> Batch | None:
+    """Return the batch that left the lane idle; what stands behind it is little."""
+    batch: Batch | None = tail
+    while batch is not None and not any(isinstance(entry, Closed) for entry in batch.entries):
+        batch = journal.get(batch.n - 1) if batch.n > 1 else None
+    return batch
 
 
 def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:

@@ -16,6 +16,7 @@ from typing import Final
 from stepline.errors import ContextLimit
 from stepline.loop.round import Round
 from stepline.loop.sample import Sample
+from stepline.loop.steer import steer_of
 from stepline.model.step import Step
 from stepline.timeline.estimate import surely_fits
 from stepline.timeline.fold import Timeline
@@ -57,27 +58,32 @@ def _make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timel
     return make_room(own, timeline, forced=forced)
 
 
-def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Step:
+def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Timeline | Step:
     """Tend the context and sample, again with less as long as the provider finds that too large.
 
-    Return the timeline that was rendered and what came of it, or the step to go to. Raises what the sampler and `tend`
-    raise; ContextLimit if the request does not get smaller any more, or not enough.
+    Return the timeline that was rendered and what came of it, or the step to go to; a timeline alone if a steer stands
+    in it that came before the model was asked. Raises what the sampler and `tend` raise; ContextLimit if the request
+    does not get smaller any more, or not enough.
     """
     tended = tend(own, timeline)
-    for _ in range(FORCED_MAX):
-        if isinstance(tended, Step):
+    for left in reversed(range(FORCED_MAX + 1)):
+        if isinstance(tended, Step) or steer_of(tended := own.caught_up(tended)) is not None:
             return tended
         try:
             return tended, _sample(own, tended)
         except ContextLimit as error:
+            if not left:
+                raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
             smaller = _make_room(own, tended, forced=True)
             if isinstance(smaller, Timeline) and smaller.size >= tended.size:
                 raise
             tended = smaller
-    return tended if isinstance(tended, Step) else (tended, _sample(own, tended))
+    return tended
 
 
 def _sample(own: Round, timeline: Timeline) -> Sample:
     mind = own.mind
-    return mind.sampler(own.ports, mind.agent, mind.model, timeline, step=own.step, claim=own.claim)
+    return mind.sampler(
+        own.ports, mind.agent, mind.model, timeline, step=own.step, claim=own.claim, watch=own.watch
+    )

@@ -2,8 +2,10 @@
 
     idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
                        │  ▲               └──resulted──▶ close, if the round answers
-                       │  └── rejected, deferred
+                       │  └── rejected, deferred, interrupted
                        └──decided──▶ close ──closed──▶ idle, or opened again
+
+    decide, act ──steered──▶ decide, for a bounded number of rounds, or close
 
 `epoch` changes with `opened` and `taken_over` only; `claim` changes with whatever begins a new stream.
 Source: docs/concepts/log.md.
@@ -58,6 +60,20 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
     )
 
 
+def interrupted(state: State, n: int, *, rendered: int) -> State:
+    """Record a decision that a steer cut off: it counts as a round, and breaks nothing."""
+    return replace(next_round(state, n), rendered=rendered, decided=n, actions=0, executes=0)
+
+
+def steered(state: State, steer: int, *, finalize: int) -> State:
+    """Heed the steer of batch `steer`: `finalize` rounds are left, or, if there are none, the close is next."""
+    heeded = replace(state, steered=steer, finalize=finalize)
+    if finalize:
+        return heeded
+    cursor = Cursor(iteration=state.cursor.iteration, phase="close")
+    return replace(heeded, cursor=cursor, running="", executes=0)
+
+
 def started(state: State, n: int, call: str) -> State:
     """Announce that the action `call` is about to run, and fence everybody else off it."""
     return replace(state, claim=n, running=call)
@@ -77,7 +93,8 @@ def resulted(state: State, n: int) -> State:
 def next_round(state: State, n: int) -> State:
     """Go to the next decision; batch n is the claim of its first attempt."""
     cursor = Cursor(iteration=state.cursor.iteration + 1)
-    return replace(state, cursor=cursor, claim=n, attempt=0, running="", ends=False)
+    finalize = max(0, state.finalize - 1)
+    return replace(state, cursor=cursor, claim=n, attempt=0, running="", ends=False, finalize=finalize)
 
 
 def taken_over(state: State, n: int) -> State:

@@ -34,6 +34,8 @@ class State(Row):
     decided action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions stand
     beside an answer, so that the turn closes after the last of them. `segment` is the newest batch up to which the
     conversation is sealed in a segment, and `titled` the one that gave it a title of its own; 0 if there is none.
+    `steered` is the newest steer that the open turn has heeded, and `finalize` how many rounds that one left it,
+    counting the next; 0 if it goes on as it likes.
     Source: docs/concepts/log.md.
     """
 
@@ -61,6 +63,8 @@ class State(Row):
     ends: bool = False
     segment: int = 0
     titled: int = 0
+    steered: int = 0
+    finalize: int = 0
 
     def route(self) -> str:
         """Return where the state machine goes from here."""

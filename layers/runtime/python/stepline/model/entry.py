@@ -8,18 +8,55 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from stepline.model.attachment import Attachment
 from stepline.model.base import Value
 from stepline.model.block import Produced
 from stepline.model.bust import Bust
 from stepline.model.decision import Action, Notice
 from stepline.model.execution import ToolEvent
+from stepline.model.live_event import DropReason, EventClass, classify
 from stepline.model.plan import Plan
+from stepline.model.reduction import (
+    Compacted,
+    Compacting,
+    Compaction,
+    CompactionKind,
+    CompactionTrigger,
+    Pruned,
+)
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Usage
 
+__all__ = [
+    "Closed",
+    "Compacted",
+    "Compacting",
+    "Compaction",
+    "CompactionKind",
+    "CompactionTrigger",
+    "Contributed",
+    "Decided",
+    "Deferred",
+    "Dropped",
+    "Entry",
+    "Feedback",
+    "Hide",
+    "Inbound",
+    "Opened",
+    "Outcome",
+    "Owner",
+    "Pruned",
+    "Reopened",
+    "Resulted",
+    "Started",
+    "Steered",
+    "TakenOver",
+    "Titled",
+]
+
 Outcome = Literal["completed", "error"]
-CompactionKind: TypeAlias = Literal["history", "history_with_split_turn", "current_turn_prefix"]
-CompactionTrigger: TypeAlias = Literal["render_token_limit", "forced"]
 
 
 class Owner(Value, tag="owner", tag_field="kind"):
@@ -29,7 +66,11 @@ class Owner(Value, tag="owner", tag_field="kind"):
 
 
 class Inbound(Value, tag="in", tag_field="kind"):
-    """An event from outside, admitted once. A reactive one asks the model for an answer."""
+    """An event from outside, admitted once. A reactive one asks the model for an answer.
+
+    `event` is its kind, and `prompt` for a message that opened a turn; a steer without a text says stop. `payload` is
+    what it says beside its text, JSON only. `user` owns the conversation; `source` names the service that spoke for them.
+    """
 
     message_id: str
     event: str
@@ -37,6 +78,19 @@ class Inbound(Value, tag="in", tag_field="kind"):
     user: str
     at: str
     reactive: bool = True
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+    source: str = ""
+
+    @property
+    def event_class(self) -> EventClass:
+        """Which of the classes of events this one is in."""
+        return classify(self.event, text=self.text, reactive=self.reactive)
+
+    @property
+    def steers(self) -> bool:
+        """Whether it interrupts the open turn."""
+        return self.event_class in ("steer", "stop")
 
 
 class Opened(Value, tag="opened", tag_field="kind"):
@@ -89,7 +143,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     unresolved: tuple[int, ...] = ()
     system: str = ""
     bust: Bust | None = None
-    ended: Literal["", "max_iterations", "violations"] = ""
+    ended: Literal["", "max_iterations", "violations", "steer"] = ""
     overhead_bytes: int = 0
 
 
@@ -170,10 +224,28 @@ class Closed(Value, tag="closed", tag_field="kind"):
 
 
 class Dropped(Value, tag="dropped", tag_field="kind"):
-    """An event that belongs to no turn, with the reason. `n` is the batch that admitted it."""
+    """An event that belongs to no turn is handed back, with the reason. `n` is the batch that admitted it."""
 
     n: int
-    reason: str
+    reason: DropReason
+    message_id: str = ""
+    event: str = ""
+
+
+class Steered(Value, tag="steered", tag_field="kind"):
+    """The steer that batch `n` brought is heeded: what was under way (`phase`, "" if nothing was) is over.
+
+    `finalize` are the rounds that are left to come to an end; 0 if it said stop, and the close is next.
+    """
+
+    n: int
+    turn: str
+    at: str
+    iteration: int
+    message_id: str
+    text: str = ""
+    phase: Literal["", "decision", "tools"] = ""
+    finalize: int = 0
 
 
 class TakenOver(Value, tag="takeover", tag_field="kind"):
@@ -182,62 +254,6 @@ class TakenOver(Value, tag="takeover", tag_field="kind"):
     turn: str
     reason: str
     takeovers: int
-
-
-class Pruned(Value, tag="pruned", tag_field="kind"):
-    """Older turns are read shorter from here on: no cache of them lives (`ttl`), it pays (`price`), or to make room (`budget`).
-
-    The `keep` newest turns, counting the open one, stay turns, the `intact` newest of them untouched; older ones
-    become cards or rows. `settled`: of the open turn, too, the results up to this batch are read by their stubs.
-    """
-
-    turn: str
-    at: str
-    cause: Literal["ttl", "price", "budget"]
-    keep: int
-    intact: int
-    settled: int = 0
-    before_tokens: int = 0
-    after_tokens: int = 0
-
-
-class Compaction(Value):
-    """What both ends of a compaction say. `id` names it; tokens are estimates of the whole request."""
-
-    id: str
-    turn: str
-    at: str
-    scope: CompactionKind
-    trigger: CompactionTrigger
-    before_tokens: int
-    max_tokens: int
-
-
-class Compacting(Compaction, tag="compacting", tag_field="kind"):
-    """A compaction begins: a model is about to be asked for a summary."""
-
-
-class Compacted(Compaction, tag="compacted", tag_field="kind"):
-    """A compaction ended, for better or worse.
-
-    `completed`: the model reads `summary`, which has absorbed an older one, in place of every turn before the one
-    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of
-    the kind. What else stays has `room` bytes, the longest of it cut to fit; 0 is no bound. `reason` says why nothing
-    changed, or why the words are the runtime's and no model's. `summary` covers `turns` turns, the ids of the first
-    and the last are `covered`. `usage` is what the summaries cost.
-    """
-
-    status: Literal["completed", "skipped", "error"]
-    reason: str = ""
-    cut: int = 0
-    summary: str = ""
-    split: int = 0
-    checkpoint: str = ""
-    room: int = 0
-    turns: int = 0
-    covered: tuple[str, ...] = ()
-    after_tokens: int = 0
-    usage: Usage | None = None
 
 
 class Titled(Value, tag="titled", tag_field="kind"):
@@ -285,6 +301,7 @@ Entry: TypeAlias = (
     | Deferred
     | Closed
     | Dropped
+    | Steered
     | TakenOver
     | Pruned
     | Compacting

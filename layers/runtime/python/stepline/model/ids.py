@@ -12,6 +12,9 @@ from stepline.model.base import Value
 SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 """Tenant, project, conversation, user and client message id: what may stand in a key or a path."""
 
+USER_MAX_CHARS = 256
+"""A subject is ASCII and short (OpenID Connect Core, section 2); the state of a conversation has room for this much."""
+
 TURN = re.compile(r"turn_[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"tc_[0-9a-f]{12}")
 
@@ -21,6 +24,11 @@ def check_segment(text: str, what: str) -> str:
     if not SEGMENT.fullmatch(text):
         raise InputError(f"{what} must match {SEGMENT.pattern}", code=f"bad_{what}")
     return text
+
+
+def is_user(text: str) -> bool:
+    """Tell whether `text` may name a user: printable ASCII, not too long."""
+    return text.isascii() and text.isprintable() and 0 < len(text) <= USER_MAX_CHARS
 
 
 class Lane(Value):

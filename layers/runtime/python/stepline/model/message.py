@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stepline.errors import InputError, LimitError
+from stepline.model.attachment import ATTACHMENT_MAX_BYTES, ATTACHMENTS_MAX, FILENAME_MAX_BYTES, MIME, SHA256
 from stepline.model.ids import SEGMENT
+from stepline.model.live_event import KIND
 
 MESSAGE_MAX_BYTES = 128 * 1024
 """API Gateway's own limit for one websocket message, counted in bytes of UTF-8."""
@@ -30,6 +32,29 @@ class Send(_Message):
     action: Literal["send"]
     message_id: _Segment
     text: Annotated[str, Field(min_length=1)]
+
+
+class AttachmentReference(_Closed):
+    """A file that was stored before; `sha256` names its bytes."""
+
+    filename: Annotated[str, Field(min_length=1, max_length=FILENAME_MAX_BYTES)]
+    mime: Annotated[str, Field(pattern=f"^{MIME.pattern}$")]
+    size_bytes: Annotated[int, Field(ge=0, le=ATTACHMENT_MAX_BYTES)]
+    sha256: Annotated[str, Field(pattern=f"^{SHA256.pattern}$")]
+
+
+class Event(_Message):
+    """Tell the conversation what happened: a message, a form, a wizard's step, an alert, or say steer or stop.
+
+    `payload` says what; its `text` is the event's text. The same `message_id` again is the same event.
+    """
+
+    action: Literal["event"]
+    message_id: _Segment
+    kind: Annotated[str, Field(pattern=f"^{KIND.pattern}$")]
+    reactive: bool | None = None
+    payload: dict[str, Any] = {}
+    attachments: Annotated[list[AttachmentReference], Field(max_length=ATTACHMENTS_MAX)] = []
 
 
 class StreamCursor(_Closed):
@@ -60,7 +85,7 @@ class Auth(_Closed):
     ticket: Annotated[str, Field(min_length=1, max_length=128)]
 
 
-Message = Send | Resume | Ping | Auth
+Message = Send | Event | Resume | Ping | Auth
 
 _ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="action")])
 

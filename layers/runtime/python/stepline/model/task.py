@@ -28,6 +28,9 @@ COLLECT_S: Final = 60
 STOP_S: Final = 120
 """From a task's SIGTERM to its SIGKILL, the longest that Fargate grants."""
 
+STEERED: Final = "Steered"
+"""The error with which a steer ends a state that waits for a task."""
+
 TOKEN_VARIABLE: Final = "STEPLINE_TASK_TOKEN"  # noqa: S105 - a name
 SECRET_VARIABLE: Final = "STEPLINE_EXEC_PAYLOAD_SECRET_ID"  # noqa: S105 - a name
 SECRET_MAX_BYTES: Final = 65_536

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from stepline.ports.boundary import write
+
 
 class Artifacts(Protocol):
     """An object store whose objects never change."""
 
+    @write
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         """Write the object if none has that key; tell whether this call wrote it."""
         ...
@@ -19,4 +22,8 @@ class Artifacts(Protocol):
 
     def stream(self, key: str) -> Iterator[bytes]:
         """Yield the object's bytes in pieces, for one too large to hold. Raises NotFoundError, DependencyError."""
+        ...
+
+    def size(self, key: str) -> int | None:
+        """Return how many bytes the object has; None if there is none that we may read. Raises DependencyError."""
         ...

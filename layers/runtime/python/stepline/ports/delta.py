@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
+from stepline.ports.boundary import write
 
 DELTA_TTL_S: Final = 3600
 """Longer than any turn runs; the batch that settles a claim holds what its stream said."""
@@ -20,6 +21,7 @@ class Delta(Value):
 
 
 class Deltas(Protocol):
+    @write
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         """Store pieces, all of them or none; the same ones twice are one. More than one together cost less."""
         ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from stepline.model.batch import Batch
 from stepline.model.execution import ExecRequest, Mode, Run
+from stepline.ports.boundary import write
+from stepline.ports.signal import Cancel, NeverCancelled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,13 +19,14 @@ class Job:
 
     `batches` is the conversation's log up to `request.n`, whole, for the tools of the supervisor. `fetch` returns
     the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty folder that belongs
-    to the caller alone: collected bytes go there, each file named by its sha256.
+    to the caller alone: collected bytes go there, each file named by its sha256. `cancel` ends the program early.
     """
 
     request: ExecRequest
     batches: Sequence[Batch]
     fetch: Callable[[str], bytes]
     spool: Path
+    cancel: Cancel = field(default_factory=NeverCancelled)
 
 
 class Executor(Protocol):
@@ -34,11 +37,13 @@ class Executor(Protocol):
         """Which backend this is."""
         ...
 
+    @write
     def run(self, job: Job) -> Run:
         """Run the program to its end or its deadline and collect what it wrote.
 
-        Whatever happens to the program is in the answer, and so is what keeps it from starting: nothing is
-        raised but DependencyError, for a backend that cannot be reached at all.
+        One that is cancelled ends early, with the error `cancelled`, and is collected all the same; before its program
+        has begun it never does. Whatever happens to the program is in the answer, and so is what keeps it from
+        starting: nothing is raised but DependencyError, for a backend that cannot be reached at all.
         """
         ...
 

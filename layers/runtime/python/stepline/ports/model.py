@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.usage import Usage
+from stepline.ports.boundary import write
 
 
 class Part(Value):
@@ -56,6 +57,7 @@ class ModelStream(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
+    @write
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.
 

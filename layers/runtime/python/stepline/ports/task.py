@@ -12,6 +12,7 @@ from typing import Protocol
 
 from stepline.model.base import Value
 from stepline.model.task import Grant
+from stepline.ports.boundary import write
 
 
 class Stale(Value):
@@ -22,6 +23,7 @@ class Stale(Value):
 
 
 class Tasks(Protocol):
+    @write
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
         """Keep `text` as a secret and return its name; one that is there stays as it is.
 
@@ -30,6 +32,7 @@ class Tasks(Protocol):
         """
         ...
 
+    @write
     def take_back(self, ref: str) -> None:
         """Delete the secret for good, and then its row; nothing to do if they are gone. Raises DependencyError.
 
@@ -37,6 +40,7 @@ class Tasks(Protocol):
         """
         ...
 
+    @write
     def give_up(self, ref: str) -> None:
         """Delete the secret, and keep its row as one to be swept now: a task may still run. Raises DependencyError."""
         ...
@@ -45,14 +49,27 @@ class Tasks(Protocol):
         """Yield what should have been taken back before an ISO time."""
         ...
 
+    @write
     def stop(self, ref: str, cluster: str, reason: str) -> int:
         """Stop the tasks of a run that still run, and return how many there were. Raises DependencyError."""
+        ...
+
+    def cluster(self, ref: str) -> str:
+        """Return where the tasks of a run may be that is handed over; nothing if it is not. Raises DependencyError.
+
+        The answer is no older than the question.
+        """
+        ...
+
+    def running(self, ref: str, cluster: str) -> tuple[str, ...]:
+        """Return the tasks of a run that run or are about to; the newest may be missing. Raises DependencyError."""
         ...
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
         """Return the variables that a task, running or just stopped, was started with; none if it is forgotten."""
         ...
 
+    @write
     def fail(self, token: str, error: str, cause: str) -> bool:
         """End the waiting state with an error; false if nobody waits any more. Raises DependencyError."""
         ...
@@ -61,14 +78,17 @@ class Tasks(Protocol):
 class Duty(Protocol):
     """What a task owes to the state that waits for it."""
 
+    @write
     def take(self, secret: str) -> str:
         """Return the text of a handover and delete it. Raises NotFoundError, DependencyError."""
         ...
 
+    @write
     def beat(self, token: str) -> bool:
         """Say that the task lives; false if nobody waits any more. Raises DependencyError."""
         ...
 
+    @write
     def end(self, token: str) -> bool:
         """Say that the task has done what it could; false if nobody waits any more. Raises DependencyError."""
         ...
@@ -93,6 +113,7 @@ class Depot(Protocol):
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
         ...
 
+    @write
     def put(self, grant: Grant, body: bytes | Path) -> bool:
         """Put bytes, or a file's; tell whether this call wrote the object. Raises DependencyError."""
         ...

@@ -7,7 +7,7 @@ Source: docs/concepts/timeline.md#blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 import msgspec
@@ -32,19 +32,20 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
     Titled,
 )
-from stepline.model.ids import call_id
+from stepline.model.ids import Lane, call_id
 from stepline.model.plan import Plan
 from stepline.timeline.ending import completion_blocks, ending_blocks, summary_blocks
+from stepline.timeline.inbound import event_place, fates_of, inbound_blocks, prompt_places
 from stepline.timeline.notice import notice_call, notice_paths
 from stepline.timeline.plan import render_steps
 from stepline.timeline.render.preview import cap_params
 from stepline.timeline.result import result_path, whole_blocks
-from stepline.timeline.turn import Turn, event_path, prompt_path
+from stepline.timeline.turn import Turn
 
-EVENT_TYPES = {"followup": "user.followup", "steer": "user.steer"}
 PRUNED = "older turns were shortened; every path still leads to the whole"
 
 Group = tuple[Block, ...]
@@ -52,14 +53,14 @@ Group = tuple[Block, ...]
 
 
 def derive_groups(
-    turn: Turn, batches: Sequence[Batch], prompts: Sequence[Inbound], waited: Sequence[Inbound]
+    lane: Lane, turn: Turn, batches: Sequence[Batch], prompts: Sequence[Inbound], waited: Sequence[Inbound]
 ) -> tuple[Group, ...]:
     """Return the blocks of a turn, entry by entry, in the order of the log.
 
     `batches` go from the one that opened it to the one that closed it, or to the newest; `prompts` are the
-    messages that opened it, `waited` the events that came before it and belong to no other turn.
+    events that opened it, `waited` those that came before it and belong to no other turn.
     """
-    walk = _Walk(turn)
+    walk = _Walk(lane, turn, fates_of(turn.id, batches))
     groups: list[Group] = []
     for batch in batches:
         own = _own(turn, batch)
@@ -83,56 +84,59 @@ def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
 class _Walk:
     """The way through one turn: which answers it has given so far, and what became of its plans."""
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn = turn
+    def __init__(self, lane: Lane, turn: Turn, fates: Mapping[int, Mapping[str, str]]) -> None:
+        self.lane, self.turn, self.fates = lane, turn, fates
         self.attempts: list[Block] = []
         self.plans: dict[str, Plan] = {}
 
     def opening(self, prompts: Sequence[Inbound], waited: Sequence[Inbound]) -> list[Block]:
         turn = self.turn
         blocks = [self.block("turn.header", "system", turn.started_at, text=turn.id)]
-        for index, event in enumerate(prompts):
-            path = prompt_path(turn.id, index, event.message_id)
-            blocks.append(self.event(event, "user.prompt", path))
-        return blocks + [self.external(event) for event in waited]
+        for event, place in zip(prompts, prompt_places(turn.id, prompts), strict=True):
+            blocks += inbound_blocks(self.lane, turn.id, event, place, kind="user.prompt")
+        return blocks + [block for event in waited for block in self.external(event)]
 
     def blocks(self, batch: Batch, entry: Entry) -> list[Block]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
         match entry:
             case Inbound():
-                return [self.external(entry)]
+                return self.external(entry, **self.fates.get(batch.n, {}))
             case Decided():
                 return self.decision(entry, batch.at)
             case Resulted():
                 return self.result(entry)
             case Deferred():
                 path = f"ar:{self.turn.id}.assistant.completion.attempt.{len(self.attempts)}.outcome"
-                text = "not the turn's last word: events arrived before it was finished"
-                return [
-                    self.block(
-                        "assistant.completion.attempt.outcome", "react", batch.at, path=path, text=text
-                    )
-                ]
+                kind, text = (
+                    "assistant.completion.attempt.outcome",
+                    "not the turn's last word: events arrived",
+                )
+                return [self.block(kind, "react", batch.at, path=path, text=text)]
             case Closed():
                 return self.closing(entry)
             case TakenOver():
-                path = f"ar:{self.turn.id}.system.message.takeover_{entry.takeovers}"
-                text = "the turn was interrupted and went on from here"
-                return [self.block("system.message", "system", batch.at, path=path, text=text)]
+                name = f"takeover_{entry.takeovers}"
+                return [self.message(name, batch.at, "the turn was interrupted and went on from here")]
+            case Steered():
+                text = "the user steered" if entry.finalize else "the user said stop"
+                return [self.message(f"steered_{entry.n}", entry.at, text)]
+            case Pruned():
+                return [self.message("cache_pruned", entry.at, PRUNED)]
             case Compacted() if entry.status == "completed":
                 return summary_blocks(entry, batch.n)
             case Titled() if entry.text:
                 return [self.block("stage.gate", "system", entry.at, text=entry.text)]
-            case Pruned():
-                path = f"ar:{self.turn.id}.system.message.cache_pruned"
-                return [self.block("system.message", "system", entry.at, path=path, text=PRUNED)]
             case Contributed():
                 return [self.contributed(block, entry.at) for block in entry.blocks]
-            case Owner() | Opened() | Reopened() | Started() | Dropped() | Compacting() | Feedback():
+            case Owner() | Opened() | Reopened() | Started() | Dropped() | Feedback() | Titled():
                 return []
-            case Compacted() | Titled():
+            case Compacting() | Compacted():
                 return []
             case _:
                 assert_never(entry)
+
+    def message(self, name: str, at: str, text: str) -> Block:
+        path = f"ar:{self.turn.id}.system.message.{name}"
+        return self.block("system.message", "system", at, path=path, text=text)
 
     def contributed(self, block: Produced, at: str) -> Block:
         fields = {name: getattr(block, name) for name in ("path", "mime", "text", "body", "meta")}
@@ -141,14 +145,9 @@ class _Walk:
     def block(self, kind: str, author: str, ts: str, **fields: Any) -> Block:
         return Block(type=kind, author=author, ts=ts, turn_id=self.turn.id, **fields)
 
-    def event(self, event: Inbound, kind: str, path: str) -> Block:
-        meta = {"event_kind": event.event, "message_id": event.message_id, "reactive": event.reactive}
-        return self.block(kind, "user", event.at, path=path, text=event.text, meta=meta)
-
-    def external(self, event: Inbound) -> Block:
-        return self.event(
-            event, EVENT_TYPES.get(event.event, "event.external"), event_path(self.turn.id, event)
-        )
+    def external(self, event: Inbound, **fate: str) -> list[Block]:
+        turn = self.turn.id
+        return inbound_blocks(self.lane, turn, event, event_place(turn, event), **fate)
 
     def decision(self, entry: Decided, at: str) -> list[Block]:
         turn, round_ = self.turn.id, entry.iteration

@@ -137,8 +137,8 @@ def _plans(n: int, plans: Sequence[Plan], layout: Layout) -> list[Piece]:
 
 
 def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
-    """Return the newest `most` pieces of each kind that is carried along, in their order."""
-    found = [piece for piece in pieces if piece.kind in CARRIED]
+    """Return the newest `most` pieces of each kind that is carried along, in their order; a stop is of no use any more."""
+    found = [piece for piece in pieces if piece.kind in CARRIED and (piece.hint or piece.kind != "event")]
     left = dict.fromkeys(CARRIED, most)
     chosen: list[Piece] = []
     for piece in reversed(found):

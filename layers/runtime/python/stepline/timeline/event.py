@@ -28,6 +28,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
     Titled,
 )
@@ -36,16 +37,14 @@ from stepline.timeline.event_action import decision_events, result_events
 from stepline.timeline.event_closing import closing_events, linked
 from stepline.timeline.event_compaction import compaction_event
 from stepline.timeline.event_data import (
-    Accepted,
     AnswerDeferred,
-    ContinuationAccepted,
     ConversationStatus,
-    MessageDropped,
     RoundRestarted,
     TitleGiven,
     TurnStarted,
     make_event,
 )
+from stepline.timeline.event_inbound import ContinuationAccepted, MessageDropped, accepted, steer_heeded
 from stepline.timeline.event_program import program_started
 
 TITLE_CHARS: Final = 80
@@ -106,12 +105,17 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry))
             return [make_event(deferred, batch.at, entry.turn, "update")]
         case Dropped():
-            return [make_event(MessageDropped(n=entry.n, reason=entry.reason), batch.at, "", "skipped")]
+            back = MessageDropped(
+                n=entry.n, reason=entry.reason, message_id=entry.message_id, kind=entry.event
+            )
+            return [make_event(back, batch.at, "", "skipped")]
         case Titled():
             named = TitleGiven(title=render_title(entry.title))
             return [make_event(named, entry.at, entry.turn or turn, "completed")]
         case Compacting() | Compacted():
             return [compaction_event(entry)]
+        case Steered():
+            return [make_event(steer_heeded(entry), entry.at, entry.turn, "completed")]
         case Pruned() | Contributed() | Feedback():
             return []
         case Owner():
@@ -123,8 +127,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
 
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
     state = batch.state
-    said = Accepted(message_id=entry.message_id, kind=entry.event, text=entry.text, chars=len(entry.text))
-    events = [make_event(said, entry.at, state.turn, "completed")]
+    events = [make_event(accepted(entry), entry.at, state.turn, "completed")]
     if batch.n == 1 and (title := render_title(entry.text)):
         events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
     if state.status == "open" and state.opened != batch.n:

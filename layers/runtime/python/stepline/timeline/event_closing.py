@@ -136,6 +136,7 @@ def _answered(entry: Closed) -> TurnAnswered:
         used_sources=sorted(used),
         unresolved_sids=sorted(unresolved),
         selected_model=entry.model,
+        message=entry.message if entry.message != entry.answer else "",
     )
 
 

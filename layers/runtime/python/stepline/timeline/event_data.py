@@ -54,30 +54,6 @@ def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEve
     )
 
 
-class Accepted(EventData):
-    """A message stands in the log."""
-
-    EVENT = "chat.conversation.accepted"
-    ROUTE = "chat_step"
-
-    message_id: Annotated[str, Doc(description="the client's own id of it")]
-    kind: Annotated[str, Doc(description="`prompt`, `followup`, `steer` or `event`")]
-    text: Annotated[str, Doc(description="what was said")]
-    chars: Annotated[int, Doc(description="its length")]
-
-
-class ContinuationAccepted(EventData):
-    """A message came while a turn is open: it waits beside that turn, and no turn begins by it now."""
-
-    EVENT = "queue.continuation.accepted"
-    ROUTE = "chat_service"
-
-    message_id: Annotated[str, Doc(description="the client's own id of it")]
-    message_kind: Annotated[str, Doc(description="`followup`, `steer` or `event`")]
-    active_turn_id: Annotated[str, Doc(description="the open turn")]
-    n: Annotated[int, Doc(description="the message's event number")]
-
-
 class TitleGiven(EventData):
     """The conversation has a name: the beginning of its first message, later one that says what it is about."""
 
@@ -130,7 +106,7 @@ class RoundRestarted(EventData):
 
 
 class AnswerDeferred(EventData):
-    """An answer was not the last word: a message came that the model had not seen."""
+    """An answer was not the last word: an event came that the model had not seen."""
 
     EVENT = "chat.step"
     ROUTE = "chat_step"
@@ -138,17 +114,6 @@ class AnswerDeferred(EventData):
 
     iteration: Annotated[int, Doc(description="the round that gave it")]
     answer: Annotated[str, Doc(description="the answer so far, with links for what it cites")]
-
-
-class MessageDropped(EventData):
-    """A message belongs to no turn."""
-
-    EVENT = "chat.step"
-    ROUTE = "chat_step"
-    STEP = "dropped"
-
-    n: Annotated[int, Doc(description="the event number of the message")]
-    reason: Annotated[str, Doc(description="`nothing_to_steer`, `turn_closed`")]
 
 
 class CitedSource(Value):
@@ -259,12 +224,19 @@ class TurnAnswered(EventData):
     reason: Annotated[
         str,
         Doc(
-            description="`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are used up"
+            description="`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are "
+            "used up; `steer`, the user asked to come to an end; `stop`, the user stopped the turn"
         ),
     ]
     used_sources: Annotated[list[int], Doc(description="numbers of the sources that it cites")]
     unresolved_sids: Annotated[list[int], Doc(description="numbers that it cites and that no source has")]
     selected_model: Annotated[str, Doc(description="the model that gave it")] = ""
+    message: Annotated[
+        str,
+        Doc(
+            description="what there is to say of the end if the answer is what was there when it was stopped"
+        ),
+    ] = ""
 
 
 class TurnFailed(EventData):

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stepline.timeline import event_compaction as compaction
 from stepline.timeline import event_data as turn
+from stepline.timeline import event_inbound as inbound
 from stepline.timeline import event_round as round_
 from stepline.timeline.event_data import EventData
 
@@ -25,9 +26,9 @@ class EventType(NamedTuple):
 
 MODELS: Final[tuple[Model, ...]] = (
     turn.ConversationStatus,
-    turn.Accepted,
+    inbound.Accepted,
     turn.TitleGiven,
-    turn.ContinuationAccepted,
+    inbound.ContinuationAccepted,
     turn.TurnStarted,
     round_.DecisionMade,
     round_.CallStarted,
@@ -47,7 +48,8 @@ MODELS: Final[tuple[Model, ...]] = (
     round_.PlanShown,
     round_.FilesOffered,
     turn.AnswerDeferred,
-    turn.MessageDropped,
+    inbound.SteerHeeded,
+    inbound.MessageDropped,
     turn.Citations,
     turn.Followups,
     turn.TurnCompleted,

@@ -146,7 +146,7 @@ class Timeline:
     @cached_property
     def view(self) -> View:
         """The blocks of this timeline by logical path, derived when asked."""
-        return View(self.history, self.since, self.plans, self.sources, self.feedback)
+        return View(self.history, self.since, self.plans, self.sources, self.feedback, lane=self.lane)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return every block of every turn, in the order of the log."""

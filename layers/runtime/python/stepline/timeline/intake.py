@@ -26,6 +26,7 @@ from stepline.model.entry import (
     Reopened,
     Resulted,
     Started,
+    Steered,
     TakenOver,
     Titled,
 )
@@ -33,12 +34,13 @@ from stepline.model.plan import Plan
 from stepline.model.usage import Usage, sum_usages
 from stepline.timeline.compacted import compact
 from stepline.timeline.feedback import feedback_key, feedback_path
+from stepline.timeline.inbound import event_place, prompt_places
 from stepline.timeline.piece import Piece
 from stepline.timeline.plan import contributed_plans
 from stepline.timeline.reading import Reading, first_change
 from stepline.timeline.reduce import answer_to, hide, prune
 from stepline.timeline.render.quote import inline
-from stepline.timeline.turn import Event, Turn, event_path, prompt_path
+from stepline.timeline.turn import Event, Turn, steered_path
 from stepline.timeline.writer import Writer
 
 if TYPE_CHECKING:
@@ -119,6 +121,10 @@ class Intake:
                 self.add(self.writer.piece("message", n, self.writer.layout.takeover()))
             case Dropped():
                 self.arrived.pop(entry.n, None)
+                self.withdraw(entry.n)
+            case Steered():
+                text = self.writer.layout.steered(entry)
+                self.add(self.writer.piece("message", n, text, path=steered_path(entry)))
             case Pruned():
                 self.take_pruning(n, entry)
             case Compacted():
@@ -152,15 +158,21 @@ class Intake:
             self.take_hide(overlay)
 
     def take_event(self, n: int, entry: Inbound) -> None:
-        path = event_path(self.turn, entry) if self.turn else ""
-        self.arrived[n] = Event(n=n, inbound=entry, path=path)
-        if path:
-            self.add_event(n, entry, path)
+        event = self.arrived[n] = Event(n=n, inbound=entry)
+        if self.turn:
+            self.add_event(n, event)
 
-    def add_event(self, n: int, entry: Inbound, path: str) -> None:
-        self.add(self.writer.piece("event", n, self.writer.layout.event(entry, path), entry.text, path=path))
+    def add_event(self, n: int, event: Event) -> None:
+        place = event_place(self.turn, event.inbound)
+        self.arrived[event.n] = replace(event, path=place.path)
+        self.add(self.writer.event(n, event.inbound, place))
+
+    def withdraw(self, *admitted: int) -> None:
+        """Take away events that no request has sent, as they are read elsewhere, or not at all."""
+        self.reading.lift(lambda piece: piece.kind == "event" and piece.n in admitted)
 
     def take_opening(self, n: int, entry: Opened) -> None:
+        self.withdraw(*entry.prompts)
         self.reading.seal(n)
         self.reading.open_turn()
         self.turn = entry.turn
@@ -173,18 +185,15 @@ class Intake:
         self.answer = ""
         layout = self.writer.layout
         self.add(self.writer.piece("header", n, layout.opening(entry)))
-        for index, prompt in enumerate(entry.prompts):
-            event = self.arrived.pop(prompt)
+        prompts = [self.arrived.pop(prompt) for prompt in entry.prompts]
+        places = prompt_places(entry.turn, [event.inbound for event in prompts])
+        for event, place in zip(prompts, places, strict=True):
             self.title = self.title or _clip(event.inbound.text)
-            path = prompt_path(entry.turn, index, event.inbound.message_id)
-            text = layout.prompt(event.inbound, path, event.path)
-            self.add(self.writer.piece("prompt", n, text, event.inbound.text, path=path))
+            self.add(self.writer.prompt(n, event.inbound, place, event.path))
         waited = [event for event in self.arrived.values() if not event.path]
         self.arrived = {}  # the end of the turn before settled every other event
         for event in waited:
-            path = event_path(entry.turn, event.inbound)
-            self.arrived[event.n] = replace(event, path=path)
-            self.add_event(n, event.inbound, path)
+            self.add_event(n, event)
 
     def take_decision(self, batch: Batch, entry: Decided) -> None:
         rendered = batch.state.rendered
@@ -197,7 +206,9 @@ class Intake:
         self.waiting_results = len(entry.actions) if entry.accepted else 0
         if entry.accepted and entry.answer:
             self.attempts, self.answer = self.attempts + 1, entry.answer
-        for piece in self.writer.decision(batch.n, entry, self.attempts, self.unseen(rendered)):
+        meanwhile = self.reading.lift(lambda piece: piece.kind == "event")
+        unseen = self.unseen(rendered)
+        for piece in self.writer.decision(batch.n, entry, self.attempts, unseen, meanwhile):
             self.add(piece)
 
     def take_closing(self, n: int, entry: Closed) -> None:
@@ -207,11 +218,8 @@ class Intake:
             self.add(self.writer.piece("end", n, self.writer.layout.end()))
         if entry.answer and entry.answer != self.answer:
             path = f"ar:{entry.turn}.assistant.completion"
-            self.add(
-                self.writer.piece(
-                    "answer", n, self.writer.layout.answer(entry.answer, path), entry.answer, path=path
-                )
-            )
+            text = self.writer.layout.answer(entry.answer, path, self.attempts + 1)
+            self.add(self.writer.piece("answer", n, text, entry.answer, path=path))
         plans = [plan for plan in self.plans.values() if plan.is_open() and plan.last_turn_id == entry.turn]
         path = f"ar:{entry.turn}.react.turn.finalize"
         self.add(self.writer.piece("closing", n, self.writer.layout.closing(entry, plans), path=path))

@@ -9,7 +9,7 @@ Source: docs/concepts/context.md#marks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from stepline.model.bust import BustReason
@@ -58,6 +58,16 @@ class Reading:
         """Append a piece."""
         self.pieces.append(piece)
         self.size += byte_length(piece.text)
+
+    def lift(self, chosen: Callable[[Piece], bool]) -> list[Piece]:
+        """Take away and return pieces that no recorded request sent; what was sent stays."""
+        loose = self.pieces.cut(self._end)
+        lifted = [piece for piece in loose if chosen(piece)]
+        for piece in loose:
+            if not chosen(piece):
+                self.pieces.append(piece)
+        self.size -= text_bytes(lifted)
+        return lifted
 
     def seal(self, upto: int) -> None:
         """End a part with the text of batch `upto`."""

@@ -24,7 +24,7 @@ from stepline.timeline.piece import Piece
 from stepline.timeline.render.layout import Layout
 from stepline.timeline.strand import Strand
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
 when the fold makes something else of an entry; a reader knows its own only."""
 

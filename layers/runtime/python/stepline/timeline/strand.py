@@ -31,6 +31,13 @@ class Strand(Sequence[T]):
         """Put an item behind all others."""
         self._newer.append(item)
 
+    def cut(self, at: int) -> list[T]:
+        """Take off the items from one on, which is none of the oldest, and return them."""
+        start = at - self._before
+        taken = self._newer[start:]
+        del self._newer[start:]
+        return taken
+
     def __len__(self) -> int:
         return self._before + len(self._newer)
 

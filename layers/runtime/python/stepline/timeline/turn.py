@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from stepline.model.base import Row, Value
-from stepline.model.entry import Decided, Inbound
+from stepline.model.entry import Decided, Inbound, Steered
 
 
 class Turn(Row):
@@ -77,3 +77,13 @@ def prompt_path(turn: str, index: int, message_id: str) -> str:
 def event_path(turn: str, event: Inbound) -> str:
     """Return where an event stands that came while `turn` was open, or that waited for it."""
     return f"ar:{turn}.external.{event.event}.{event.message_id}"
+
+
+def steered_path(entry: Steered) -> str:
+    """Return where it stands that a steer was heeded."""
+    return f"ar:{entry.turn}.system.message.steered_{entry.n}"
+
+
+def steer_path(entry: Steered) -> str:
+    """Return where the steer stands that was heeded."""
+    return f"ar:{entry.turn}.external.steer.{entry.message_id}"

@@ -16,7 +16,7 @@ import msgspec
 from stepline.model.batch import Batch
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Dropped, Entry, Feedback, Inbound, Resulted
-from stepline.model.ids import TURN
+from stepline.model.ids import TURN, Lane
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.timeline.block import Group, derive_groups
@@ -43,7 +43,10 @@ class View:
         plans: Mapping[str, Plan],
         sources: Mapping[int, Source],
         feedback: Mapping[str, Feedback],
+        *,
+        lane: Lane,
     ) -> None:
+        self._lane = lane
         self._history = {turn.id: turn for turn in history}
         self._ended = {turn.id: last.closed for last, turn in pairwise(history)}
         self._since = since
@@ -69,7 +72,7 @@ class View:
             prompts = [inbound for n in found.prompts for inbound in _inbound(by_n[n])]
             waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
             own = [batch for batch in batches if batch.n >= found.opened]
-            groups = derive_groups(found, own, prompts, waited)
+            groups = derive_groups(self._lane, found, own, prompts, waited)
             said = [entry for entry in self._feedback.values() if entry.turn == turn and not entry.withdrawn]
             self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
         return self._groups[turn]

@@ -9,8 +9,9 @@ import msgspec
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action
-from stepline.model.entry import Contributed, Decided, Resulted
+from stepline.model.entry import Contributed, Decided, Inbound, Resulted
 from stepline.model.ids import call_id
+from stepline.timeline.inbound import Place, whole_text
 from stepline.timeline.notice import notice_paths
 from stepline.timeline.piece import ALL, Kind, Piece, byte_length
 from stepline.timeline.render.layout import Layout
@@ -43,8 +44,34 @@ class Writer:
             facts.setdefault("hint", hint(content))
         return Piece(kind=kind, n=n, turn=self.number, text=text, **facts)
 
-    def decision(self, n: int, entry: Decided, attempt: int, unseen: Sequence[str]) -> Iterator[Piece]:
-        """Yield an open round if it has actions, else a closed one; and perhaps an answer, the `attempt`-th."""
+    def prompt(self, n: int, event: Inbound, place: Place, carried: str) -> Piece:
+        """Return an event that opened the turn; `carried` is where it stands in the turn before."""
+        text = self.layout.prompt(event, place.path, carried, place.files)
+        return self.piece("prompt", n, text, path=place.path, **self._said(event))
+
+    def event(self, n: int, event: Inbound, place: Place) -> Piece:
+        """Return an event that came while the turn was open."""
+        text = self.layout.event(event, place.path, place.files)
+        return self.piece("event", n, text, path=place.path, **self._said(event))
+
+    def _said(self, event: Inbound) -> dict[str, Any]:
+        text = whole_text(event)
+        shown = not _encoded(text) and self.layout.shows_event(event)
+        named = ", ".join(file.filename for file in event.attachments)
+        return {"shows": ALL if shown else "", "size": byte_length(text), "hint": hint(text or named)}
+
+    def decision(
+        self,
+        n: int,
+        entry: Decided,
+        attempt: int,
+        unseen: Sequence[str],
+        meanwhile: Sequence[Piece] = (),
+    ) -> Iterator[Piece]:
+        """Yield an open round if it has actions, else a closed one; and perhaps an answer, the `attempt`-th.
+
+        What came `meanwhile`, while the model was asked, stands in the round behind what was decided without it.
+        """
         layout, turn = self.layout, self.turn
         facts: dict[str, Any] = {"round": entry.iteration + 1}
         yield self.piece("round", n, layout.round(entry, unseen), **facts)
@@ -65,13 +92,16 @@ class Writer:
                 yield self.piece("notice", n, text, path=path, shows=shows, **facts)
         if entry.interrupted and entry.raw:
             path = f"ar:{turn}.react.decision.raw.interrupted.{entry.iteration}"
-            yield self.piece("raw", n, layout.raw(entry.raw, path), entry.raw, path=path, **facts)
+            about = {"size": byte_length(entry.raw), "hint": hint(entry.raw), **facts}
+            yield self.piece("raw", n, layout.raw(entry.raw, path), path=path, **about)
+        yield from meanwhile
         # Beside an answer actions may run; their results close the frame behind it.
         if not (entry.accepted and entry.actions):
             yield self.piece("end", n, layout.end(), **facts)
         if entry.accepted and entry.answer:
             path = f"ar:{turn}.assistant.completion.attempt.{attempt}"
-            yield self.piece("answer", n, layout.answer(entry.answer, path), entry.answer, path=path, **facts)
+            text = layout.answer(entry.answer, path, attempt)
+            yield self.piece("answer", n, text, entry.answer, path=path, **facts)
         if entry.accepted and entry.summary:
             path = f"ws:{turn}.conv.working.summary.attempt.{max(1, attempt)}"
             yield self.piece("summary", n, "", path=path, hint=entry.summary, **facts)

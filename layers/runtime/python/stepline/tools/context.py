@@ -23,6 +23,7 @@ from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebSearch
+from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.timeline.piece import Piece, Shown
 from stepline.timeline.rules import ContextRules
 from stepline.tools.shelf import Shelf
@@ -109,6 +110,7 @@ class ToolContext:
     bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
     conversation's pool, to which the calls of a run add together. `shelves` hold what a bundle lets the agent read
     beside the conversation, by the family of the paths (`tools.shelf`). `rules` are the limits of what the model reads.
+    `cancel` says whether the call is to end early: a tool that takes long looks at it, and raises `cancelled`.
     """
 
     lane: Lane
@@ -127,6 +129,7 @@ class ToolContext:
     sources: SourcePool = field(default_factory=SourcePool)
     shelves: Mapping[str, Shelf] = field(default_factory=dict)
     rules: ContextRules = field(default_factory=ContextRules)
+    cancel: Cancel = field(default_factory=NeverCancelled)
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
         """Return the rows with the numbers by which a text cites them; the call's output returns them, too.

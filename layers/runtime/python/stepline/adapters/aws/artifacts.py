@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stepline.adapters.aws.client import connect
-from stepline.adapters.aws.error import OBJECT_EXISTS, mapped, tolerated
+from stepline.adapters.aws.error import OBJECT_ABSENT, OBJECT_EXISTS, mapped, tolerated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 PIECE_BYTES = 1024 * 1024
+OBJECT_HIDDEN: Final = "403"
+"""What S3 says of an object that is not there to one who may not list the bucket, and of one that may not be read."""
 
 
 class S3Artifacts:
@@ -44,3 +46,8 @@ class S3Artifacts:
         with mapped():
             body = self.client.get_object(Bucket=self._bucket, Key=key)["Body"]
             yield from body.iter_chunks(PIECE_BYTES)
+
+    def size(self, key: str) -> int | None:
+        with mapped(), tolerated(OBJECT_ABSENT, OBJECT_HIDDEN):
+            return self.client.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
+        return None

@@ -106,6 +106,7 @@ CANCELLED: Final = "TransactionCanceledException"
 EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
 EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
 OBJECT_EXISTS: Final = "PreconditionFailed"
+OBJECT_ABSENT: Final = "404"  # of a HEAD, whose answer has no body to say more
 SECRET_EXISTS: Final = "ResourceExistsException"  # noqa: S105 - a code
 SECRET_ABSENT: Final = "ResourceNotFoundException"  # noqa: S105 - a code
 SECRET_GOING: Final = "InvalidRequestException"  # noqa: S105 - a code
@@ -117,6 +118,7 @@ ANSWERS: Final = frozenset(
         CANCELLED,
         EXECUTION_EXISTS,
         EXECUTION_ABSENT,
+        OBJECT_ABSENT,
         OBJECT_EXISTS,
         SECRET_EXISTS,
         *NOBODY_WAITS,

@@ -146,13 +146,21 @@ class EcsTasks:
 
     def stop(self, ref: str, cluster: str, reason: str) -> int:
         stopped = 0
-        with mapped(), tolerated(CLUSTER_ABSENT):
-            for page in self.ecs.get_paginator("list_tasks").paginate(cluster=cluster, startedBy=ref):
-                for task in page["taskArns"]:
-                    with tolerated(TASK_ABSENT):
-                        self.ecs.stop_task(cluster=cluster, task=task, reason=reason[:REASON_CHARS])
-                        stopped += 1
+        for task in self.running(ref, cluster):
+            with mapped(), tolerated(CLUSTER_ABSENT, TASK_ABSENT):
+                self.ecs.stop_task(cluster=cluster, task=task, reason=reason[:REASON_CHARS])
+                stopped += 1
         return stopped
+
+    def cluster(self, ref: str) -> str:
+        row = self._table.get(exec_pk(ref), HEAD, consistent=True)
+        return row["cluster"]["S"] if row else ""
+
+    def running(self, ref: str, cluster: str) -> tuple[str, ...]:
+        with mapped(), tolerated(CLUSTER_ABSENT):
+            pages = self.ecs.get_paginator("list_tasks").paginate(cluster=cluster, startedBy=ref)
+            return tuple(task for page in pages for task in page["taskArns"])
+        return ()
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
         with mapped(), tolerated(CLUSTER_ABSENT, TASK_ABSENT):

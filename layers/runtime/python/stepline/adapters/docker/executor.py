@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -26,6 +26,7 @@ from stepline.adapters.docker.container import stop, was_out_of_memory
 from stepline.adapters.docker.message import (
     CHUNK_BYTES,
     Blob,
+    Cancel,
     Collect,
     Ended,
     Failed,
@@ -41,6 +42,8 @@ from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.plan import Plan, plan_run
 from stepline.adapters.docker.session import Session
 from stepline.adapters.docker.verdict import KILLED, MEMORY, explain, fail, judge
+from stepline.adapters.sandbox.cancel import check_wanted
+from stepline.adapters.sandbox.ending import CANCELLED
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.execution import ExecRequest, Mode, Run
@@ -87,6 +90,7 @@ class DockerExecutor:
 
     def run(self, job: Job) -> Run:
         try:
+            check_wanted(job.cancel)
             plan = plan_run(job.request, now_s=time.time(), salt=secrets.token_hex(8))
             session = Session(
                 self._docker, plan.supervisor, plan.executor, log_bytes=job.request.limits.log_bytes
@@ -132,12 +136,15 @@ class DockerExecutor:
         return judge(ended, report, request.limits, runtime=session.runtime.text())
 
     def _prepare(self, run: Launched, session: Session) -> None:
-        """Serve the supervisor's requests until the executor may start."""
+        """Serve the supervisor's requests until the executor may start. Raises SandboxError, `cancelled` too."""
         deadline_s = time.monotonic() + START_S
         while True:
-            match session.next(deadline_s):
+            check_wanted(run.job.cancel)
+            match session.next(deadline_s, run.job.cancel):
                 case Ready():
                     return
+                case "cancelled":
+                    continue
                 case Fetch(key=key):
                     session.send(*_blobs(run.job, key))
                 case "supervisor" | "executor" | "late" as gone:
@@ -146,12 +153,12 @@ class DockerExecutor:
                     raise _out_of_turn(other)
 
     def _watch(self, run: Launched, session: Session) -> Ended:
-        """Wait for the executor of a split run, and end it at its deadline or for a limit."""
+        """Wait for the executor of a split run, and end it at its deadline, for a limit, or when it is cancelled."""
         started_s = time.monotonic()
         deadline_s = started_s + run.request.limits.timeout_s
         error = ""
         while True:
-            match session.next(deadline_s):
+            match session.next(deadline_s, None if error else run.job.cancel):
                 case "executor":
                     seconds, returncode = time.monotonic() - started_s, session.status("executor")
                     if returncode == KILLED and not error:
@@ -159,8 +166,8 @@ class DockerExecutor:
                     return Ended(error=error, returncode=returncode, seconds=seconds)
                 case "late" if error:
                     raise SandboxError("the executor's container does not end")
-                case "late" | Violation() as cause:
-                    error = error or ("timeout" if cause == "late" else cause.code)
+                case "late" | "cancelled" | Violation() as cause:
+                    error = error or _reason(cause)
                     stop(self._docker, run.plan.executor_name)
                     deadline_s = time.monotonic() + KILL_S
                 case "supervisor":
@@ -176,7 +183,11 @@ class DockerExecutor:
     def _wait(self, run: Launched, session: Session) -> Ended:
         """Wait for the program of a combined run, whose supervisor watches over it."""
         deadline_s = time.monotonic() + run.request.limits.timeout_s + KILL_S
-        match session.next(deadline_s):
+        heard = session.next(deadline_s, run.job.cancel)
+        if heard == "cancelled":
+            session.send(Cancel())
+            heard = session.next(time.monotonic() + KILL_S)
+        match heard:
             case Ended() as ended:
                 return ended
             case "supervisor" | "executor" | "late" as gone:
@@ -199,6 +210,13 @@ class DockerExecutor:
                     raise explain(gone, session)
                 case other:
                     raise _out_of_turn(other)
+
+
+def _reason(cause: Literal["late", "cancelled"] | Violation) -> str:
+    """Return the code of what a program is stopped for."""
+    if isinstance(cause, Violation):
+        return cause.code
+    return CANCELLED if cause == "cancelled" else "timeout"
 
 
 def _blobs(job: Job, key: str) -> list[Blob | Missing]:

@@ -6,6 +6,7 @@
     Blob … | Missing  →
                       ←         Ready          the executor may start
                       ←         Violation      a limit is exceeded: end the executor
+    Cancel            →                        combined: end the program
     Collect           →                        (combined: the supervisor says Ended instead, and goes on)
                       ←         Report, Blob … the bytes of each new file, in the order of the report
                       ←         Failed         instead of anything above, and the last word
@@ -77,6 +78,10 @@ class Violation(Value, tag="violation"):
     code: str
 
 
+class Cancel(Value, tag="cancel"):
+    """Nothing more of the program is wanted."""
+
+
 class Collect(Value, tag="collect"):
     """The program has ended: report."""
 
@@ -122,7 +127,9 @@ class Failed(Value, tag="failed"):
     message: str
 
 
-Message: TypeAlias = Launch | Fetch | Blob | Missing | Ready | Violation | Collect | Ended | Report | Failed
+Message: TypeAlias = (
+    Launch | Fetch | Blob | Missing | Ready | Violation | Cancel | Collect | Ended | Report | Failed
+)
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Message)

@@ -17,9 +17,11 @@ from collections.abc import Sequence
 from typing import IO, Final, Literal, TypeAlias
 
 from stepline.adapters.docker.message import MESSAGE_BYTES_MAX, Message, decode, encode
+from stepline.adapters.sandbox.cancel import LOOK_S
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 from stepline.execution.frame import FrameReader
+from stepline.ports.signal import Cancel
 
 READ_BYTES: Final = 256 * 1024
 RUNTIME_LOG_BYTES: Final = 64 * 1024
@@ -44,6 +46,7 @@ FATAL: Final = frozenset(
 Role: TypeAlias = Literal["supervisor", "executor"]
 Gone: TypeAlias = Literal["supervisor", "executor", "late"]
 """Whose streams have ended, or that time is up."""
+Cancelled: TypeAlias = Literal["cancelled"]
 
 
 class Session:
@@ -85,14 +88,19 @@ class Session:
         """Give the executor its payload, the whole of its standard input."""
         self._queue("executor", payload, end=True)
 
-    def next(self, deadline_s: float) -> Message | Gone:
-        """Return what comes next: a message, who has ended, or `late` at `deadline_s` of the monotonic clock."""
+    def next(self, deadline_s: float, cancel: Cancel | None = None) -> Message | Gone | Cancelled:
+        """Return what comes next: a message, who has ended, or `late` at `deadline_s` of the monotonic clock.
+
+        While there is nothing, a `cancel` that is requested is `cancelled`, each time.
+        """
         while not self._heard:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return "late"
-            for key, _ in self._selector.select(left_s):
+            for key, _ in self._selector.select(left_s if cancel is None else min(left_s, LOOK_S)):
                 key.data(key.fileobj)
+            if cancel is not None and cancel.requested and not self._heard:
+                return "cancelled"
         return self._heard.popleft()
 
     def status(self, role: Role) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 from stepline.adapters.docker.message import Ended, Report
 from stepline.adapters.docker.session import Gone, Session
 from stepline.adapters.sandbox.ending import (
+    CANCELLED,
     FULL,
     LOST,
     REFUSED,
@@ -110,8 +111,8 @@ def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
 
 def _unbegun(ended: Ended) -> tuple[str, str]:
     """Return code and message of a program that the jail, the command or the daemon kept from running."""
-    if ended.error == TASK_STOPPED:
-        return ended.error, f"the program did not begin: {STOPPED[TASK_STOPPED]}"
+    if ended.error in (CANCELLED, TASK_STOPPED):
+        return ended.error, f"the program did not begin: {STOPPED[ended.error]}"
     error = "isolation_failed" if ended.returncode == REFUSED else "sandbox_execution_failed"
     said = _last(ended.log) or ("" if ended.returncode is None else render_end(ended.returncode))
     return error, f"the program did not begin: {said or STOPPED[LOST]}"

@@ -36,3 +36,7 @@ class MemoryArtifacts:
     def stream(self, key: str) -> Iterator[bytes]:
         body = self.get(key)
         yield from (body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES))
+
+    def size(self, key: str) -> int | None:
+        body = self.objects.get(key)
+        return None if body is None else len(body)

@@ -12,7 +12,7 @@ MODE: Final[Mode] = "process"
 
 
 class MemoryExecutor:
-    """Answers every job with what `run` makes of it, and keeps the jobs."""
+    """Answers every job that is not cancelled with what `run` makes of it, and keeps those jobs."""
 
     def __init__(self, run: Callable[[Job], Run]) -> None:
         self.jobs: list[Job] = []
@@ -23,6 +23,8 @@ class MemoryExecutor:
         return MODE
 
     def run(self, job: Job) -> Run:
+        if job.cancel.requested:
+            return Run(error="cancelled", message="the program did not begin")
         self.jobs.append(job)
         return self._run(job)
 

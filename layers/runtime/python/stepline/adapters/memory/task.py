@@ -118,14 +118,22 @@ class MemoryTasks:
         yield from late
 
     def stop(self, ref: str, cluster: str, reason: str) -> int:
-        running = [
-            task
-            for task in self.tasks.values()
-            if (task.ref, task.cluster, task.reason) == (ref, cluster, "")
-        ]
-        for task in running:
-            task.reason = reason
+        running = self.running(ref, cluster)
+        for name in running:
+            self.tasks[name].reason = reason
         return len(running)
+
+    def cluster(self, ref: str) -> str:
+        with self._lock:
+            row = self.rows.get(ref)
+        return row.cluster if row else ""
+
+    def running(self, ref: str, cluster: str) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, task in self.tasks.items()
+            if (task.ref, task.cluster, task.reason) == (ref, cluster, "")
+        )
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
         found = self.tasks.get(task)

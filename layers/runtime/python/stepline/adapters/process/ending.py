@@ -8,13 +8,24 @@ import signal
 import time
 from typing import Final
 
+from msgspec.structs import replace
+
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
 from stepline.adapters.process.memory import used_bytes
-from stepline.adapters.sandbox.ending import REFUSED, TIMED_OUT, render_end, render_stop
+from stepline.adapters.sandbox.cancel import LOOK_S
+from stepline.adapters.sandbox.ending import (
+    CANCELLED,
+    REFUSED,
+    STOPPED,
+    TIMED_OUT,
+    render_end,
+    render_stop,
+)
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, INTERVAL_MIN_S, Quota
 from stepline.errors import SandboxError
 from stepline.model.base import Value
 from stepline.model.execution import Limits
+from stepline.ports.signal import Cancel
 
 TERM_S: Final = 1.0
 
@@ -28,13 +39,13 @@ class Ending(Value):
     suspect: bool = False
 
 
-def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits) -> Ending:
-    """Wait until the program has ended; stop it at its deadline or at a limit: TERM, and a second later KILL.
+def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits, cancel: Cancel) -> Ending:
+    """Wait until the program has ended; stop it at its deadline, at a limit or when it is cancelled: TERM, and a second later KILL.
 
     The program alone is stopped here; what it started dies with its cell. The cell dies at once if all of it together
     uses more memory than one process may.
     """
-    stopped = _watch(server, cell, quota, limits)
+    stopped = _watch(server, cell, quota, limits, cancel)
     if stopped == "memory_limit":  # a second more is time to take as much again
         _signal(cell.init, signal.SIGKILL)
     elif stopped:
@@ -54,6 +65,8 @@ def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits) -> E
 def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> Ending:
     """Name an ending that nothing forced. `confined`: the jail reported itself, so the program did run."""
     code = ending.returncode
+    if ending.error == CANCELLED and not confined:
+        return replace(ending, message=f"the program did not begin: {STOPPED[CANCELLED]}")
     if ending.error or code is None:
         return ending
     if not confined:
@@ -67,21 +80,34 @@ def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> En
     return ending
 
 
-def _watch(server: ForkServer, cell: Cell, quota: Quota, limits: Limits) -> str:
+def _watch(server: ForkServer, cell: Cell, quota: Quota, limits: Limits, cancel: Cancel) -> str:
     """Return the code of what the program must be stopped for, or nothing when it has ended by itself."""
-    deadline_s = time.monotonic() + limits.timeout_s
+    now_s = time.monotonic()
+    deadline_s = now_s + limits.timeout_s
     rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
-    while not is_readable(server.ending, min(rest_s, deadline_s - time.monotonic())):
-        began_s = time.monotonic()
-        if began_s >= deadline_s:
+    look_s = now_s + rest_s
+    while not is_readable(server.ending, min(LOOK_S, look_s - now_s, deadline_s - now_s)):
+        if cancel.requested:
+            return CANCELLED
+        now_s = time.monotonic()
+        if now_s >= deadline_s:
             return "timeout"
-        if used_bytes((cell.init, cell.program), enough_bytes=limits.memory_bytes) > limits.memory_bytes:
-            return "memory_limit"
-        if exceeded := quota.check():
+        if now_s < look_s:
+            continue
+        if exceeded := _exceeded(cell, quota, limits):
             return exceeded
+        began_s, now_s = now_s, time.monotonic()
         # However much there is to look at, looking takes a fifth of the time at most.
-        rest_s = max(rest_s, (time.monotonic() - began_s) * IDLE_FACTOR)
+        rest_s = max(rest_s, (now_s - began_s) * IDLE_FACTOR)
+        look_s = now_s + rest_s
     return ""
+
+
+def _exceeded(cell: Cell, quota: Quota, limits: Limits) -> str:
+    """Return the code of the limit that the run exceeds now, or nothing."""
+    if used_bytes((cell.init, cell.program), enough_bytes=limits.memory_bytes) > limits.memory_bytes:
+        return "memory_limit"
+    return quota.check() or ""
 
 
 def _signal(program: int, number: signal.Signals) -> None:

@@ -7,6 +7,7 @@ Source: docs/concepts/execution.md.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import secrets
@@ -22,6 +23,7 @@ from stepline.adapters.process.ending import Ending, attend, judge
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.process.run_folder import RunFolder
+from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.ending import FULL, render_stop
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
@@ -67,6 +69,7 @@ class ProcessExecutor:
         """See the port. A run that finds the fork server gone or odd starts another one first."""
         with self._lock:
             try:
+                check_wanted(job.cancel)
                 server, folder, cell = self._enter()
             except UnsupportedError as error:
                 return Run(error="unsupported_platform", message=str(error))
@@ -75,7 +78,7 @@ class ProcessExecutor:
             suspect = True
             try:
                 with cell:
-                    run, suspect = _Room(server, folder, cell).run(job, self._host(job))
+                    run, suspect = _Room(server, folder, cell).run(job, self._host)
             finally:
                 if suspect or not folder.remove():
                     self._discard()
@@ -138,9 +141,10 @@ class _Room:
         self._folder = folder
         self._cell = cell
 
-    def run(self, job: Job, host: ToolHost) -> tuple[Run, bool]:
+    def run(self, job: Job, make_host: Callable[[Job], ToolHost]) -> tuple[Run, bool]:
         """Return the report, and whether something is odd about the fork server now."""
-        limits = job.request.limits
+        limits, over = job.request.limits, Over()
+        host = make_host(dataclasses.replace(job, cancel=over))
         try:
             before = self._restore(job)
             quota = self._quota(limits, before)
@@ -150,7 +154,7 @@ class _Room:
         if full:
             return self._refuse(Run(error=full, message=render_stop(full, limits), returncode=FULL))
         try:
-            run, gone, suspect = self._execute(job, host, quota)
+            run, gone, suspect = self._execute(job, host, over, quota)
         except SandboxError as error:
             return Run(error=error.reason, message=str(error), runtime_log=self._server.tail()), True
         if not gone:
@@ -178,12 +182,17 @@ class _Room:
         return Quota(folders, limits, before, reserve_bytes=reserve_bytes)
 
     def _restore(self, job: Job) -> Manifest:
-        """Lay out the workspace. Raises SandboxError `restore_failed`."""
+        """Lay out the workspace. Raises SandboxError `restore_failed`, `cancelled`."""
         folder, request = self._folder, job.request
+
+        def fetch(key: str) -> bytes:
+            check_wanted(job.cancel)
+            return job.fetch(key)
+
         before = restore(
             request.files,
             folder.out,
-            job.fetch,
+            fetch,
             max_bytes=RESTORE_MAX_BYTES,
             owner=folder.owner,
             turn=request.turn,
@@ -191,12 +200,13 @@ class _Room:
         code = folder.work / CODE
         code.write_text(request.code, encoding="utf-8", newline="")
         folder.give(code)
+        check_wanted(job.cancel)
         return before
 
-    def _execute(self, job: Job, host: ToolHost, quota: Quota) -> tuple[Run, bool, bool]:
+    def _execute(self, job: Job, host: ToolHost, over: Over, quota: Quota) -> tuple[Run, bool, bool]:
         """Run the program beside its supervisor; return the report, whether its cell is empty, and what is odd.
 
-        Raises SandboxError.
+        `over` tells the tools that still run when nobody waits for them any more. Raises SandboxError.
         """
         limits, privileged = job.request.limits, self._server.privileged
         token = secrets.token_urlsafe(32)
@@ -212,7 +222,10 @@ class _Room:
         )
         began_s = time.monotonic()
         with supervisor:
-            ending, gone = self._attend(job, token, tail, quota)
+            try:
+                ending, gone = self._attend(job, token, tail, quota)
+            finally:
+                over.set()
         seconds = time.monotonic() - began_s
         ran = supervisor.isolation is not None
         ending = judge(ending, confined=ran, quota=quota, limits=limits)
@@ -241,7 +254,9 @@ class _Room:
         draining = drain(self._cell.take_output(), tail)
         try:
             self._cell.launch(payload)
-            ending = attend(self._server, self._cell, quota=quota, limits=job.request.limits)
+            ending = attend(
+                self._server, self._cell, quota=quota, limits=job.request.limits, cancel=job.cancel
+            )
         finally:
             gone = self._cell.kill()
             draining.join(DRAIN_S)

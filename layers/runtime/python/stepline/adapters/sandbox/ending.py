@@ -11,6 +11,7 @@ TIMED_OUT: Final = 124
 REFUSED: Final = 126
 FULL: Final = 153
 
+CANCELLED: Final = "cancelled"
 TASK_STOPPED: Final = "task_stopped"
 LOST: Final = "sandbox_execution_failed"
 
@@ -20,13 +21,14 @@ STOPPED: Final = {
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",
+    CANCELLED: "the user steered, and nothing more of it is wanted before that is heeded",
     TASK_STOPPED: "its task was told to stop",
     LOST: "its container was lost under it, which is what happens when memory is short",
 }
 
 
 def render_stop(code: str, limits: Limits) -> str:
-    """Return the sentence about a limit that was reached."""
+    """Return the sentence about what a program was stopped for."""
     reason = STOPPED[code].format(
         timeout_s=limits.timeout_s,
         memory_bytes=limits.memory_bytes,

@@ -55,6 +55,31 @@ class StreamSettled(Value):
     claim: int
 
 
+class Steered(Value):
+    """The turn heeds what was said in event `n`; `text` is empty for a stop.
+
+    `phase` is what was under way, `decision`, `tools` or nothing, and it is over. `finalize_rounds` are left to come to
+    an end, 0 for a stop.
+    """
+
+    n: int
+    turn_id: str
+    message_id: str
+    text: str
+    phase: str
+    finalize_rounds: int
+
+
+class HandedBack(Value):
+    """A message came to nothing: the model never saw it, and it may be said again. `text` is empty if it is not known here."""
+
+    n: int
+    message_id: str
+    kind: str
+    text: str
+    reason: str
+
+
 class TurnEnded(Value):
     """The turn's one end, in batch `n`. `answer` is the recorded one and replaces what was streamed."""
 
@@ -91,6 +116,8 @@ Effect: TypeAlias = (
     | LaneEnded
     | StreamReset
     | StreamSettled
+    | Steered
+    | HandedBack
     | TurnEnded
     | Acknowledged
     | Refused

@@ -8,9 +8,10 @@ Source: docs/concepts/log.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from stepline.local.client.control import Control, fold_control, fold_ends
@@ -18,14 +19,16 @@ from stepline.local.client.effect import (
     Acknowledged,
     Effect,
     EventsApplied,
+    HandedBack,
     Refused,
+    Steered,
     StreamReset,
     StreamSettled,
     Synced,
     TextAppended,
     TurnEnded,
 )
-from stepline.model.base import Value
+from stepline.local.client.state import ClientState, LaneText, forget_message, without
 from stepline.model.event import (
     AckFrame,
     AuthFrame,
@@ -38,6 +41,7 @@ from stepline.model.event import (
     SyncFrame,
     join_pieces,
 )
+from stepline.model.live_event import FOLLOWUP, STEER
 from stepline.protocol.lane import CONTROL_LANE
 from stepline.timeline.event_type import TERMINAL
 
@@ -47,56 +51,8 @@ EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
 PASSING: Final = frozenset({"busy", "dependency", "unknown_outcome"}) | EXPIRED
 """Refusals that say: the same message again, later."""
 
-
-class LaneText(Value):
-    """One lane of the running stream, from character `base` on; what stands before it, somebody else has.
-
-    `early` holds pieces that arrived before the ones they continue.
-    """
-
-    base: int = 0
-    text: str = ""
-    early: tuple[tuple[int, str], ...] = ()
-
-    @property
-    def end(self) -> int:
-        """The character at which this lane goes on."""
-        return self.base + len(self.text)
-
-
-class ClientState(Value):
-    """Everything a client knows of one conversation.
-
-    `cursor` is the newest batch applied. `claim` names the running stream, 0 if none is known; `settled` is the
-    newest stream that can no longer grow. `newest` is the newest batch heard of. `parts` collects the pieces of batches that came in several frames,
-    by batch and part. `control` is what the running stream told of its lanes. `unacked` maps our message ids to texts that no answer settled yet.
-    """
-
-    conversation: str
-    cursor: int = 0
-    newest: int = 0
-    claim: int = 0
-    settled: int = 0
-    lanes: Mapping[str, LaneText] = {}
-    control: Control = Control()
-    parts: Mapping[int, Mapping[int, str]] = {}
-    unacked: Mapping[str, str] = {}
-    open: bool = False
-    turn_id: str = ""
-    answer: str = ""
-
-    def text(self, lane: str) -> str:
-        """Return what is known of one lane of the running stream."""
-        return self.lanes.get(lane, LaneText()).text
-
-    def streaming(self) -> bool:
-        """Tell whether a stream is known that may still grow."""
-        return self.claim > self.settled
-
-    def behind(self) -> bool:
-        """Tell whether something got lost on the way: a batch, or a piece of text before one that came."""
-        return self.newest > self.cursor or any(lane.early for lane in self.lanes.values())
-
+LATER: Final = (PASSING - EXPIRED) | {"gateway", "internal"}
+"""Of these, and of failures of ours: those that may stand for any message, if they name none."""
 
 Folded = tuple[ClientState, tuple[Effect, ...]]
 
@@ -114,37 +70,16 @@ def resume_request(state: ClientState) -> dict[str, Any]:
     return request
 
 
-def send_request(state: ClientState, message_id: str) -> dict[str, Any]:
-    """Return the message that says, or says again, the text noted under `message_id`."""
-    return {
-        "action": "send",
-        "conversation": state.conversation,
-        "message_id": message_id,
-        "text": state.unacked[message_id],
-    }
-
-
-def note_message(state: ClientState, message_id: str, text: str) -> ClientState:
-    """Remember a message until the server answers it."""
-    return replace(state, unacked={**state.unacked, message_id: text})
-
-
-def forget_message(state: ClientState, message_id: str) -> ClientState:
-    """Stop saying a message again."""
-    rest = {known: text for known, text in state.unacked.items() if known != message_id}
-    return replace(state, unacked=rest)
-
-
 def fold_frame(state: ClientState, frame: Frame) -> Folded:
     """Apply one frame. A frame of another conversation changes nothing."""
     match frame:
         case AckFrame():
-            return forget_message(state, frame.message_id), (Acknowledged(frame=frame),)
-        case ErrorFrame():
+            return _fold_ack(state, frame)
+        case ErrorFrame() if frame.conversation in ("", state.conversation):
             settled = frame.code not in PASSING
             return forget_message(state, frame.message_id) if settled else state, (Refused(frame=frame),)
-        case AuthFrame():
-            return state, ()  # of the connection, and of no conversation
+        case AuthFrame() | ErrorFrame():
+            return state, ()  # of the connection, or of another conversation
         case _ if frame.conversation == state.conversation:
             return _fold_progress(state, frame)
         case _:
@@ -158,6 +93,14 @@ def fold_frames(state: ClientState, frames: Iterable[Frame]) -> Folded:
         state, more = fold_frame(state, frame)
         effects += more
     return state, tuple(effects)
+
+
+def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
+    """Forget what is answered; its batch has events, so whoever has not got them has lost them."""
+    state = forget_message(state, frame.message_id)
+    if frame.conversation == state.conversation:
+        state = replace(state, newest=max(state.newest, frame.n))
+    return state, (Acknowledged(frame=frame),)
 
 
 def _fold_progress(state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame) -> Folded:
@@ -181,9 +124,14 @@ def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
     if frame.parts == 1:
         return _apply_batch(state, frame, frame.events)
     pieces = {**state.parts.get(frame.n, {}), frame.part: frame.piece}
+    state = replace(state, newest=max(state.newest, frame.n))
     if len(pieces) < frame.parts:
         return replace(state, parts={frame.n: pieces}), ()
-    whole = join_pieces([pieces[part] for part in range(1, frame.parts + 1)])
+    try:
+        whole = join_pieces([pieces[part] for part in range(1, frame.parts + 1)])
+    except (KeyError, msgspec.DecodeError):
+        # Cut in two ways, before and after a release withheld something else: all of it is asked for again.
+        return replace(state, parts={}), ()
     return _apply_batch(state, frame, whole)
 
 
@@ -193,11 +141,13 @@ def _apply_batch(state: ClientState, frame: EventFrame, events: tuple[ClientEven
     for event in events:
         state, more = _apply_event(state, frame.n, event)
         effects += more
+    if any(event.type in TERMINAL for event in events):
+        state = replace(state, queued={})  # each was seen, handed back, or opens the next turn
     state, more = _follow(state, frame.claim)
     return state, (*effects, *more)
 
 
-def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:
+def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # noqa: PLR0911 - one branch a type of event
     match event.type:
         case "chat.start":
             return replace(state, open=True, turn_id=event.turn_id, answer=""), ()
@@ -206,10 +156,41 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:
         case "round.restarted":
             # The batch of the restart is the claim of the new attempt.
             return _follow(state, n)
+        case "chat.conversation.accepted" if event.data.get("kind") in (FOLLOWUP, STEER):
+            queued = {**state.queued, str(event.data.get("message_id")): str(event.data.get("text", ""))}
+            return replace(state, queued=queued), ()
+        case "chat.step" if event.step == "dropped":
+            return _hand_back(state, event)
+        case "timeline.external.steer.interrupted":
+            return state, (_heeded(event),)
         case kind if kind in TERMINAL:
             return _end(state, n, event)
         case _:
             return state, ()
+
+
+def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
+    """Tell of a message that came to nothing, with its text if it came since we listen."""
+    message_id = str(event.data.get("message_id", ""))
+    handed = HandedBack(
+        n=int(event.data.get("n", 0)),
+        message_id=message_id,
+        kind=str(event.data.get("kind", "")),
+        text=state.queued.get(message_id, ""),
+        reason=str(event.data.get("reason", "")),
+    )
+    return replace(state, queued=without(state.queued, message_id)), (handed,)
+
+
+def _heeded(event: ClientEvent) -> Steered:
+    return Steered(
+        n=int(event.data.get("sequence", 0)),
+        turn_id=event.turn_id,
+        message_id=str(event.data.get("message_id", "")),
+        text=str(event.data.get("text", "")),
+        phase=str(event.data.get("cancelled_phase", "")),
+        finalize_rounds=int(event.data.get("finalize_rounds", 0)),
+    )
 
 
 def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:

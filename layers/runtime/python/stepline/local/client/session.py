@@ -2,58 +2,38 @@
 
 Reconnects and resumes by itself; a message goes out again under the same id until the server has answered it.
 Everything that must wait has a due time, looked at between frames; there is no thread of ours here.
+Source: docs/concepts/streaming.md#what-a-client-must-do.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
 from msgspec.structs import replace
-from websockets.exceptions import ConnectionClosed
 
-from stepline.errors import AuthError, DependencyError, SteplineError
+from stepline.errors import DependencyError, SteplineError
 from stepline.local.client.credential import Credential
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
-from stepline.local.client.reducer import (
-    EXPIRED,
-    PASSING,
-    ClientState,
-    fold_frame,
-    forget_message,
-    note_message,
-    resume_request,
-    send_request,
-)
-from stepline.local.client.wire import Connection, Dial, encode_request, read_frame
-from stepline.model.base import Value
+from stepline.local.client.link import Link, Uniform
+from stepline.local.client.outbox import Outbox, no_answer
+from stepline.local.client.outgoing import STOPPING, Said, steering
+from stepline.local.client.pace import Pace
+from stepline.local.client.reducer import EXPIRED, LATER, PASSING, fold_frame, resume_request
+from stepline.local.client.state import ClientState, forget_message, note_message, send_request
+from stepline.local.client.wire import Dial, encode_request, read_frame
 from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
 
-BROKEN: Final = frozenset({"gateway", "internal"})
-"""Failures that name no message: each that is unanswered goes out again."""
-
-
-class Pace(Value):
-    """How patient a session is."""
-
-    tick_s: float = 0.25
-    ping_every_s: float = 25.0
-    resume_every_s: float = 0.5
-    resume_answer_s: float = 10.0
-    answer_s: float = 20.0
-    tries: int = 5
-    renew_after: float = 0.8
-    """Of the time that the token has left."""
-    reconnect_delays_s: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+_RANDOM: Final = secrets.SystemRandom()
 
 
 class Session:
     """Say things, and iterate over `effects`; `state` is what the client knows so far.
 
-    `listening` tells whether this connection has been asked to bring what happens. With a `credential` that renews,
+    `whole` tells whether all that it knows has been yielded, `listening` whether this connection has been asked to bring
+    what happens. With a `credential` that renews,
     the connection outlives the token it was opened with; without, it is replaced when that has expired.
     """
 
@@ -65,40 +45,44 @@ class Session:
         pace: Pace | None = None,
         *,
         credential: Credential | None = None,
+        uniform: Uniform = _RANDOM.uniform,
     ) -> None:
         self.state = state
-        self._credential = credential if credential and credential.renews else None
-        self._renew_due_s = 0.0
-        self._dial = dial
-        self._clock = clock
+        self.listening, self.whole = False, True
         self._pace = pace or Pace()
-        self._stack = ExitStack()
-        self._connection: Connection | None = None
+        self._clock = clock
+        self._link = Link(dial, clock, self._pace, uniform)
+        self._outbox = Outbox(clock, self._pace)
+        self._credential = credential if credential and credential.renews else None
+        self._renewing = self._trusted = False
+        self._renew_due_s = 0.0
         self._known = state.cursor > 0
-        self.listening = self._renewing = False
-        self._resume_due_s = 0.0
-        self._ping_due_s = 0.0
-        self._due_s: dict[str, float] = {}
-        self._tries: dict[str, int] = {}
-        self._trusted = False
+        self._synced, self._was_behind = True, False
+        self._resume_due_s, self._resumes = 0.0, 0
+        self._pinged_s, self._unheard = 0.0, 0
 
     def __enter__(self) -> Self:
         """Connect; a conversation we stand in is resumed."""
-        self._connect()
+        self._link.open()
+        self._greet()
         return self
 
     def __exit__(self, *_exc: object) -> None:
         """Close the connection."""
-        self._stack.close()
+        self._link.close()
 
     def join(self) -> bool:
         """Stand at the newest event of the conversation, without its history; tell whether it exists.
 
         Raises DependencyError `no_answer`.
         """
-        self._ask({"action": "ping", "conversation": self.state.conversation})
+        ping = {"action": "ping", "conversation": self.state.conversation}
+        self._ask(ping)
         until = self._clock.monotonic_s() + self._pace.answer_s
         while self._clock.monotonic_s() < until:
+            if self._link.broken:
+                self._mend()
+                self._ask(ping)
             match self._receive():
                 case PongFrame(n=n):
                     self.state = replace(self.state, cursor=n)
@@ -119,33 +103,53 @@ class Session:
 
     def say(self, text: str, *, message_id: str = "") -> str:
         """Send a message and return its id. Raises LimitError `message_too_large` before anything is sent."""
-        message_id = message_id or f"m_{secrets.token_hex(8)}"
-        # Bytes of an argument or a pipe that are no UTF-8 arrive as lone surrogates, which no JSON can carry.
-        noted = note_message(self.state, message_id, text.encode(errors="replace").decode())
-        encode_request(send_request(noted, message_id))
-        self.state = noted
-        self._say_again(message_id)
-        return message_id
+        return self._tell(Said(text=text), message_id)
 
-    def effects(self) -> Iterator[Effect]:
-        """Yield what changes, for as long as the caller iterates.
+    def tell(self, kind: str, payload: dict[str, Any] | None = None, **fields: Any) -> str:
+        """Tell of an event of this kind and return its id; `fields` are those of `Said`. Raises LimitError as `say` does."""
+        return self._tell(Said(kind=kind, payload=payload or {}, **fields))
+
+    def steer(self, text: str) -> str:
+        """Interrupt the open turn, let it come to an end by this text, and return the id. Raises LimitError as `say` does."""
+        return self._tell(steering(text))
+
+    def stop(self) -> str:
+        """End the open turn, and return the message's id."""
+        return self._tell(STOPPING)
+
+    def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
+        """Yield what changes, for as long as the caller iterates; `meanwhile` is called between frames.
 
         Raises:
             AuthError: the gateway does not take our token.
             DependencyError: `socket_unreachable`, after the last try to connect; `format_newer`, update the client.
         """
         while True:
+            if meanwhile:
+                meanwhile()
             yield from self._do_what_is_due()
             frame = self._receive()
             if frame is None:
                 continue
             self.state, effects = fold_frame(self.state, frame)
-            for effect in effects:
+            for left, effect in zip(reversed(range(len(effects))), effects, strict=True):
+                self.whole = not left
                 if self._note(effect):
                     yield effect
 
+    def _tell(self, said: Said, message_id: str = "") -> str:
+        message_id = message_id or f"m_{secrets.token_hex(8)}"
+        # Bytes of an argument or a pipe that are no UTF-8 arrive as lone surrogates, which no JSON can carry.
+        said = replace(said, text=said.text.encode(errors="replace").decode())
+        noted = note_message(self.state, message_id, said)
+        encode_request(send_request(noted, message_id))
+        self.state = noted
+        self._say_again(message_id)
+        return message_id
+
     def _note_answer(self, frame: Frame) -> None:
-        """Believe in the token that the server has answered us by."""
+        """Believe in the connection, and in the token that the server has answered us by."""
+        self._unheard = 0
         if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
             self._trusted = True
         if isinstance(frame, AuthFrame):
@@ -156,48 +160,80 @@ class Session:
         """Draw the session's own conclusions; tell whether the effect is for the caller."""
         match effect:
             case Synced():
-                self._resume_due_s = self._clock.monotonic_s() + self._pace.resume_every_s
+                self._synced = True
+                self._put_off_resume()
             case Acknowledged():
-                self._settle(effect.frame.message_id)
+                self._outbox.settle(effect.frame.message_id)
                 # Whoever speaks in a conversation listens to it from then on.
                 self._known = self.listening = True
                 if effect.frame.duplicate:
                     self.listen()  # what followed the first time may have passed us by
-            case Refused(frame=frame) if frame.code in EXPIRED and self._trusted:
-                self._trusted = False
-                self._reconnect()
-                return False
-            case Refused(frame=frame) if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
-                self._put_off(frame.message_id)
-                return False
-            case Refused(frame=frame) if self._renewing and frame.code in PASSING and not frame.conversation:
-                self._renewing = False  # it is asked for again when its answer is due
-                return False
-            case Refused(frame=frame) if frame.code in BROKEN and self.state.unacked:
-                for message_id in self.state.unacked:
-                    self._put_off(message_id)
-                return False
-            case Refused(frame=frame):
-                self._give_up(frame.message_id)
+            case Refused():
+                return self._note_refusal(effect.frame)
             case _:
                 pass
         return True
 
+    def _note_refusal(self, frame: ErrorFrame) -> bool:
+        if frame.code in EXPIRED and self._trusted:
+            self._trusted = False
+            self._link.broken = True
+            return False
+        if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
+            self._outbox.put_off(frame.message_id)
+        elif self._renewing and frame.code in PASSING and not frame.conversation:
+            self._renewing = False  # it is asked for again when its answer is due
+        elif frame.code in LATER and not frame.message_id and self._resumes < self._pace.tries:
+            self._outbox.put_off_all()
+            self._put_off_resume()
+        else:
+            self._give_up(frame.message_id)
+            self._synced = (
+                self._synced or not frame.message_id
+            )  # what is refused for good is not asked for again
+            return True
+        return False
+
     def _do_what_is_due(self) -> Iterator[Effect]:
+        if self._link.broken:
+            self._mend()
+        if self._link.replace():
+            self._greet()
         now_s = self._clock.monotonic_s()
         if self._credential and now_s >= self._renew_due_s:
             self._renew(self._credential)
-        if self.state.behind() and now_s >= self._resume_due_s:
-            self._resume()
-        if self.state.open and now_s >= self._ping_due_s:
-            self._ping_due_s = now_s + self._pace.ping_every_s
-            self._ask({"action": "ping", "conversation": self.state.conversation})
-        for message_id in [known for known, due_s in self._due_s.items() if now_s >= due_s]:
-            if self._tries.get(message_id, 0) < self._pace.tries:
+        self._ask_for_what_is_missing(now_s)
+        if self._known and now_s >= self._ping_due_s():
+            self._ping(now_s)
+        for message_id in self._outbox.due():
+            if not self._outbox.is_spent(message_id):
                 self._say_again(message_id)
                 continue
             self._give_up(message_id)
-            yield Refused(frame=_no_answer(self.state.conversation, message_id))
+            yield Refused(frame=no_answer(self.state.conversation, message_id))
+
+    def _ask_for_what_is_missing(self, now_s: float) -> None:
+        behind = self.state.behind()
+        if behind and not self._was_behind:
+            self._resume_due_s = max(self._resume_due_s, now_s + self._pace.gap_s)
+        self._was_behind = behind
+        if not behind and self._synced:
+            self._resumes = 0
+        elif now_s >= self._resume_due_s:
+            self._resume()
+
+    def _ping_due_s(self) -> float:
+        every_s = self._pace.ping_every_s if self.state.open else self._pace.idle_ping_every_s
+        return self._pinged_s + (self._pace.answer_s if self._unheard else every_s)
+
+    def _ping(self, now_s: float) -> None:
+        """Ask for the newest event number; after several that brought nothing at all, ask for a new connection."""
+        self._pinged_s = now_s
+        if self._unheard >= self._pace.pings:
+            self._link.broken = True
+            return
+        self._unheard += 1
+        self._ask({"action": "ping", "conversation": self.state.conversation})
 
     def _renew(self, credential: Credential) -> None:
         """Put a fresh token behind this connection; where that fails, the server will say that ours has expired."""
@@ -214,81 +250,45 @@ class Session:
         self._renew_due_s = self._clock.monotonic_s() + self._pace.renew_after * left_s
 
     def _say_again(self, message_id: str) -> None:
-        self._tries[message_id] = self._tries.get(message_id, 0) + 1
-        self._due_s[message_id] = self._clock.monotonic_s() + self._pace.answer_s
+        self._outbox.note(message_id)
         self._ask(send_request(self.state, message_id))
-
-    def _put_off(self, message_id: str) -> None:
-        """Say a message again a little later each time: the server is busy."""
-        tries = self._tries.get(message_id, 1)
-        self._due_s[message_id] = self._clock.monotonic_s() + self._pace.resume_every_s * 2 ** (tries - 1)
 
     def _give_up(self, message_id: str) -> None:
         self.state = forget_message(self.state, message_id)
-        self._settle(message_id)
-
-    def _settle(self, message_id: str) -> None:
-        self._due_s.pop(message_id, None)
-        self._tries.pop(message_id, None)
+        self._outbox.settle(message_id)
 
     def _resume(self) -> None:
-        self.listening = True
+        self.listening, self._synced = True, False
+        self._resumes += 1
         self._resume_due_s = self._clock.monotonic_s() + self._pace.resume_answer_s
         self._ask(resume_request(self.state))
 
+    def _put_off_resume(self) -> None:
+        """Ask for what is missing a little later each time: it may not be stored yet, or the server is busy."""
+        wait_s = self._pace.resume_every_s * 2 ** min(self._resumes, 6)
+        self._resume_due_s = self._clock.monotonic_s() + wait_s / 2
+
     def _ask(self, request: dict[str, Any]) -> None:
-        message = encode_request(request)
-        try:
-            self._open_connection().send(message)
-        except ConnectionClosed:
-            # Resumes, and says every unanswered message again; a lost ping comes again by itself.
-            self._reconnect()
+        self._link.send(encode_request(request))
 
     def _receive(self) -> Frame | None:
         """Return the next frame, or nothing if none came within a tick."""
-        try:
-            text = self._open_connection().recv(timeout=self._pace.tick_s)
-        except TimeoutError:
-            return None
-        except ConnectionClosed:
-            self._reconnect()
-            return None
-        frame = read_frame(text)
+        text = None if self._link.broken else self._link.receive()
+        frame = None if text is None else read_frame(text)
         if frame:
             self._note_answer(frame)
         return frame
 
-    def _open_connection(self) -> Connection:
-        if self._connection is None:
-            raise DependencyError("the session is not connected", code="socket_unreachable")
-        return self._connection
+    def _mend(self) -> None:
+        self._link.reopen()
+        self._greet()
 
-    def _connect(self) -> None:
-        self._stack.close()
-        self._connection = None
-        self._connection = self._stack.enter_context(self._dial())
+    def _greet(self) -> None:
+        """Begin on a new connection: go on where we stand, and say what is unanswered again."""
         self.listening = self._renewing = False
         if self._credential:
             self._plan_renewal(self._credential.expires_at)
-        self._ping_due_s = self._clock.monotonic_s() + self._pace.ping_every_s
+        self._pinged_s, self._unheard = self._clock.monotonic_s(), 0
+        self._outbox.say_all_again()
         if self._known:
             self._resume()
-
-    def _reconnect(self) -> None:
-        for delay_s in self._pace.reconnect_delays_s:
-            self._clock.pause(delay_s)
-            try:
-                self._connect()
-            except AuthError:
-                raise
-            except DependencyError:
-                continue
-            for message_id in self.state.unacked:
-                self._due_s[message_id] = 0.0
-            return
-        raise DependencyError("the connection broke and does not come back", code="socket_unreachable")
-
-
-def _no_answer(conversation: str, message_id: str) -> ErrorFrame:
-    text = "the server did not answer"
-    return ErrorFrame(code="no_answer", message=text, message_id=message_id, conversation=conversation)

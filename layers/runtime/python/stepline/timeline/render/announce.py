@@ -19,7 +19,7 @@ from stepline.timeline.piece import byte_length
 from stepline.timeline.plan import plan_steps
 from stepline.timeline.render.entry import render_elapsed
 from stepline.timeline.render.outline import count_done, render_outline
-from stepline.timeline.render.quote import INDENT, clip, inline
+from stepline.timeline.render.quote import INDENT, clip, inline, inline_json
 from stepline.timeline.turn import Event
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ CELLS: Final = 10
 PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 4
 EVENT_CHARS: Final = 120
+FILES_SHOWN: Final = 3
 FEEDBACKS_SHOWN: Final = 4
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
+FINALIZE_SHOWN: Final = ("react.write", "react.patch", "react.plan", "react.hide")
+"""What the loop lets a turn still do that comes to an end, as far as the agent has it."""
 SECTION_BYTES: Final = 6_000
 """Of one section; four of them can come near it, and only if somebody fills them with what no section is for."""
 
@@ -46,8 +49,9 @@ class Opinion(Value):
 class Announced(Value):
     """What an announce is made of.
 
-    `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved` says that this
-    round is the last one and kept for an answer. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
+    `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved`
+    says that this round is the last one and kept for an answer, `finalize` how many are left after a steer, counting
+    this one; 0 if none bounds the turn. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
     came to stand in it since the newest request. `extra` are lines of the bundle's code.
     """
 
@@ -58,6 +62,7 @@ class Announced(Value):
     credits: int = 0
     elapsed_s: float = 0.0
     reserved: bool = False
+    finalize: int = 0
     timezone: str = "UTC"
     plans: tuple[Plan, ...] = ()
     events: tuple[Event, ...] = ()
@@ -73,6 +78,7 @@ def announce(
     iteration: int,
     max_iterations: int,
     last_round: bool,
+    finalize: int = 0,
     extra: Sequence[str] = (),
 ) -> str:
     """Return the announce of a round of the current turn, in the timeline's layout.
@@ -89,6 +95,7 @@ def announce(
         credits=timeline.state.credits,
         elapsed_s=(now - since).total_seconds(),
         reserved=last_round,
+        finalize=finalize,
         plans=tuple(timeline.plans.values()),
         events=timeline.events_since(0),
         fresh=_opinions(timeline, timeline.fresh),
@@ -105,9 +112,10 @@ def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
 
 
 def render_announce(facts: Announced) -> str:
-    """Return the announce: budget, time, open plans, events of this turn, feedback, constraints, in this order."""
+    """Return the announce: budget, what a steer left of it, time, open plans, events of this turn, feedback, constraints."""
     sections = [
         _budget(facts),
+        _finalize(facts),
         _time(facts),
         _plans(facts),
         _events(facts.events),
@@ -139,6 +147,18 @@ def _budget(facts: Announced) -> str:
         f"╔══ ANNOUNCE — Iteration {at}/{most}{split} ══╗{last}\n"
         f"[BUDGET]\niterations  {bar} {most - at} remaining\n"
         f"time_elapsed_in_turn  {render_elapsed(facts.elapsed_s)}"
+    )
+
+
+def _finalize(facts: Announced) -> str:
+    if not facts.finalize:
+        return ""
+    allowed = (
+        f"{', '.join(FINALIZE_SHOWN)}; then complete or exit" if facts.finalize > 1 else "complete or exit"
+    )
+    return (
+        "[FINALIZE] the user steered: put down what you have, and answer\n"
+        f"- rounds left, counting this one: {facts.finalize}\n- accepted now: {allowed}"
     )
 
 
@@ -184,12 +204,21 @@ def _events(events: Sequence[Event]) -> str:
         f"{len(events)} total" if len(shown) == len(events) else f"showing last {len(shown)} of {len(events)}"
     )
     rows = [f"[LIVE TURN EVENTS]\n- events: {many}"]
-    rows += [
-        f"{INDENT}• {inline(event.inbound.event)} seq={event.n} explicit=True\n"
-        f"{INDENT}{INDENT}text={clip(event.inbound.text, EVENT_CHARS) or '(empty stop control)'}"
-        for event in shown
-    ]
-    return "\n".join(rows)
+    return "\n".join([*rows, *map(_event, shown)])
+
+
+def _event(event: Event) -> str:
+    said = event.inbound
+    asks = f"reactive={said.reactive}" if said.event_class in ("reactive", "quiet") else "explicit=True"
+    rows = [f"{INDENT}• {inline(said.event)} seq={event.n} {asks}"]
+    if said.text or said.steers:
+        rows.append(f"text={clip(said.text, EVENT_CHARS) or '(empty stop control)'}")
+    elif said.payload:
+        rows.append(f"payload={clip(inline_json(said.payload), EVENT_CHARS)}")
+    if said.attachments:
+        names = ", ".join(file.filename for file in said.attachments[:FILES_SHOWN])
+        rows.append(f"attachments={len(said.attachments)}: {clip(names, EVENT_CHARS)}")
+    return f"\n{INDENT}{INDENT}".join(rows)
 
 
 def _feedback(facts: Announced) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
-from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted
+from stepline.model.entry import Closed, Decided, Deferred, Feedback, Opened, Resulted
 from stepline.model.plan import Plan
 from stepline.timeline.notice import PARENT
 from stepline.timeline.render.excerpt import (
@@ -43,8 +43,9 @@ PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 8
 """Of those that came too late for a decision, the newest."""
 SOURCES_SHOWN: Final = 20
+RAW_BYTES: Final = 6_000
+"""Of a decision that was interrupted."""
 
-_HEADERS: Final = {"followup": "[FOLLOWUP DURING TURN]", "steer": "[STEER DURING TURN]"}
 _STATUS: Final = {
     "ok": "ok",
     "error": "error",
@@ -52,25 +53,11 @@ _STATUS: Final = {
 }
 _ATTACHMENT: Final = "user.attachment"
 _TYPE: Final = re.compile(r"[a-z0-9_.]{1,80}")
-_ATTEMPT: Final = re.compile(r"\.attempt\.(\d+)$")
 
 
 def render_opening(entry: Opened) -> str:
     """Render the header of a turn."""
     return f"\n{RULE}\nTURN {entry.turn} (started at {entry.at})\n{RULE}\n"
-
-
-def render_prompt(event: Inbound, path: str, carried: str = "") -> str:
-    """Render a message that opened the turn; `carried` is where it stands in the turn before, if it came there."""
-    origin = f"[carried over from: {carried}]\n" if carried else ""
-    text = render_text(event.text, "USER MESSAGE")
-    return f"\n[ts: {event.at}]\n[USER MESSAGE]\n[path: {path}]\n{origin}{text}"
-
-
-def render_event(event: Inbound, path: str) -> str:
-    """Render an event that came while a turn was open, or between turns."""
-    header = _HEADERS.get(event.event, "[EXTERNAL EVENT]")
-    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{render_text(event.text, 'EVENT')}"
 
 
 def render_round(entry: Decided, unseen: Sequence[str]) -> str:
@@ -112,15 +99,15 @@ def render_call(action: Action, turn: str) -> str:
 
 
 def render_raw(text: str, path: str) -> str:
-    """Render a decision that was interrupted, as far as it came."""
-    return f"[REACT DECISION RAW INTERRUPTED]{_at(text, path)}\n{render_text(text, 'RAW')}"
+    """Render a decision that was interrupted, as far as it came, if that is not long."""
+    where = "" if is_short(text, RAW_BYTES) else f" {path}"
+    return f"[REACT DECISION RAW INTERRUPTED]{where}\n{render_text(text, 'RAW', RAW_BYTES)}"
 
 
-def render_answer(text: str, path: str) -> str:
-    """Render an answer that the user has; from the second of a turn on, with its number."""
-    found = _ATTEMPT.search(path)
-    number = f"[completion: {found[1]}]\n" if found and found[1] != "1" else ""
-    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{number}{render_text(text, 'ASSISTANT MESSAGE')}"
+def render_answer(text: str, path: str, number: int = 1) -> str:
+    """Render the `number`-th answer of a turn that the user has."""
+    counted = f"[completion: {number}]\n" if number > 1 else ""
+    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{counted}{render_text(text, 'ASSISTANT MESSAGE')}"
 
 
 def render_end() -> str:
@@ -140,6 +127,10 @@ def render_notice(notice: Notice, path: str, accepted: bool) -> str:
 
 def render_status(entry: Resulted) -> str:
     """Render the head of what an action did."""
+    if entry.error and entry.error.get("code") == "steered" and not entry.blocks:
+        return (
+            f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: not run, because of the steer\n"
+        )
     error = f"error: {_json(entry.error)}\n" if entry.error else ""
     return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}"
 

@@ -19,22 +19,19 @@ RESULT_PREVIEW_CHARS: Final = 12_000
 READ_CHARS: Final = 200_000
 """Of what caps itself: more than any setting lets it show."""
 
-_SURELY_SHORT: Final = TEXT_BYTES // 4
-_END_BYTES: Final = TEXT_BYTES // 4
 
-
-def is_short(text: str) -> bool:
+def is_short(text: str, most: int = TEXT_BYTES) -> bool:
     """Tell whether `render_text` shows all of a text."""
-    return len(text) <= _SURELY_SHORT or _length(quote(text)) <= TEXT_BYTES
+    return len(text) <= most // 4 or _length(quote(text)) <= most
 
 
-def render_text(text: str, what: str) -> str:
+def render_text(text: str, what: str, most: int = TEXT_BYTES) -> str:
     """Return a text as lines of data, or its beginning and its end behind a banner that names it `what`."""
     quoted = quote(text)
-    if len(text) <= _SURELY_SHORT or _length(quoted) <= TEXT_BYTES:
+    if len(text) <= most // 4 or _length(quoted) <= most:
         return f"{quoted}\n"
-    first = _beginning(quoted, TEXT_BYTES - _END_BYTES)
-    last = _end(quoted, _END_BYTES)
+    first = _beginning(quoted, most - most // 4)
+    last = _end(quoted, most // 4)
     left_out = max(0, len(quoted) - len(first) - len(last))
     return (
         f"[{what} PREVIEW TRUNCATED]\n{_facts(text)}{first.rstrip()}\n"

@@ -22,11 +22,12 @@ from stepline.model.entry import (
     Opened,
     Pruned,
     Resulted,
+    Steered,
 )
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.timeline.piece import Piece
-from stepline.timeline.render import announce, entry, memory, pool, reduction
+from stepline.timeline.render import announce, entry, event, memory, pool, reduction
 from stepline.timeline.turn import Turn
 
 
@@ -34,14 +35,15 @@ from stepline.timeline.turn import Turn
 class Layout:
     """How a timeline reads. `name` tells stored texts of one layout from those of another.
 
-    `shows_text` and `shows_call` tell whether the text made of a content shows all of it: of a tool's text, or of
-    somebody's if no tool is named. `stub` and what follows it are made of the pieces that they replace.
+    `shows_text`, `shows_call` and `shows_event` tell whether the text made of a content shows all of it: of a tool's
+    text, or of somebody's if no tool is named. `stub` and what follows it are made of the pieces that they replace.
     """
 
     name: str
     opening: Callable[[Opened], str]
-    prompt: Callable[[Inbound, str, str], str]
-    event: Callable[[Inbound, str], str]
+    prompt: Callable[[Inbound, str, str, Sequence[str]], str]
+    event: Callable[[Inbound, str, Sequence[str]], str]
+    steered: Callable[[Steered], str]
     round: Callable[[Decided, Sequence[str]], str]
     thinking: Callable[[str, str], str]
     notes: Callable[[str, str], str]
@@ -49,7 +51,7 @@ class Layout:
     call: Callable[[Action, str], str]
     notice: Callable[[Notice, str, bool], str]
     raw: Callable[[str, str], str]
-    answer: Callable[[str, str], str]
+    answer: Callable[[str, str, int], str]
     status: Callable[[Resulted], str]
     block: Callable[[Produced, str, str], str]
     end: Callable[[], str]
@@ -73,13 +75,15 @@ class Layout:
     announce: Callable[[announce.Announced], str]
     shows_text: Callable[[str, str], bool]
     shows_call: Callable[[Action], bool]
+    shows_event: Callable[[Inbound], bool]
 
 
 STANDARD = Layout(
     name="standard",
     opening=entry.render_opening,
-    prompt=entry.render_prompt,
-    event=entry.render_event,
+    prompt=event.render_prompt,
+    event=event.render_event,
+    steered=event.render_steered,
     round=entry.render_round,
     thinking=entry.render_thinking,
     notes=entry.render_notes,
@@ -111,5 +115,6 @@ STANDARD = Layout(
     announce=announce.render_announce,
     shows_text=entry.shows_text,
     shows_call=entry.shows_call,
+    shows_event=event.shows_event,
 )
 """The layout of every agent that asks for no other."""

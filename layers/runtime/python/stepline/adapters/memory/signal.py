@@ -1,0 +1,64 @@
+"""Steers as the log has them, looked up at each question: no thread, and never late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+from stepline.model.entry import Inbound
+from stepline.model.ids import Lane
+from stepline.ports.log import Log
+
+
+class MemoryWatch:
+    """Reads the log whenever it is asked; `calling` looks when it begins."""
+
+    def __init__(self, log: Log, lane: Lane, after: int) -> None:
+        """Watch for steers behind batch `after`."""
+        self._log = log
+        self._lane = lane
+        self._after = after
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """There is nothing to end."""
+
+    @property
+    def requested(self) -> bool:
+        return self.steer() > 0
+
+    def wait(self, seconds: float) -> bool:
+        return self.requested
+
+    def steer(self) -> int:
+        found = self._log.since(self._lane, self._after, consistent=True)
+        steers = (
+            batch.n
+            for batch in found
+            if any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries)
+        )
+        return max(steers, default=0)
+
+    @contextmanager
+    def calling(self, abort: Callable[[], None]) -> Iterator[None]:
+        if self.requested:
+            abort()
+        yield
+
+
+class MemorySignals:
+    def __init__(self, log: Log) -> None:
+        """Look for steers in `log`."""
+        self._log = log
+
+    def notify(self, lane: Lane, n: int) -> None:
+        """Whoever watches looks at the log by itself."""
+
+    def watch(self, lane: Lane, after: int) -> MemoryWatch:
+        return MemoryWatch(self._log, lane, after)

@@ -1,0 +1,114 @@
+"""Frames of a conversation over a channel of their own, for servers that hold clients beside the gateway."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+from stepline.adapters.redis import Listener, RedisLink, Waker
+from stepline.errors import DependencyError, SteplineError
+from stepline.model.ids import Lane
+from stepline.ports.channel import Broadcast
+
+logger = logging.getLogger(__name__)
+
+QUIET_S: Final = 25.0
+"""Who hears nothing for so long looks whether the last frame was lost."""
+AWAY_S: Final = 1.0
+"""How often they look while the server is away."""
+
+
+@dataclass(frozen=True)
+class Broadcasts:
+    """Several ways to those who follow, each in its turn; one that fails keeps no other from its own."""
+
+    ways: tuple[Broadcast, ...]
+
+    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+        failed: DependencyError | None = None
+        for way in self.ways:
+            try:
+                way.send(lane, frames)
+            except DependencyError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisBroadcast:
+    """Sends to a conversation's channel, and follows it. A frame that does not go out now stands in the log."""
+
+    link: RedisLink
+    quiet_s: float = QUIET_S
+    away_s: float = AWAY_S
+
+    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+        self.link.publish(lane, "events", frames)
+
+    def follow(self, lane: Lane) -> ChannelFollowing:
+        return ChannelFollowing(self, lane)
+
+
+class ChannelFollowing:
+    """Follows one channel, over as many connections as that takes."""
+
+    def __init__(self, broadcast: RedisBroadcast, lane: Lane) -> None:
+        self._broadcast = broadcast
+        self._lane = lane
+        self._waker = Waker()
+        self._listener: Listener | None = None
+        self._begun = False
+
+    def __enter__(self) -> Self:
+        self._connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._leave()
+        self._waker.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes | None:
+        heard = None
+        if not self._begun:
+            self._begun = True
+        elif self._listener is not None:
+            heard = self._hear(self._listener)
+        elif not self._connect():
+            self._waker.ended.wait(self._broadcast.away_s)
+        if self._waker.ended.is_set():
+            raise StopIteration
+        return heard
+
+    def end(self) -> None:
+        self._waker.end()
+
+    def _connect(self) -> bool:
+        if self._broadcast.link.rests:
+            return False
+        try:
+            self._listener = self._broadcast.link.listen(self._lane, "events", self._waker)
+        except SteplineError:
+            return False  # the link has told, and rests for a while
+        return True
+
+    def _hear(self, listener: Listener) -> bytes | None:
+        try:
+            return listener.hear(self._broadcast.quiet_s)
+        except SteplineError as error:
+            logger.warning("redis lost", extra={"code": error.reason, **error.context})
+            self._leave()
+            return None
+
+    def _leave(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()

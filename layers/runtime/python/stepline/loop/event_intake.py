@@ -1,0 +1,153 @@
+"""The intake of events from outside: what one must be before it may enter a conversation, whoever brings it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from stepline.errors import InputError, LimitError
+from stepline.loop.admit import Admitted, Arrival, admit, check_owner
+from stepline.loop.port import Ports
+from stepline.model.attachment import ATTACHMENTS_MAX, Attachment, attachment_key, check_attachment
+from stepline.model.batch import EMPTY
+from stepline.model.ids import Lane, check_segment
+from stepline.model.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
+
+TEXT_MAX_BYTES: Final = 128 * 1024
+"""Of UTF-8; no more fits through the websocket."""
+PAYLOAD_MAX_BYTES: Final = 24 * 1024
+"""Of what a payload says beside its text, as JSON: with everything around it, it fits into a batch."""
+PAYLOAD_MAX_DEPTH: Final = 32
+_INTEGERS: Final = range(-(2**63), 2**63)
+"""Beyond these a number does not come back from the log as it was."""
+
+
+def take_event(
+    ports: Ports,
+    lane: Lane,
+    arrival: Arrival,
+    *,
+    connection: str = "",
+    until_s: int = 0,
+    founds: bool = True,
+) -> Admitted:
+    """Admit an event once everything in it is as it must be. Raises what `checked_arrival` and `admit` raise."""
+    checked = checked_arrival(ports, lane, arrival)
+    return admit(ports, lane, checked, connection=connection, until_s=until_s, founds=founds)
+
+
+def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
+    """Return the event with its payload's text as its own, once everything in it is as it must be.
+
+    Raises:
+        InputError: `bad_message_id`; `bad_event`; `bad_attachment`; `attachment_missing`, nothing is stored under a
+            reference.
+        LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`.
+        NotFoundError: it has attachments, and the conversation belongs to somebody else.
+        DependencyError: the log or the artifact store does not answer.
+
+    """
+    check_segment(arrival.message_id, "message_id")
+    if arrival.kind == PROMPT or not KIND.fullmatch(arrival.kind):
+        raise InputError(f"there is no event of kind {arrival.kind[:40]!r}", code="bad_event")
+    is_reactive(arrival.kind, arrival.reactive)
+    payload = dict(arrival.payload)
+    if arrival.text and "text" in payload:
+        raise InputError("an event has one text, of its own or in its payload", code="bad_event")
+    text = payload.pop("text", arrival.text)
+    _check_text(text)
+    _check_payload(payload)
+    _check_kind(arrival, text, payload)
+    _check_attachments(ports, lane, arrival)
+    return replace(arrival, text=text, payload=payload)
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise InputError("the text of an event is a text", code="bad_event")
+    if _size_bytes(text) > TEXT_MAX_BYTES:
+        raise LimitError(f"a text has at most {TEXT_MAX_BYTES} bytes", code="message_too_large")
+
+
+def _check_payload(payload: Mapping[str, Any]) -> None:
+    _check_json(payload, PAYLOAD_MAX_DEPTH)
+    size_bytes = len(msgspec.json.encode(payload))
+    if size_bytes > PAYLOAD_MAX_BYTES:
+        raise LimitError(
+            f"a payload of {size_bytes} bytes; it may have {PAYLOAD_MAX_BYTES} beside its text",
+            code="payload_too_large",
+        )
+    credit = payload.get(CREDIT, 0)
+    if isinstance(credit, bool) or not isinstance(credit, int) or credit < 0:
+        raise InputError(f"`{CREDIT}` is a number of rounds", code="bad_event")
+
+
+def _check_json(value: object, depth: int) -> None:
+    """Refuse what would not come back from JSON as it is. Raises InputError `bad_event`."""
+    if not isinstance(value, dict | list):
+        _check_leaf(value)
+        return
+    if not depth:
+        raise InputError(f"a payload is at most {PAYLOAD_MAX_DEPTH} levels deep", code="bad_event")
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError("a payload's names are texts", code="bad_event")
+            _size_bytes(key)
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_json(item, depth - 1)
+
+
+def _check_leaf(value: object) -> None:
+    match value:
+        case str():
+            _size_bytes(value)
+        case int() if value not in _INTEGERS:
+            raise InputError("a payload's integers have at most 64 bits", code="bad_event")
+        case float() if not math.isfinite(value):
+            raise InputError("a payload's numbers are finite", code="bad_event")
+        case None | int() | float():
+            pass
+        case _:
+            raise InputError(f"a payload is JSON, and {type(value).__name__} is not", code="bad_event")
+
+
+def _size_bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError("half of a surrogate pair is no text", code="bad_event") from error
+
+
+def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None:
+    if arrival.kind == STOP and text:
+        raise InputError("a stop has no text; to say something, steer", code="bad_event")
+    if arrival.kind == FOLLOWUP and not text and not arrival.attachments:
+        raise InputError("a followup says something", code="bad_event")
+    if arrival.kind in (STEER, STOP) and (payload or arrival.attachments):
+        raise InputError("a steer has a text and nothing else", code="bad_event")
+
+
+def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival) -> None:
+    """Look whether everything is stored that an event names; nobody learns that of a conversation of others."""
+    if not arrival.attachments:
+        return
+    if len(arrival.attachments) > ATTACHMENTS_MAX:
+        raise LimitError(f"an event has at most {ATTACHMENTS_MAX} attachments", code="too_many_attachments")
+    for attachment in arrival.attachments:
+        check_attachment(attachment)
+    check_owner(ports.log.tail(lane, consistent=True) or EMPTY, arrival.user)
+    for attachment in dict.fromkeys(arrival.attachments):
+        _check_stored(ports, lane, attachment)
+
+
+def _check_stored(ports: Ports, lane: Lane, attachment: Attachment) -> None:
+    size_bytes = ports.artifacts.size(attachment_key(lane, attachment.sha256))
+    if size_bytes is None:
+        raise InputError("nothing is stored under an attachment's name", code="attachment_missing")
+    if size_bytes != attachment.size_bytes:
+        raise InputError("what is stored has another size than the attachment says", code="bad_attachment")

@@ -1,0 +1,136 @@
+"""Following: what a server that holds clients itself sends to one of them, first from the log and then as it comes.
+
+It hears the feed before it reads the log, so nothing falls between the two; what comes twice is left out, and what is
+missing (`prev` tells of events, the character offset of text) is read. A feed that is cut therefore costs a read, and
+no event is lost, repeated or out of place.
+Source: docs/how-to/redis.md#serving-clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec.structs import replace
+
+from stepline.loop.effect import event_frames
+from stepline.loop.journal import Journal
+from stepline.loop.port import Ports
+from stepline.loop.resume import check_readable, running_text
+from stepline.model.batch import Batch
+from stepline.model.event import DeltaFrame, EventFrame, Frame, SyncFrame, decode_frame, encode_frame
+from stepline.model.ids import Lane
+from stepline.ports.feed import Following
+from stepline.timeline.event import newest_event
+
+
+def follow(
+    ports: Ports,
+    following: Following,
+    lane: Lane,
+    *,
+    user: str,
+    after: int = 0,
+    claim: int = 0,
+    have: Mapping[str, int] | None = None,
+) -> Iterator[bytes]:
+    """Yield the frames for a client that has every event up to `after`, until `following` ends.
+
+    `have` counts the characters that it has of stream `claim`, by lane name.
+
+    Raises:
+        NotFoundError: the conversation is absent or foreign.
+        DependencyError: the log does not answer; the client asks again, from its cursor.
+    """
+    follower = Follower(ports, lane, after=after, claim=claim, have=have or {})
+    with following as heard:
+        check_readable(Journal(ports, lane, "follow").tail(consistent=True), user)
+        for frame in heard:
+            yield from follower.catch_up() if frame is None else follower.take(frame)
+
+
+class Follower:
+    """Where one client stands: the newest batch it has whole, the parts it has of the one after, and the running text."""
+
+    def __init__(self, ports: Ports, lane: Lane, *, after: int, claim: int, have: Mapping[str, int]) -> None:
+        self._ports = ports
+        self._lane = lane
+        self._journal = Journal(ports, lane, "follow")
+        self._cursor = after
+        self._begun_n, self._parts = 0, 0
+        self._claim = claim
+        self._have = dict(have)
+        self._tail: Batch | None = None
+
+    def catch_up(self) -> list[bytes]:
+        """Return everything that the log has and the client has not, and last a frame that says how far that is."""
+        missed = self._journal.since(self._cursor, consistent=True)
+        tail = missed[-1] if missed else self._tail or self._journal.tail(consistent=True)
+        frames = [
+            body
+            for batch in missed
+            for body, frame in self._framed(batch)
+            if isinstance(frame, EventFrame) and self._is_next(frame)
+        ]
+        self._tail, self._cursor = tail, max(self._cursor, tail.n)
+        frames += self._stored_text(tail)
+        state = tail.state
+        sync = SyncFrame(
+            conversation=self._lane.conversation,
+            n=newest_event(tail),
+            claim=state.claim,
+            open=state.status == "open",
+            turn_id=state.turn,
+        )
+        return [*frames, encode_frame(sync)]
+
+    def take(self, body: bytes) -> list[bytes]:
+        """Return what the client gets for a frame that the feed brought."""
+        match decode_frame(body):
+            case EventFrame() as frame if self._is_next(frame):
+                return [body]
+            case EventFrame() as frame if not self._has(frame):
+                return self.catch_up()
+            case DeltaFrame() as frame:
+                return self._take_text(frame)
+            case _:
+                return []
+
+    def _framed(self, batch: Batch) -> list[tuple[bytes, Frame]]:
+        return [(body, decode_frame(body)) for body in event_frames(self._ports, self._lane, batch)]
+
+    def _has(self, frame: EventFrame) -> bool:
+        return frame.n <= self._cursor or (frame.n == self._begun_n and frame.part <= self._parts)
+
+    def _is_next(self, frame: EventFrame) -> bool:
+        """Tell whether the frame continues what the client has; if so, it has this one, too."""
+        parts = self._parts if frame.n == self._begun_n else 0
+        if not frame.prev <= self._cursor < frame.n or frame.part != parts + 1:
+            return False
+        self._begun_n, self._parts = frame.n, frame.part
+        if frame.part == frame.parts:
+            self._cursor = frame.n
+        return True
+
+    def _take_text(self, frame: DeltaFrame) -> list[bytes]:
+        self._go_over(frame.claim)
+        have = self._have.get(frame.lane, 0)
+        if frame.claim < self._claim or frame.off + len(frame.text) <= have:
+            return []
+        if frame.off > have:
+            return self.catch_up()  # what was lost is stored within a second
+        return [self._tell(replace(frame, off=have, text=frame.text[have - frame.off :]))]
+
+    def _stored_text(self, tail: Batch) -> list[bytes]:
+        self._go_over(tail.state.claim)
+        if tail.state.claim < self._claim:
+            return []
+        stored = running_text(self._ports, self._lane, tail, self._have)
+        return [self._tell(frame) for body in stored if isinstance(frame := decode_frame(body), DeltaFrame)]
+
+    def _go_over(self, claim: int) -> None:
+        if claim > self._claim:
+            self._claim, self._have = claim, {}
+
+    def _tell(self, frame: DeltaFrame) -> bytes:
+        self._have[frame.lane] = frame.off + len(frame.text)
+        return encode_frame(frame)

@@ -1,0 +1,73 @@
+"""Interrupt: a steer ends the program that a task runs, and the state that waits for it.
+
+A program beside the functions is ended by the function that runs it, which watches the log. A task has no way to the
+log, and the state that waits for it asks nobody: so whoever admits the steer ends both, as an effect of the steer's
+batch. Whoever launches a task reads the log once more behind the row of its handover, and we look for that row behind
+the steer's batch: one of the two sees the other. Source: docs/concepts/execution.md#when-the-user-steers.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from stepline.errors import SteplineError
+from stepline.loop.port import Ports
+from stepline.model.batch import Batch, State
+from stepline.model.entry import Inbound
+from stepline.model.ids import Lane
+from stepline.model.task import STEERED, TOKEN_VARIABLE, run_ref
+
+logger = logging.getLogger(__name__)
+
+LOOKS: Final = 3
+PAUSE_S: Final = 1.0
+"""Between two looks for a task that is just being started: a list of tasks is late by about that much."""
+
+REASON: Final = "the user steered"
+
+
+def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
+    """End the program that runs in a task while this batch steers; tell whether a state that waited has heard of it.
+
+    The same batch may come again: what has ended is ended. Nothing is raised: the steer stands in the log, and at the
+    latest the program's own end brings somebody to read it.
+    """
+    call = running_program(batch.state)
+    if not call or not any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries):
+        return False
+    try:
+        return _end_task(ports, run_ref(lane, batch.state.turn, call))
+    except SteplineError as error:
+        logger.exception("program not interrupted", extra={"call_id": call, "code": error.reason})
+        return False
+
+
+def running_program(state: State) -> str:
+    """Return the call whose program is launched and not settled; nothing if there is none."""
+    return state.running if state.executes == state.cursor.action + 1 else ""
+
+
+def _end_task(ports: Ports, ref: str) -> bool:
+    """End a run's wait, then its tasks; one that is still to come up finds no handover. Raises DependencyError."""
+    cluster = ports.tasks.cluster(ref)
+    if not cluster:
+        return False
+    tasks = ports.tasks.running(ref, cluster)
+    if not tasks:
+        ports.tasks.give_up(ref)
+        tasks = _await_task(ports, ref, cluster)
+    tokens = {ports.tasks.overrides(task, cluster).get(TOKEN_VARIABLE, "") for task in tasks} - {""}
+    heard = [ports.tasks.fail(token, STEERED, REASON) for token in sorted(tokens)]
+    stopped = ports.tasks.stop(ref, cluster, REASON)
+    logger.info("program interrupted", extra={"ref": ref, "waits": sum(heard), "tasks": stopped})
+    return any(heard)
+
+
+def _await_task(ports: Ports, ref: str, cluster: str) -> tuple[str, ...]:
+    """Look a few times more for a task that is being started; without one, its own end will end the wait."""
+    for _ in range(1, LOOKS):
+        ports.clock.pause(PAUSE_S)
+        if tasks := ports.tasks.running(ref, cluster):
+            return tasks
+    return ()

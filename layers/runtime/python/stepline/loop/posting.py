@@ -1,0 +1,123 @@
+"""Posting: frames to the connections that listen; what a connection cannot take it asks for later.
+
+    takes it             gets the frames in their order, whatever becomes of the others
+    cannot take it now   is tried again a few times, from the frame it could not take on; then it is left to its resume
+    has just been left   gets one try a batch, until it takes one again
+    is gone              loses its subscription
+
+A step waits for slow connections together, for less than a second a batch.
+Source: docs/concepts/streaming.md#durable-events.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from stepline.errors import DependencyError, Gone
+from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
+from stepline.model.ids import Lane
+from stepline.ports.channel import Publisher, Subscriptions
+from stepline.ports.clock import Clock
+from stepline.ports.meter import Meter
+
+logger = logging.getLogger(__name__)
+
+PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
+"""At most, between two tries. Their sum is what a slow connection can hold a step for."""
+
+QUIET_S: Final = 10.0
+"""How long a connection that was left is not waited for."""
+
+Waiting: TypeAlias = Mapping[str, Sequence[bytes]]
+"""What each connection is still to get."""
+
+Left: TypeAlias = Sequence[bytes] | None
+"""What a connection could not take; None if it is gone."""
+
+PostOne: TypeAlias = Callable[[str, Sequence[bytes]], Left]
+PostAll: TypeAlias = Callable[[PostOne, Waiting], Mapping[str, Left]]
+"""Posts to each connection, one after the other or at once; its `PostOne` touches nothing but the publisher."""
+
+
+def in_turn(post: PostOne, waiting: Waiting) -> Mapping[str, Left]:
+    """Post to one connection after the other."""
+    return {connection: post(connection, frames) for connection, frames in waiting.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posting:
+    """Broadcasts through the gateway that holds the connections."""
+
+    subscriptions: Subscriptions
+    publisher: Publisher
+    meter: Meter
+    clock: Clock
+    post_all: PostAll = in_turn
+    _quiet_until_s: dict[str, float] = field(default_factory=dict)
+
+    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+        self._post(lane, dict.fromkeys(self.subscriptions.listeners(lane), frames))
+
+    def deliver(self, lane: Lane, connection: str, frames: Sequence[bytes]) -> None:
+        """Post frames to one connection; what it does not get it asks for again."""
+        self._post(lane, {connection: frames})
+
+    def _post(self, lane: Lane, waiting: Waiting) -> None:
+        waiting = self._try(lane, waiting)
+        behind = [connection for connection in waiting if self._is_quiet(connection)]
+        waiting = {connection: left for connection, left in waiting.items() if connection not in behind}
+        for pause_s in PAUSES_S:
+            if not waiting:
+                break
+            self.clock.pause(secrets.SystemRandom().uniform(pause_s / 2, pause_s))
+            waiting = self._try(lane, waiting)
+        self._leave([*behind, *waiting])
+
+    def _try(self, lane: Lane, waiting: Waiting) -> Waiting:
+        """Post to each; return what is left."""
+        behind: dict[str, Sequence[bytes]] = {}
+        posted = 0
+        for connection, left in self.post_all(self._post_frames, waiting).items():
+            if left:
+                behind[connection] = left
+                posted += len(waiting[connection]) - len(left)
+                continue
+            self._quiet_until_s.pop(connection, None)
+            if left is None:
+                self._drop(lane, connection)
+            else:
+                posted += len(waiting[connection])
+        self.meter.count(FRAMES_POSTED, posted)
+        return behind
+
+    def _post_frames(self, connection: str, frames: Sequence[bytes]) -> Left:
+        for at, frame in enumerate(frames):
+            try:
+                self.publisher.post(connection, frame)
+            except Gone:
+                return None
+            except DependencyError:
+                return frames[at:]
+        return ()
+
+    def _drop(self, lane: Lane, connection: str) -> None:
+        self.meter.count(SOCKETS_GONE)
+        try:
+            self.subscriptions.drop(lane, connection)
+        except DependencyError as error:  # the next frame will find it gone as well
+            logger.warning("subscription not dropped", extra={"code": error.reason})
+
+    def _is_quiet(self, connection: str) -> bool:
+        return self._quiet_until_s.get(connection, 0.0) > self.clock.monotonic_s()
+
+    def _leave(self, connections: Sequence[str]) -> None:
+        now_s = self.clock.monotonic_s()
+        for connection in [known for known, until_s in self._quiet_until_s.items() if until_s <= now_s]:
+            del self._quiet_until_s[connection]
+        self._quiet_until_s.update(dict.fromkeys(connections, now_s + QUIET_S))
+        if connections:
+            logger.warning("connections left to their resume", extra={"connections": len(connections)})

@@ -1,0 +1,107 @@
+"""Steer: whoever runs a step of the turn heeds what the user says in between, once, and records that it did.
+
+    a generation, a tool, a program   ends early; what it had brought so far is kept
+    the actions behind it             are not run, and their results say so
+    a text                            leaves a bounded number of rounds to come to an end
+    no text                           says stop: the close is next, without asking the model again
+
+A message or another reactive event behind a steer lets the turn go on as it likes.
+Source: docs/reference/live-events.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, NamedTuple
+
+from stepline.loop.guard import onward, standing
+from stepline.loop.port import Policy
+from stepline.loop.round import Round
+from stepline.metrics import STEERS
+from stepline.model.batch import Batch, State
+from stepline.model.decision import Action
+from stepline.model.entry import Inbound, Resulted, Steered
+from stepline.model.step import Step
+from stepline.timeline.fold import Timeline
+
+NOT_RUN: Final = "Not run: the user steered before it was this call's turn."
+
+Phase = Literal["", "decision", "tools"]
+
+
+class Steer(NamedTuple):
+    """A steer that nobody has heeded yet, and the batch that brought it."""
+
+    n: int
+    event: Inbound
+
+    @property
+    def stops(self) -> bool:
+        """Whether it says stop."""
+        return self.event.event_class == "stop"
+
+
+def find_steer(events: Iterable[tuple[int, Inbound]], heeded: int) -> Steer | None:
+    """Return which of the steers behind batch `heeded` counts: the newest stop, or else the newest; None if there are none."""
+    found = [Steer(n, event) for n, event in events if event.steers and n > heeded]
+    stops = [steer for steer in found if steer.stops]
+    return next(reversed(stops or found), None)
+
+
+def steer_of(timeline: Timeline) -> Steer | None:
+    """Return what a timeline's open turn has not heeded yet."""
+    events = timeline.events_since(timeline.state.steered)
+    return find_steer(((event.n, event.inbound) for event in events), timeline.state.steered)
+
+
+def steer_in(batches: Sequence[Batch], heeded: int) -> Steer | None:
+    """Return what batches of an open turn ask for that is not heeded yet."""
+    found = ((batch.n, entry) for batch in batches for entry in batch.entries if isinstance(entry, Inbound))
+    return find_steer(found, heeded)
+
+
+def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase) -> Steered:
+    """Return the record that a steer was heeded in a phase of the round at which `state` stands."""
+    iteration = state.cursor.iteration
+    # A round in which something was under way is over with it.
+    left = policy.max_iterations + state.credits - iteration - bool(phase)
+    return Steered(
+        n=steer.n,
+        turn=state.turn,
+        at=at,
+        iteration=iteration,
+        message_id=steer.event.message_id,
+        text=steer.event.text,
+        phase=phase,
+        finalize=0 if steer.stops else max(1, min(policy.finalize_rounds, left)),
+    )
+
+
+def heed(own: Round, timeline: Timeline) -> Timeline | Step:
+    """Heed what was said before the model is asked; return the timeline to go on with, or the step to go to.
+
+    Raises Fenced.
+    """
+    step = own.step
+    while (steer := steer_of(timeline)) is not None:
+        entry = heeding(steer, own.ports.policy, timeline.state, at=own.now(), phase="")
+        moved = own.amend(timeline, entry)
+        if isinstance(moved, Step):
+            return moved
+        own.ports.meter.count(STEERS)
+        if standing(moved.state, step, "decide") != "mine":
+            return onward(step, moved.state)
+        timeline = moved  # another one may have come before the record
+    return timeline
+
+
+def not_run(action: Action, iteration: int, at: str) -> Resulted:
+    """Return the result of an action that a steer came before."""
+    return Resulted(
+        call_id=action.call_id,
+        tool_id=action.tool_id,
+        iteration=iteration,
+        status="error",
+        at=at,
+        error={"code": "steered", "message": NOT_RUN},
+    )

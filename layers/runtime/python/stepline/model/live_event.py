@@ -1,0 +1,114 @@
+"""Live events: what an event from outside does to a conversation, as one table of five classes.
+
+Admission, the loop and the close look everything up here, and docs/reference/live-events.md is printed from it. The
+kind of an event is an open word; its class is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from stepline.errors import InputError
+from stepline.model.base import Value
+
+EventClass: TypeAlias = Literal["message", "reactive", "quiet", "steer", "stop"]
+DropReason: TypeAlias = Literal["nothing_to_steer", "turn_closed", "stopped"]
+
+PROMPT: Final = "prompt"
+FOLLOWUP: Final = "followup"
+STEER: Final = "steer"
+STOP: Final = "stop"
+"""How a client may say a steer without a text; it is kept as one."""
+
+CREDIT: Final = "iteration_credit"
+"""The field of a payload by which an event asks for more rounds, or fewer, than it would bring."""
+
+KIND: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+REACTIVE_KINDS: Final = frozenset({"form", "wizard"})
+"""Kinds that ask for an answer unless they say otherwise; every other one asks only if it says so."""
+
+
+class EventRule(Value):
+    """What one class of events does.
+
+    idle       where no turn is open: `opens` one, is `kept` for the next one, or is `dropped`
+    holds      an open turn does not end before the model has seen it, as long as rounds are left
+    credits    it adds rounds to the open turn
+    interrupts it ends the running generation, a tool or a program that can be cancelled, and what was to follow
+    then       what an interrupted turn does: `finalize` in a bounded number of rounds, or `close` at once
+    unseen     what becomes of one that the model has not seen when the turn ends: `promoted` to open the next one,
+               `kept` for whatever comes, or `dropped`
+    stopped    the same, for one that came before a stop
+    """
+
+    covers: str
+    idle: Literal["opens", "kept", "dropped"]
+    unseen: Literal["promoted", "kept", "dropped"]
+    stopped: Literal["promoted", "kept", "dropped"]
+    holds: bool = False
+    credits: bool = False
+    interrupts: bool = False
+    then: Literal["", "finalize", "close"] = ""
+
+
+RULES: Final[Mapping[EventClass, EventRule]] = {
+    "message": EventRule(
+        covers="what the user says: `send`, or an event of kind `followup`",
+        idle="opens",
+        holds=True,
+        credits=True,
+        unseen="promoted",
+        stopped="dropped",
+    ),
+    "reactive": EventRule(
+        covers="an event of any other kind that is reactive: a form, a wizard's step, an alert to act on",
+        idle="opens",
+        holds=True,
+        credits=True,
+        unseen="promoted",
+        stopped="promoted",
+    ),
+    "quiet": EventRule(
+        covers="an event of any other kind that is not", idle="kept", unseen="kept", stopped="kept"
+    ),
+    "steer": EventRule(
+        covers="an event of kind `steer` with a text",
+        idle="dropped",
+        interrupts=True,
+        then="finalize",
+        unseen="dropped",
+        stopped="dropped",
+    ),
+    "stop": EventRule(
+        covers="an event of kind `stop`, or of kind `steer` without a text",
+        idle="dropped",
+        interrupts=True,
+        then="close",
+        unseen="dropped",
+        stopped="dropped",
+    ),
+}
+
+
+def classify(kind: str, *, text: str, reactive: bool) -> EventClass:
+    """Return the class of an event, as it was sent or as it is stored."""
+    if kind in (STEER, STOP):
+        return "steer" if text else "stop"
+    if kind in (PROMPT, FOLLOWUP):
+        return "message"
+    return "reactive" if reactive else "quiet"
+
+
+def is_reactive(kind: str, asked: bool | None) -> bool:
+    """Return whether an event asks for an answer: what its sender says, or else what its kind does.
+
+    Raises InputError `bad_event` for a kind that is always one or the other.
+    """
+    fixed = {FOLLOWUP: True, STEER: False, STOP: False}.get(kind)
+    if fixed is None:
+        return kind in REACTIVE_KINDS if asked is None else asked
+    if asked not in (None, fixed):
+        raise InputError(f"an event of kind {kind} is {'' if fixed else 'never '}reactive", code="bad_event")
+    return fixed

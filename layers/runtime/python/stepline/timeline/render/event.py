@@ -1,0 +1,81 @@
+"""The standard layout of what came from outside: messages, steers, forms, alerts, and what the runtime did about a steer.
+
+Who sent an event, its kind, its files and its payload are lines of structure; its text is data. Whatever is too long
+is cut, and the event's path leads to all of it.
+Source: docs/concepts/context.md#what-the-model-reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from stepline.model.entry import Inbound, Steered
+from stepline.model.live_event import FOLLOWUP, PROMPT, STEER
+from stepline.timeline.render.excerpt import is_short, render_text
+from stepline.timeline.render.param import render_params
+from stepline.timeline.render.quote import clip, label
+from stepline.timeline.turn import steer_path
+
+SOURCE_CHARS: Final = 120
+MIME_CHARS: Final = 100
+
+_HEADERS: Final = {FOLLOWUP: "[FOLLOWUP DURING TURN]", STEER: "[STEER DURING TURN]"}
+_CUT_SHORT: Final = {
+    "": "",
+    "decision": " The decision you were writing was cut off, and nothing of it counts.",
+    "tools": " The calls above that say so were not run.",
+}
+
+
+def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
+    """Render an event that opened the turn; `carried` is where it stands in the turn before, if it came there."""
+    header = "[USER MESSAGE]" if event.event in (PROMPT, FOLLOWUP) else _external(event)
+    origin = f"[carried over from: {carried}]\n" if carried else ""
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_said(event, files, 'USER MESSAGE')}"
+
+
+def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
+    """Render an event that came while a turn was open, or between turns; `files` are the paths of what came with it."""
+    header = _HEADERS.get(event.event) or _external(event)
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_said(event, files, 'EVENT')}"
+
+
+def render_steered(entry: Steered) -> str:
+    """Render that a steer was heeded: what it cut short, and what is left of the turn."""
+    asked = "steered" if entry.finalize else "said stop"
+    rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
+    left = (
+        f" Unless a later message lets the turn go on, it has {rounds} left: do what the steer says as far as they "
+        "allow, and answer."
+        if entry.finalize
+        else " The turn ends here."
+    )
+    where = steer_path(entry)
+    return f"\n[SYSTEM MESSAGE]\nThe user {asked} ({where}).{_CUT_SHORT[entry.phase]}{left}\n"
+
+
+def shows_event(event: Inbound) -> bool:
+    """Tell whether all that an event says is shown."""
+    return is_short(event.text) and (not event.payload or render_params(event.payload)[1])
+
+
+def _external(event: Inbound) -> str:
+    return f"[EXTERNAL EVENT: {event.event}]"
+
+
+def _said(event: Inbound, files: Sequence[str], what: str) -> str:
+    """Return everything below an event's path: the facts a line each, and its text."""
+    reactive = event.reactive or event.event in _HEADERS
+    facts = [
+        "" if reactive else "reactive: no",
+        f"source: {label(clip(event.source, SOURCE_CHARS))}" if event.source else "",
+        *(
+            f"[USER ATTACHMENT] {path.rpartition('/')[2]} | {clip(file.mime, MIME_CHARS)} | {file.size_bytes} bytes | {path}"
+            for file, path in zip(event.attachments, files, strict=True)
+        ),
+        f"payload: {render_params(event.payload)[0]}" if event.payload else "",
+    ]
+    return "".join(f"{fact}\n" for fact in facts if fact) + (
+        render_text(event.text, what) if event.text else ""
+    )

@@ -1,0 +1,131 @@
+"""Rules taken back, one at a time: what the code would be without each, and the promise that then breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.memory.log import MemoryLog
+from stepline.loop import decide, journal, segment
+from stepline.loop.effect import publish
+from stepline.loop.journal import Draft
+from stepline.model.batch import Batch
+from stepline.model.ids import Lane
+from stepline.ports.log import Put
+from stepline.timeline.event import newest_event
+from stepline.timeline.fold import Timeline
+
+from . import driver, scenario
+from .driver import Scenario
+from .world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """A rule. Without it, `breaks` is seen when something goes wrong at a boundary `at` of the scenario."""
+
+    rule: str
+    breaks: str
+    at: str
+    scenario: Scenario
+    patch: Callable[[pytest.MonkeyPatch], None] = lambda _: None
+    world: Callable[[World], None] = lambda _: None
+
+
+class NoMessageRows(MemoryLog):
+    """Admits whatever comes, as if it came for the first time."""
+
+    def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
+        return super().put(lane, batch, marks_open=marks_open)
+
+
+def _tell_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell the listeners of a batch, and then put it."""
+    put = journal.Journal._put
+
+    def told(self: journal.Journal, tail: Batch, draft: Draft) -> tuple[Put, Batch]:
+        state = replace(draft.state, prev=newest_event(tail))
+        at = self.ports.clock.now().isoformat()
+        publish(
+            self.ports,
+            self.lane,
+            Batch(n=tail.n + 1, by=self.by, at=at, entries=draft.entries, state=state),
+        )
+        return put(self, tail, draft)
+
+    monkeypatch.setattr(journal.Journal, "_put", told)
+
+
+def _name_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name a segment, and put it when the batch that names it stands."""
+    owed: list[tuple[Any, Lane, Timeline]] = []
+
+    def promise(ports: Any, lane: Lane, timeline: Timeline) -> int:
+        if not segment._is_long(timeline, ports.policy):
+            return timeline.state.segment
+        owed.append((ports, lane, timeline))
+        return timeline.n
+
+    def then_put(ports: Any, lane: Lane, batch: Batch) -> None:
+        while owed:
+            segment.seal(*owed.pop())
+        publish(ports, lane, batch)
+
+    monkeypatch.setattr(decide, "seal", promise)
+    monkeypatch.setattr(decide, "publish", then_put)
+
+
+def _never_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "sweep", lambda _: {})
+
+
+def _once_as_pure(world: World) -> None:
+    world.once = "pure"
+
+
+def _without_rows(world: World) -> None:
+    world.log = NoMessageRows()
+    world.__post_init__()
+
+
+ABLATIONS: Final = (
+    Ablation(
+        rule="log first, effect after",
+        breaks="desk heard what the log does not say",
+        at="log.put in Act",
+        scenario=scenario.WORK,
+        patch=_tell_first,
+    ),
+    Ablation(
+        rule="what may happen once is started on record",
+        breaks="an effect twice, unmarked",
+        at="tool.strike",
+        scenario=scenario.WORK,
+        world=_once_as_pure,
+    ),
+    Ablation(
+        rule="a message has a row of its own",
+        breaks="a message admitted twice",
+        at="publisher.post in desk message:event",
+        scenario=scenario.WORK,
+        world=_without_rows,
+    ),
+    Ablation(
+        rule="a body is put before it is named",
+        breaks="a segment that is named and not there",
+        at="artifacts.put in Decide",
+        scenario=scenario.WORK,
+        patch=_name_first,
+    ),
+    Ablation(
+        rule="somebody looks after open lanes",
+        breaks="UnsettledError",
+        at="log.put in Act",
+        scenario=scenario.WORK,
+        patch=_never_sweep,
+    ),
+)

@@ -1,0 +1,112 @@
+"""Boundaries, as the ports mark them: every call that changes the world, and who may not be forgotten.
+
+`doors` puts a door before each port of an invocation. A marked method goes through it; every other one just looks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, get_type_hints
+
+import stepline.ports
+from stepline.errors import DependencyError, SteplineError, UnknownOutcome
+from stepline.loop.port import Ports
+from stepline.ports.boundary import is_write
+
+READS: Final[Mapping[str, frozenset[str]]] = {
+    "Artifacts": frozenset({"get", "stream", "size"}),
+    "Cancel": frozenset({"requested", "wait"}),
+    "Clock": frozenset({"now", "monotonic_s", "pause"}),
+    "Deltas": frozenset({"since"}),
+    "Depot": frozenset({"get"}),
+    "Executor": frozenset({"mode", "close"}),
+    "Feed": frozenset({"follow"}),
+    "Following": frozenset({"__iter__", "end"}),
+    "Grants": frozenset({"read", "write"}),  # they sign, and nobody hears of it
+    "Identity": frozenset({"verify"}),
+    "Log": frozenset({"get", "tail", "since", "admitted", "open_lanes", "conversations"}),
+    "Machine": frozenset({"status"}),
+    "Meter": frozenset({"count"}),  # nothing depends on what is counted
+    "ModelClient": frozenset({"stream"}),  # nothing is sent before the iteration
+    "ModelStream": frozenset({"abort", "completion"}),
+    "OwnMachine": frozenset({"take", "end", "started", "ended", "door"}),  # of this process alone
+    "Relay": frozenset({"open"}),
+    "SecretReader": frozenset({"get_secret"}),
+    "SettingsReader": frozenset({"get_settings", "get_plain"}),
+    "Signals": frozenset({"watch"}),
+    "Subscriptions": frozenset({"principal", "listeners"}),
+    "Tasks": frozenset({"stale", "cluster", "overrides", "running"}),
+    "Watch": frozenset({"steer", "calling"}),
+    "WebSearch": frozenset({"about", "search"}),
+}
+"""What changes nothing that anybody else can see, by protocol."""
+
+COMPOSED: Final = frozenset({"broadcast", "relay"})
+"""Ports that stand on others: their boundaries are those of the deltas, the subscriptions and the publisher."""
+
+SILENT: Final = frozenset({"signals.notify", "executor.run"})
+"""Boundaries whose answer cannot be lost: by their contract they say no, or say all, and raise nothing in between."""
+
+UNKNOWN: Final = frozenset({"log.put"})
+"""Boundaries whose lost answer has an error of its own; that of every other is a DependencyError."""
+
+Reach = Callable[[str, Callable[[], Any]], Any]
+"""Comes to the boundary of that name, and makes the call or does not."""
+
+
+def protocols() -> Iterator[type]:
+    """Yield every Protocol that the package of ports defines."""
+    for module in pkgutil.iter_modules(stepline.ports.__path__):
+        found = importlib.import_module(f"stepline.ports.{module.name}")
+        for value in vars(found).values():
+            own = inspect.isclass(value) and value.__module__ == found.__name__
+            if own and getattr(value, "_is_protocol", False):
+                yield value
+
+
+def methods(protocol: type) -> Iterator[tuple[str, object]]:
+    """Yield what a protocol itself asks for: its methods and properties, and how it is iterated."""
+    for name, value in vars(protocol).items():
+        asked = inspect.isfunction(value) or isinstance(value, property)
+        if asked and (not name.startswith("_") or name == "__iter__"):
+            yield name, value
+
+
+def lost_answer(boundary: str) -> SteplineError:
+    """Return what a port raises if its call was made and nobody heard the answer."""
+    kind = UnknownOutcome if boundary in UNKNOWN else DependencyError
+    return kind("the answer was lost")
+
+
+class Door:
+    """A port, with a boundary before and behind every method that its protocol marks."""
+
+    def __init__(self, reach: Reach, port: str, protocol: type, adapter: Any) -> None:
+        self._reach = reach
+        self._port = port
+        self._protocol = protocol
+        self._adapter = adapter
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._adapter, name)
+        if not is_write(getattr(self._protocol, name, None)):
+            return method
+        boundary = f"{self._port}.{name}"
+        return lambda *args, **kwargs: self._reach(boundary, lambda: method(*args, **kwargs))
+
+
+def doors(ports: Ports, reach: Reach) -> dict[str, Any]:
+    """Return a door for each port that has boundaries of its own, by the field of `Ports`."""
+    found = {}
+    for field, protocol in get_type_hints(Ports).items():
+        if field not in COMPOSED and any(is_write(method) for _, method in methods_of(protocol)):
+            found[field] = Door(reach, field, protocol, getattr(ports, field))
+    return found
+
+
+def methods_of(protocol: Any) -> list[tuple[str, object]]:
+    """Return what a type asks for if it is a protocol of ports; nothing of any other."""
+    return list(methods(protocol)) if getattr(protocol, "_is_protocol", False) else []

@@ -1,0 +1,215 @@
+"""The driver: one process that is the whole cloud. It runs every invocation to its end, one inside the other where
+the user cuts in, and lets exactly one boundary go wrong, by a plan. Then it lets the world settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.sweep import sweep
+from stepline.model.step import Step
+from stepline.model.task import PROVISION_S
+
+from .boundary import SILENT, Reach
+from .device import Device
+from .execution import Execution
+from .invocation import Fault, Invocation
+from .task import EXITED, Waiting
+from .world import World
+
+SETTLE_ROUNDS: Final = 60
+SWEEP_S: Final = 120.0
+SWEEPS_MOST: Final = 3
+DAY_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What goes wrong: at the boundary `at`, counted from 0; -1 for nothing.
+
+    `retried`: whoever waits for the invocation tries again at once. `abandoned`: nobody does; an execution is lost,
+    and a device says nothing until the sweeper has come.
+    """
+
+    at: int = -1
+    fault: Fault = ""
+    then: Literal["retried", "abandoned"] = "retried"
+
+
+NOTHING: Final = Plan()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A conversation. `cues` says what happens at which moment: messages as a device sends them, by their id.
+
+    A moment that never comes, because a fault kept the turn from it, comes at the end.
+    """
+
+    name: str
+    world: Callable[[], World]
+    first: Mapping[str, Any]
+    cues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    later: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+class UnsettledError(AssertionError):
+    """The world does not come to rest."""
+
+
+class Driver:
+    """One run of a scenario under a plan. `trace` names its boundaries, `sent` has what was said."""
+
+    def __init__(self, scenario: Scenario, plan: Plan = NOTHING) -> None:
+        self.scenario = scenario
+        self.plan = plan
+        self.world = scenario.world()
+        self.world.moment = self._moment
+        self.trace: list[str] = []
+        self.sent: list[str] = []
+        self.desk = Device("desk", self.world, self._invoke)
+        self.tablet = Device("tablet", self.world, self._invoke)
+        self._due = dict(scenario.cues)
+        self._later = dict(scenario.later)
+        self._abandoned: Invocation | None = None
+        self._swept = True
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        return (self.desk, self.tablet)
+
+    def run(self) -> Driver:
+        """Play the scenario to its end, and let everybody learn of it."""
+        self._join(self.desk)
+        self._say("m1", self.scenario.first)
+        self._join(self.tablet)
+        self._settle()
+        for device in self.devices:
+            self._catch_up(device)
+        return self
+
+    # --- invocations
+
+    def _invoke(self, name: str, body: Callable[[Reach], Any]) -> Invocation:
+        return self._finish(Invocation(name, body))
+
+    def _finish(self, invocation: Invocation) -> Invocation:
+        while not invocation.done:
+            at, where = len(self.trace), invocation.at
+            self.trace.append(f"{where} in {invocation.name}")
+            hit = at == self.plan.at and not (self.plan.fault == "lost" and where in SILENT)
+            if hit and self.plan.then == "abandoned":
+                self._abandoned, self._swept = invocation, False
+            invocation.advance(self.plan.fault if hit else "")
+        return invocation
+
+    def _drive(self, name: str, step: Step) -> None:
+        execution = Execution(self.world, name, step)
+        while not execution.over:
+            if execution.remote:
+                execution.go_on(self._wait(execution))
+                continue
+            invocation = self._finish(execution.begin())
+            if invocation is self._abandoned and invocation.error is not None:
+                execution.abandon()
+            execution.settle(invocation)
+            self._listen()
+
+    def _wait(self, execution: Execution) -> Step:
+        """Wait for a task to report, to stop, or not to be heard of any more."""
+        waiting = Waiting(self.world, execution.name, execution.step)
+        invocation = self._invoke("task", waiting.run)
+        waiting.task.reason = waiting.task.reason or EXITED
+        if invocation is not self._abandoned:
+            stopped = StoppedTask(task=waiting.name, cluster=waiting.cluster, reason=waiting.task.reason)
+            self._invoke("stopped task", lambda reach: end_wait(self.world.seen(reach), stopped))
+        if not waiting.over:
+            self.world.clock.pause(PROVISION_S)
+            waiting.expire()
+        return waiting.step()
+
+    def _sweep(self) -> None:
+        self.world.clock.pause(SWEEP_S)
+        self._invoke("sweep", lambda reach: sweep(self.world.seen(reach)))
+        self._invoke("sweep tasks", lambda reach: sweep_tasks(self.world.seen(reach)))
+        self._swept = True
+
+    # --- who says what, and hears it
+
+    def _moment(self, moment: str) -> None:
+        """Let the user cut in. The tablet goes away at the first cue, and comes back at the next."""
+        cue = self._due.pop(moment, None)
+        if cue is None:
+            return
+        if self.tablet.connection:
+            self.tablet.drop()
+        else:
+            self._join(self.tablet)
+        for message_id, fields in cue.items():
+            self._say(message_id, fields)
+
+    def _say(self, message_id: str, fields: Mapping[str, Any]) -> None:
+        self.sent.append(message_id)
+        self.desk.say(message_id, **fields)
+        self._listen()
+
+    def _join(self, device: Device) -> None:
+        device.join()
+        device.resume()
+        self._listen()
+
+    def _listen(self) -> None:
+        for device in self.devices:
+            device.read()
+
+    def _catch_up(self, device: Device) -> None:
+        """Let a device do what it does every 25 seconds, until it has everything."""
+        for _ in range(SETTLE_ROUNDS):
+            if not device.connection or device.expired:
+                device.join()
+            device.ping()
+            device.read()
+            if device.behind():
+                device.resume()
+                device.read()
+            if not device.behind() and device.state.cursor == self.world.newest_event:
+                return
+        raise UnsettledError(f"{device.name} does not catch up")
+
+    # --- the end
+
+    def _settle(self) -> None:
+        for _ in range(SETTLE_ROUNDS):
+            self._listen()
+            if not self._swept:
+                self._sweep()
+            elif self.world.machine.queue:
+                self._drive(*self.world.machine.queue.pop(0))
+            elif self.desk.outbox:
+                self._say_again()
+            elif self.world.log.open_lanes(before="9999"):
+                self._sweep()
+            elif self._later:
+                message_id = next(iter(self._later))
+                self._say(message_id, self._later.pop(message_id))
+            elif self._due:
+                self._moment(next(iter(self._due)))
+            else:
+                self._sweep_leftovers()
+                return
+        raise UnsettledError(f"the lane stands at {self.world.state}")
+
+    def _say_again(self) -> None:
+        if self.desk.expired or self.desk.refused or not self.desk.connection:
+            self.desk.join()
+        for message_id in list(self.desk.outbox):
+            self.desk.send(message_id)
+
+    def _sweep_leftovers(self) -> None:
+        for _ in range(SWEEPS_MOST):
+            if self.world.tasks.rows:
+                self.world.clock.pause(DAY_S)
+                self._sweep()

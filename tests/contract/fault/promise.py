@@ -1,0 +1,248 @@
+"""What was promised, whatever went wrong: each promise looks at a world at rest and names what is broken."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from stepline.loop.segment import segment_key
+from stepline.loop.spill import hydrate
+from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
+from stepline.model.block import Body
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Compacting,
+    Decided,
+    Dropped,
+    Inbound,
+    Opened,
+    Resulted,
+    Started,
+    Steered,
+    TakenOver,
+)
+from stepline.timeline.event import derive, newest_event
+
+from .device import Device
+from .world import LANE, STRIKE, World
+
+PROGRAM: Final = "exec_tools.execute_code_python"
+
+
+def broken(world: World, sent: Iterable[str], devices: Sequence[Device]) -> list[str]:
+    """Return what is broken, sorted; nothing for a run that kept every promise."""
+    batches = world.batches()
+    found = [
+        *_rest(world),
+        *_listing(world, batches),
+        *chain(batches),
+        *turns(batches),
+        *effects(world, batches),
+        *_messages(batches, sent),
+        *_compactions(batches),
+        *_bodies(world, batches),
+        *_tasks(world),
+        *[problem for device in devices for problem in _screen(world, batches, device)],
+    ]
+    return sorted(set(found))
+
+
+def _rest(world: World) -> Iterator[str]:
+    if world.state.status != "idle":
+        yield "a turn is stuck"
+    if world.log.open_lanes(before="9999"):
+        yield "an idle lane is marked open"
+
+
+def _listing(world: World, batches: Sequence[Batch]) -> Iterator[str]:
+    """Whoever lists conversations sees how the newest turn ended."""
+    ends = [batch for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
+    rows = world.log.conversations(LANE.tenant, LANE.project, world.state.owner)
+    if ends and (not rows or rows[0].applied_n < ends[-1].n):
+        yield "the listing is behind"
+
+
+def chain(batches: Sequence[Batch]) -> Iterator[str]:
+    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large."""
+    prev = 0
+    for at, batch in enumerate(batches, 1):
+        if batch.n != at:
+            yield "a hole in the log"
+        if batch.state.prev != prev:
+            yield "a batch without its link"
+        if derive(batch):
+            prev = batch.n
+        if newest_event(batch) != prev:
+            yield "a batch that forgets the newest event"
+        if len(msgspec.json.encode(batch.state)) > STATE_MAX_BYTES:
+            yield "a state of more than 1 KiB"
+        if len(encode_batch(batch)) > BATCH_MAX_BYTES:
+            yield "a batch of more than 32 KiB"
+
+
+def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
+    """One end a turn and one turn at a time, one decision a round, and nobody of an older epoch commits."""
+    rounds: Counter[tuple[str, int]] = Counter()
+    open_turn, epoch, seen = "", 0, set()
+    for batch in batches:
+        claimed = batch.step.partition("/")[2]
+        stale = claimed != "" and int(claimed) != epoch
+        for entry in batch.entries:
+            match entry:
+                case Opened(turn=turn):
+                    if open_turn or turn in seen:
+                        yield "a turn opened in another one, or twice"
+                    open_turn, epoch = turn, batch.n
+                    seen.add(turn)
+                case TakenOver():
+                    epoch = batch.n
+                case Decided(iteration=iteration):
+                    rounds[batch.state.turn, iteration] += 1
+                case Closed(turn=turn):
+                    if turn != open_turn:
+                        yield "an end of no turn, or a second one"
+                    open_turn = ""
+                case _:
+                    pass
+            if stale and isinstance(entry, Decided | Resulted | Started):
+                yield "a stale owner committed"
+    if any(count > 1 for count in rounds.values()):
+        yield "two decisions for one round"
+
+
+def effects(world: World, batches: Sequence[Batch]) -> Iterator[str]:
+    """What may happen once happened once, or the log says that nobody knows; what it says happened, did."""
+    results: dict[str, Resulted] = {}
+    for entry in (entry for batch in batches for entry in batch.entries):
+        if isinstance(entry, Resulted):
+            if entry.call_id in results:
+                yield "two results of one call"
+            results[entry.call_id] = entry
+    for call, times in world.effects.items():
+        result = results.get(call)
+        if times > 1:
+            marked = result is not None and result.status == "unverified"
+            yield "an effect twice, marked" if marked else "an effect twice, unmarked"
+        if result is not None and result.status == "error":
+            yield "an effect denied that took place"
+    for call, result in results.items():
+        if result.tool_id in (STRIKE, PROGRAM) and result.status == "ok" and not world.effects[call]:
+            yield "a result without its effect"
+
+
+def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
+    """What was sent is admitted once, and comes to one place: a turn that saw it, its sender, or it is kept."""
+    admitted = Counter(
+        entry.message_id for batch in batches for entry in batch.entries if isinstance(entry, Inbound)
+    )
+    if any(count > 1 for count in admitted.values()):
+        yield "a message admitted twice"
+    if any(message_id not in admitted for message_id in sent):
+        yield "a message lost"
+    for event, places in homes(batches):
+        if len(places) > 1:
+            yield f"an event in {len(places)} places"
+        if not places and event.event_class != "quiet":
+            yield f"a {event.event_class} event in no place"
+
+
+def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry
+    """Yield every event with where it ended up: the turns that saw or heeded it, `back` for a sender who may say it again."""
+    events: dict[int, Inbound] = {}
+    found: dict[int, set[str]] = {}
+    during: dict[int, str] = {}
+    opened: dict[str, int] = {}
+    turn = ""
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Inbound():
+                    events[batch.n], found[batch.n], during[batch.n] = entry, set(), turn
+                case Closed():
+                    turn = ""
+                case Opened(turn=turn, prompts=prompts):
+                    opened[turn] = batch.n
+                    for n in prompts:
+                        found[n].add(turn)
+                case Decided():
+                    seen = (n for n in events if opened[turn] < n <= batch.state.rendered)
+                    for n in seen:
+                        if during[n] == turn and not events[n].steers:
+                            found[n].add(turn)
+                case Steered(n=heeded):
+                    for n, event in events.items():
+                        if event.steers and during[n] == turn and n <= heeded:
+                            found[n].add(turn)
+                case Dropped(n=n):
+                    found[n].add("back")
+                case _:
+                    pass
+    yield from ((events[n], places) for n, places in found.items())
+
+
+def _compactions(batches: Sequence[Batch]) -> Iterator[str]:
+    begun = Counter(e.id for b in batches for e in b.entries if isinstance(e, Compacting))
+    over = Counter(e.id for b in batches for e in b.entries if isinstance(e, Compacted))
+    if any(begun[name] > 1 or over[name] != 1 for name in begun | over):
+        yield "a compaction that has no end, or two"
+
+
+def _bodies(world: World, batches: Sequence[Batch]) -> Iterator[str]:
+    """Every body that the log names is there, and is what the log says."""
+    for batch in batches:
+        if any(spill.key not in world.artifacts.objects for spill in batch.spilled):
+            yield "a spilled body that is not there"
+            continue
+        whole = hydrate(world.artifacts, batch)
+        for body in _bodies_in(whole.entries):
+            stored = world.artifacts.objects.get(body.key)
+            if stored is None or hashlib.sha256(stored).hexdigest() != body.sha256:
+                yield "a file that is not what the log says"
+    segments = {batch.state.segment for batch in batches} - {0}
+    if any(segment_key(LANE, n) not in world.artifacts.objects for n in segments):
+        yield "a segment that is named and not there"
+
+
+def _bodies_in(value: Any) -> Iterator[Body]:
+    if isinstance(value, Body):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _bodies_in(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _bodies_in(item)
+
+
+def _tasks(world: World) -> Iterator[str]:
+    if world.tasks.secrets or world.tasks.rows:
+        yield "something of a handover is left"
+    if world.tasks.waiting:
+        yield "a state waits for ever"
+    if any(not task.reason for task in world.tasks.tasks.values()):
+        yield "a task still runs"
+
+
+def _screen(world: World, batches: Sequence[Batch], device: Device) -> Iterator[str]:
+    """A device shows what the log brings about, once and in order, and the answers that stand in it."""
+    told = [
+        (batch.n, tuple(world.ports.outward.sift(derive(batch)).events)) for batch in batches if derive(batch)
+    ]
+    if [n for n, _ in device.applied] != [n for n, _ in told]:
+        yield f"{device.name} missed or repeated events"
+    elif device.applied != told:
+        yield f"{device.name} heard what the log does not say"
+    ends = [e for batch in batches for e in batch.entries if isinstance(e, Closed)]
+    if [(end.turn_id, end.answer) for end in device.ended] != [(end.turn, end.answer) for end in ends]:
+        yield f"{device.name} shows other answers than the recorded ones"
+    if device.state.open != (world.state.status == "open"):
+        yield f"{device.name} does not know whether a turn is open"
+    for decided in (e for batch in batches for e in batch.entries if isinstance(e, Decided)):
+        shown = device.shown.get((decided.claim, "answer"), "")
+        if not decided.answer.startswith(shown):
+            yield f"{device.name} shows a text that was not decided"

@@ -1,0 +1,112 @@
+"""Conversations that do much in little: what the model says, and when the user cuts in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from stepline.loop.agent import Summariser
+from stepline.ports.model import ModelRequest
+from stepline.timeline.rules import ContextRules
+
+from .driver import Scenario
+from .world import STRIKE, World, answered, called, coded, written
+
+LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
+
+
+def follow(rounds: Mapping[str, str], world: World, request: ModelRequest) -> str:
+    """Say what is written for the round of the open turn, and otherwise answer in so many words."""
+    if request.role.startswith("gate."):
+        return "<channel:thinking>A title.</channel:thinking><channel:output>Otters</channel:output>"
+    if request.role.startswith("context.compaction."):
+        return "## Goals\nThe user wants a report on otters.\n## Next Steps\nWrite it."
+    if world.state.finalize == 1:
+        return answered(f"That is it for {world.round}.")
+    return rounds.get(world.round, answered(f"Here you are: {world.round}. {LONG[:400]}"))
+
+
+def world_of(rounds: Mapping[str, str], **fields: Any) -> Callable[[], World]:
+    return lambda: World(speech=partial(follow, rounds), **fields)
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"kind": "followup", "payload": {"text": said}}
+
+
+STOP: Final = {"kind": "stop"}
+FORM: Final = {"kind": "form", "payload": {"text": "colour: blue", "fields": {"colour": "blue"}}}
+QUIET: Final = {"kind": "alert", "payload": {"text": "disk almost full"}}
+
+
+def steer(said: str) -> dict[str, Any]:
+    return {"kind": "steer", "payload": {"text": said}}
+
+
+WORK: Final = Scenario(
+    name="work",
+    world=world_of(
+        {
+            "1.0": called(STRIKE),
+            "1.1": coded("totals.csv"),
+            "1.2": written("report.md", f"# Report\n{LONG}"),
+        },
+        policy={"seal_batches": 6},
+    ),
+    first=text("Strike, count, and write it down."),
+    cues={"tool 1.0": {"f1": text("And be quick!")}, "stream 1.2": {"f2": text("In Markdown, please.")}},
+)
+
+STEER: Final = Scenario(
+    name="steer",
+    world=world_of(
+        {
+            "1.0": called(STRIKE),
+            "1.1": answered(f"A long story. {LONG}"),
+            "1.2": written("so-far.md", LONG),
+            "2.0": answered("Thank you, too."),
+        }
+    ),
+    first=text("Tell me a long story."),
+    cues={"stream 1.1": {"s1": steer("Short, please."), "q1": QUIET}},
+    later={"m2": text("Thanks."), "s2": steer("Too late.")},
+)
+
+STOPPED: Final = Scenario(
+    name="stop",
+    world=world_of({"1.0": called(STRIKE), "1.1": called(STRIKE), "2.0": coded("form.csv")}),
+    first=text("Strike twice."),
+    cues={"tool 1.1": {"f1": text("Once more!"), "w1": FORM, "x1": STOP}, "program 2.0": {"x2": STOP}},
+)
+
+MEMORY: Final = Scenario(
+    name="memory",
+    world=world_of(
+        {
+            "1.0": written("a.md", LONG),
+            "1.1": answered(LONG * 3),
+            "2.0": written("b.md", LONG * 3),
+            "2.1": called(STRIKE),
+            "2.2": answered(LONG * 3),
+            "3.0": called(STRIKE),
+        },
+        policy={"seal_batches": 4, "context": ContextRules(max_tokens=2_500, intact_turns=1, keep_turns=1)},
+        agent_fields={
+            "gate": "Name it.",
+            "summariser": Summariser(summary="Sum up the turns.", prefix="Sum up the rounds."),
+        },
+    ),
+    first=FORM,
+    cues={"stream 1.1": {"q1": QUIET}, "tool 2.1": {"f1": text(f"And what do they drink? {LONG * 2}")}},
+    later={"q2": QUIET, "m2": text(f"Go on. {LONG * 2}"), "m3": text("And now?")},
+)
+
+TASK: Final = Scenario(
+    name="task",
+    world=world_of({"1.0": coded("totals.csv"), "1.1": written("so-far.md", LONG)}, mode="fargate"),
+    first=text("Count in a task."),
+    cues={"program 1.0": {"s1": steer("Enough.")}},
+)
+
+SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK)

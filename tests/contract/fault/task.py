@@ -1,0 +1,82 @@
+"""The state that waits for a task, and the task: a container with an invocation of its own, which may die like any."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.adapters.memory.task import MemoryTask
+from stepline.errors import NotFoundError
+from stepline.model.execution import CollectedFile, Run
+from stepline.model.step import Step
+from stepline.model.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
+from stepline.ports.task import Depot, Duty
+
+from .boundary import Door, Reach
+from .world import World
+
+EXITED: Final = "Essential container in task exited"
+
+
+class Waiting:
+    """ExecuteTask of one execution: a task was asked for, and `step` says how the wait ended, once it has."""
+
+    def __init__(self, world: World, execution: str, step: Step) -> None:
+        """Start the task."""
+        launch = step.launch
+        assert launch is not None
+        self.world = world
+        self.token = f"{execution}/{launch.client_token}"
+        self.name = f"task-{len(world.tasks.tasks)}"
+        self.cluster = launch.cluster
+        self._step = step
+        variables = {TOKEN_VARIABLE: self.token, SECRET_VARIABLE: launch.secret}
+        self.task = MemoryTask(ref=launch.ref, cluster=launch.cluster, variables=variables)
+        world.tasks.waiting.add(self.token)
+        world.tasks.tasks[self.name] = self.task
+
+    @property
+    def over(self) -> bool:
+        return self.token not in self.world.tasks.waiting
+
+    def expire(self) -> None:
+        """Hear of the task no more."""
+        self.world.tasks.waiting.discard(self.token)
+        self.world.tasks.ended[self.token] = ("States.HeartbeatTimeout", "")
+
+    def step(self) -> Step:
+        error, cause = self.world.tasks.ended[self.token]
+        return replace(self._step, error={"Error": error, "Cause": cause}) if error else self._step
+
+    def run(self, reach: Reach) -> None:
+        """Be the supervisor: take the handover and the run, strike, report, say so."""
+        duty = Door(reach, "duty", Duty, self.world.tasks)
+        depot = Door(reach, "depot", Depot, self.world.ports.grants)
+        variables = self.task.variables
+        if not duty.beat(self.token):
+            return
+        try:
+            handover = msgspec.json.decode(duty.take(variables[SECRET_VARIABLE]), type=Handover)
+        except NotFoundError:
+            duty.end(self.token)
+            return
+        parcel = msgspec.msgpack.decode(depot.get(handover.parcel), type=Parcel)
+        if depot.put(parcel.started, msgspec.json.encode({"by": self.name})):
+            self._run(reach, depot, parcel)
+        duty.end(self.token)
+
+    def _run(self, reach: Reach, depot: Door, parcel: Parcel) -> None:
+        call = parcel.request.exec_id
+        reach("tool.program", lambda: self.world.effects.update([call]))
+        self.world.moment(f"program {self.world.round}")
+        if self.task.reason:
+            return  # it was stopped, and reports nothing
+        body = call.encode()
+        sha256 = hashlib.sha256(body).hexdigest()
+        path = parcel.request.contract[0].filename
+        file = CollectedFile(path=path, sha256=sha256, size_bytes=len(body))
+        depot.put(parcel.files, body)
+        depot.put(parcel.run, msgspec.json.encode(Run(returncode=0, files=(file,))))

@@ -1,0 +1,129 @@
+"""A process dies, or an answer is lost, at every boundary there is: no turn is lost, and nothing happens twice unsaid.
+
+Every scenario is played once to count its boundaries. Then each boundary goes wrong in a run of its own: before the
+call, behind it, or with its answer lost; and whoever waits tries again, or is gone. A plain run takes one of these
+ways at each boundary, in turn; `-m faults` takes all of them.
+Source: docs/concepts/log.md#how-it-is-checked.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from stepline.ports.boundary import is_write
+
+from .fault.ablation import ABLATIONS, Ablation
+from .fault.boundary import READS, methods, protocols
+from .fault.driver import NOTHING, Driver, Plan, Scenario, UnsettledError
+from .fault.promise import broken
+from .fault.scenario import SCENARIOS
+from .fault.world import World
+
+WAYS = tuple(itertools.product(("before", "after", "lost"), ("retried", "abandoned")))
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """A run logs what goes wrong in it, and there are thousands."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_every_method_of_a_port_says_whether_it_changes_the_world() -> None:
+    unsaid = []
+    for protocol in protocols():
+        reads = READS.get(protocol.__name__, frozenset())
+        for name, method in methods(protocol):
+            if is_write(method) == (name in reads):
+                unsaid.append(f"{protocol.__name__}.{name}")
+    assert unsaid == []
+
+
+def test_what_only_looks_is_not_listed_for_nothing() -> None:
+    there = {protocol.__name__: {name for name, _ in methods(protocol)} for protocol in protocols()}
+    gone = [f"{name}.{read}" for name, reads in READS.items() for read in reads - there.get(name, set())]
+    assert gone == []
+
+
+@pytest.fixture(scope="module")
+def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
+    """Count what was played, and say so in one line."""
+    counted: Counter[str] = Counter()
+    yield counted
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    if counted["runs"] and reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(
+            f"fault harness: {counted['boundaries']} boundaries in {counted['scenarios']} scenarios, "
+            f"{counted['runs']} runs in which one of them goes wrong"
+        )
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
+    scenario: Scenario, tally: Counter[str], request: pytest.FixtureRequest
+) -> None:
+    plain = play(scenario, NOTHING)
+    assert plain.problems == []
+    plans = list(every_plan(plain.trace))
+    if "faults" not in request.config.getoption("markexpr"):
+        plans = [plan for plan in plans if is_sampled(plan, plain.trace)]
+    assert {plan.at for plan in plans} == set(range(len(plain.trace)))
+    tally.update(scenarios=1, boundaries=len(plain.trace), runs=len(plans))
+    problems = {}
+    for plan in plans:
+        if found := play(scenario, plan).problems:
+            problems[plan] = (plain.trace[plan.at], found)
+    assert problems == {}
+
+
+@pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda ablation: ablation.rule)
+def test_without_a_rule_a_promise_is_broken(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
+    ablation.patch(monkeypatch)
+    trace = play(ablation.scenario, NOTHING, ablation.world).trace
+    seen: set[str] = set()
+    for plan in every_plan(trace):
+        if trace[plan.at].startswith(ablation.at):
+            seen.update(play(ablation.scenario, plan, ablation.world).problems)
+            if ablation.breaks in seen:
+                return
+    pytest.fail(f"nothing went wrong without: {ablation.rule} (seen: {sorted(seen)})")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A run: the boundaries that it came to, and what is broken."""
+
+    trace: list[str]
+    problems: list[str]
+
+
+def play(scenario: Scenario, plan: Plan, change: Callable[[World], None] = lambda _: None) -> Played:
+    """Play a scenario by a plan; a world that does not come to rest is broken, too."""
+    run = Driver(scenario, plan)
+    change(run.world)
+    try:
+        run.run()
+    except UnsettledError as unsettled:
+        return Played(run.trace, [type(unsettled).__name__])
+    return Played(run.trace, broken(run.world, run.sent, run.devices))
+
+
+def every_plan(trace: list[str]) -> Iterator[Plan]:
+    """Yield every way in which a boundary of a run can go wrong."""
+    for at in range(len(trace)):
+        for fault, then in WAYS:
+            yield Plan(at, fault, then)
+
+
+def is_sampled(plan: Plan, trace: list[str]) -> bool:
+    """Tell whether a plan is played in a short test: all of them at the log, and elsewhere one a boundary, in turn."""
+    return trace[plan.at].startswith("log.put") or WAYS[plan.at % len(WAYS)] == (plan.fault, plan.then)

@@ -1,0 +1,168 @@
+"""A device of a person: the real session on a real websocket, and everything that it was told."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+from stepline.adapters.system import SystemClock
+from stepline.local.client.effect import (
+    Acknowledged,
+    EventsApplied,
+    Refused,
+    StreamReset,
+    Synced,
+    TextAppended,
+    TurnEnded,
+)
+from stepline.local.client.session import Session
+from stepline.local.client.state import ClientState
+from stepline.local.client.wire import dial_gateway
+from stepline.local.lifecycle import mint
+from stepline.local.logview import open_log
+from stepline.model.ids import make_lane
+from stepline.timeline.event import derive
+from stepline.timeline.event_filter import EventFilter
+from stepline.timeline.event_type import TERMINAL
+
+PATIENCE_S = 60
+ANSWER = "answer."
+
+
+class Impatience(SystemClock):
+    """The clock of this machine, for somebody who does not wait for ever."""
+
+    def __init__(self, patience_s=PATIENCE_S):
+        self._until_s = SystemClock.monotonic_s(self) + patience_s
+
+    def monotonic_s(self):
+        now_s = super().monotonic_s()
+        if now_s > self._until_s:
+            raise AssertionError("nothing comes any more")
+        return now_s
+
+
+class Device:
+    """One conversation on one device. `told` are its effects, `events` the durable events by batch.
+
+    `texts` holds what was shown of each lane of each stream; what a reset took back is not there any more. A turn that
+    ends with an error is not what was wanted, unless it is expected that one `fails`.
+    """
+
+    def __init__(self, stage, conversation, *, dial=None, patience_s=PATIENCE_S, fails=False):
+        deployed, user = stage.deployed, stage.user
+        dial = dial or dial_gateway(deployed.socket_url, lambda: mint(deployed, user))
+        self.session = Session(dial, ClientState(conversation=conversation), Impatience(patience_s))
+        self._fails = fails
+        self.told, self.events, self.texts = [], [], defaultdict(str)
+        self._effects = self.session.effects()
+
+    def __enter__(self):
+        self.session.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        self.session.__exit__(*error)
+
+    @property
+    def state(self):
+        return self.session.state
+
+    def until(self, wanted):
+        """Return the first thing told from now on that is wanted: of a type, or by a question to it."""
+        for effect in self._effects:
+            self._note(effect)
+            if isinstance(effect, wanted) if isinstance(wanted, type) else wanted(effect):
+                return effect
+        raise AssertionError("a session's effects do not end")
+
+    def until_event(self, kind, **data):
+        """Return the first durable event of a type, with this data, that is told from now on."""
+        found = []
+
+        def wanted(effect):
+            told = effect.events if isinstance(effect, EventsApplied) else ()
+            found.extend(
+                event for event in told if event.type == kind and event.data.items() >= data.items()
+            )
+            return bool(found)
+
+        self.until(wanted)
+        return found[0]
+
+    def until_answering(self):
+        """Wait until some text of an answer is shown; return its stream."""
+        return self.until(lambda effect: isinstance(effect, TextAppended) and ANSWER in effect.lane).claim
+
+    def until_idle(self):
+        """Return the end of the turn that leaves the conversation idle."""
+        return self.until(lambda effect: isinstance(effect, TurnEnded) and not self.state.open)
+
+    def until_settled(self):
+        """Wait until nothing is open that this device has said; return the last turn's end."""
+        said = max((told.frame.n for told in self.told if isinstance(told, Acknowledged)), default=0)
+        ends = [told for told in self.told if isinstance(told, TurnEnded)]
+        if self.state.open or self.state.unacked or not ends or ends[-1].n < said:
+            return self.until_idle()
+        return ends[-1]
+
+    def until_synced(self):
+        """Wait until nothing is missing of what stood in the log when it was asked for last."""
+        self.until(lambda effect: isinstance(effect, Synced) and not self.state.behind())
+
+    def ends(self):
+        return [told for told in self.told if isinstance(told, TurnEnded)]
+
+    def happened(self, kind):
+        """Return the durable events of a type."""
+        return [event for _, events in self.events for event in events if event.type == kind]
+
+    def answer_of(self, claim):
+        """Return what was shown of the answer of a stream."""
+        return "".join(
+            text for (stream, lane), text in self.texts.items() if stream == claim and ANSWER in lane
+        )
+
+    def _note(self, effect):
+        self.told.append(effect)
+        match effect:
+            case EventsApplied(n=n, events=events):
+                self.events.append((n, events))
+            case TextAppended(claim=claim, lane=lane, off=off, text=text):
+                assert off == len(self.texts[claim, lane]), f"text of {lane} does not go on where it stood"
+                self.texts[claim, lane] += text
+            case StreamReset(claim=claim):
+                for key in [key for key in self.texts if key[0] == claim]:
+                    del self.texts[key]
+            case TurnEnded(outcome="error", code=code) if not self._fails:
+                raise AssertionError(f"the turn ended with {code}")
+            case Refused(frame=frame):
+                raise AssertionError(f"refused with {frame.code}: {frame.message}")
+
+
+def stored_batches(stage, conversation):
+    """Return the batches of a conversation as the functions read them."""
+    log, _ = open_log(stage.deployed)
+    return log.since(make_lane("local", "default", conversation), 0, consistent=True)
+
+
+def stored_events(stage, conversation):
+    """Return the durable events of a conversation, derived from its log, by batch."""
+    sift = EventFilter().sift
+    derived = ((batch.n, derive(batch)) for batch in stored_batches(stage, conversation))
+    return [(n, sift(events).events) for n, events in derived if events]
+
+
+def check_devices(stage, conversation, *devices):
+    """Assert that each device has every durable event of the log once and in order, and the recorded answers."""
+    expected = stored_events(stage, conversation)
+    recorded = [
+        event.data.get("answer", "") for _, events in expected for event in events if event.type in TERMINAL
+    ]
+    for device in devices:
+        numbers = [n for n, _ in device.events]
+        assert numbers == [n for n, _ in expected], "an event is lost, repeated or out of order"
+        assert device.events == expected
+        assert [end.answer for end in device.ends()] == recorded
+    for one, other in itertools.pairwise(devices):
+        assert one.events == other.events

@@ -1,0 +1,49 @@
+"""The published table of live events, cell by cell: the loop does with each class, in each phase, what the rules say."""
+
+from typing import get_args
+
+import pytest
+
+from stepline.model.live_event import RULES, EventClass
+from tests.unit.loop.phase import ENDS, PHASES, SENT, fate, play
+from tests.unit.loop.scene import Scene
+
+CLASSES = get_args(EventClass)
+FATES = {"opens": "opened", "promoted": "promoted", "kept": "kept"}
+
+
+def expected(event_class: EventClass, phase: str) -> str:
+    """Return what the rules of the class make of an event in this phase."""
+    rule = RULES[event_class]
+    if phase == "idle":
+        return FATES.get(rule.idle, "handed_back nothing_to_steer")
+    if phase == "last":
+        return FATES.get(rule.unseen, "handed_back turn_closed")
+    if phase == "close":
+        return "seen" if rule.holds else FATES.get(rule.unseen, "handed_back turn_closed")
+    if rule.interrupts:
+        return "stopped" if rule.then == "close" or phase == "stopped" else "finalized"
+    if phase == "stopped":
+        return FATES.get(rule.stopped, "handed_back stopped")
+    # A tool and a program are followed by another round in any case; an answer is not.
+    return "seen" if rule.holds or phase in ("act", "program") else FATES[rule.unseen]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("event_class", CLASSES)
+def test_an_event_becomes_what_its_rules_say(event_class: EventClass, phase: str) -> None:
+    assert fate(play(event_class, phase)) == expected(event_class, phase)
+
+
+def test_the_table_knows_every_class_and_every_end() -> None:
+    assert set(SENT) == set(CLASSES) == set(RULES)
+    found = {expected(event_class, phase).split()[0] for event_class in CLASSES for phase in PHASES}
+    assert found == set(ENDS)
+
+
+@pytest.mark.parametrize("event_class", CLASSES)
+def test_an_event_is_sent_as_its_class_says(event_class: EventClass) -> None:
+    scene = Scene()
+    scene.send()
+    scene.send(id="event", **SENT[event_class])
+    assert scene.tail.entries[0].event_class == event_class  # type: ignore[union-attr]  # it admits one
