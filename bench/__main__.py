@@ -14,14 +14,17 @@ from pathlib import Path
 from bench import (
     cost,
     execution,
+    fanout,
     field,
     imports,
     parser,
     pipeline,
     reads,
+    recovery,
     render,
     resume,
     stage,
+    steer,
     store,
     stream,
 )
@@ -38,9 +41,12 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "cost": cost.rows,
     "store": store.rows,
     "stream": stream.rows,
+    "steer": steer.rows,
     "imports": imports.rows,
     "execution": execution.rows,
     "stage": stage.rows,
+    "fanout": fanout.rows,
+    "recovery": recovery.rows,
 }
 
 

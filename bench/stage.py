@@ -57,7 +57,7 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
     """Run one turn; return its rounds' overheads and transitions, none for the turn that warms the functions."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     _answer_without_pause(stage, word)
-    lines = _stepline(
+    lines = stepline(
         "send", TEXT.format(word=word), "--conversation", conversation, "--user", "bench", "--json"
     )
     if is_first:
@@ -65,7 +65,7 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
     epoch = next(line["n"] for line in lines if line.get("type") == "chat.start")
     entered = _entered(stage, execution_name(make_lane("local", "default", conversation), epoch))
     decides = [at for at, (name, _) in enumerate(entered) if name == "Decide"]
-    batches = _stepline("log", conversation, "--json")
+    batches = stepline("log", conversation, "--json")
     models_ms = [
         _ms(entry["started_at"], batch["at"])
         for batch in batches
@@ -100,7 +100,7 @@ def _answer_without_pause(stage: LocalStage, word: str) -> None:
         return
 
 
-def _stepline(*arguments: str) -> list[dict[str, Any]]:
+def stepline(*arguments: str) -> list[dict[str, Any]]:
     """Return the JSON lines of a command."""
     done = subprocess.run(
         [STEPLINE, *arguments],

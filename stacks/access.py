@@ -28,6 +28,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "executions": "its executions",
     "connections": "connections of the websocket API's stage, to post to them",
     "model key": "the secret that `model_secret_arn` names",
+    "Redis's URL": "the secret that `redis_secret_arn` names",
     "models": "Anthropic's models in the regions of an inference profile, and those profiles",
     "aliases": "aliases `live` of these functions",
     "handovers": "secrets `stepline/<stage>/exec/*`",
@@ -99,6 +100,9 @@ _INTERRUPTS: Final = (
 )
 """Of whoever admits events: a steer ends the program that a task runs."""
 
+_TELLS: Final = _right("secretsmanager", "GetSecretValue", "Redis's URL")
+"""Of whoever has something to tell that others follow."""
+
 _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem"
 
@@ -119,6 +123,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
         _POSTS,
+        _TELLS,
         *_INTERRUPTS,
     ),
     # Another service of the account, by the library: a message's way into a conversation, and nothing of the answer.
@@ -128,12 +133,14 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
         _POSTS,
+        _TELLS,
         *_INTERRUPTS,
     ),
     "decide": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem", DELTA="PutItem"),
         *_objects(reads="att out seg", writes="out seg"),
         _POSTS,
+        _TELLS,
         _right("secretsmanager", "GetSecretValue", "model key"),
         _right("bedrock", "InvokeModel InvokeModelWithResponseStream", "models"),
     ),
@@ -142,12 +149,13 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         # Its role signs the requests that a task makes, too.
         *_objects(reads="att out exec seg", writes="out exec", finds="exec"),
         _POSTS,
+        _TELLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
     ),
     # The programs' side: it learns from the log and says what came of a run, and nothing else.
     "execute": (
-        *_rows(LOG="Query"),
+        *_rows(LOG="GetItem Query"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
     ),
     "close": (
@@ -155,6 +163,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         *_objects(reads="att out", writes="out"),
         _STARTS,
         _POSTS,
+        _TELLS,
     ),
     "sweeper": (
         # It takes back what was handed to tasks also where there are none any more.
@@ -170,6 +179,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _STARTS,
         _right("states", "DescribeExecution StopExecution", "executions"),
         _POSTS,
+        _TELLS,
         _right("ecs", "DescribeTasks StopTask", "tasks", only=TASKS),
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
@@ -182,6 +192,8 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
 }
 """Every principal but the task itself, whose two roles its own stack makes."""
 
+TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
+"""Those who hear of a Redis."""
 INGRESS: Final = ("authorizer", "socket", "api")
 LOOP: Final = ("decide", "act", "execute", "close", "sweeper")
 
@@ -196,6 +208,7 @@ class Resources:
     executions_arn: str
     connections_arn: str
     model_secret_arn: str = ""
+    redis_secret_arn: str = ""
     model_arns: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     handovers_arn: str = ""
@@ -236,6 +249,7 @@ def _arns(right: Right, resources: Resources) -> list[str]:
                 "executions": resources.executions_arn,
                 "connections": resources.connections_arn,
                 "model key": resources.model_secret_arn,
+                "Redis's URL": resources.redis_secret_arn,
                 "handovers": resources.handovers_arn,
                 "tasks": resources.tasks_arn,
                 "cluster": "*",

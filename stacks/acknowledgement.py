@@ -34,6 +34,7 @@ def _policies(*roles: str) -> tuple[str, ...]:
 _INGRESS: Final = ("ingress/Api", "ingress/Authorizer", "ingress/Socket")
 _LOOP: Final = ("loop/Act", "loop/Close", "loop/Decide", "loop/Sweeper")
 _SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER = (f"{function}/Role" for function in ("ingress/Socket", *_LOOP))
+_EVENTS: Final = "loop/EventSource/Role"
 
 ACKNOWLEDGED: Final = (
     # --- what would cost more than it tells
@@ -115,12 +116,12 @@ ACKNOWLEDGED: Final = (
     # --- what cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
-        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Attachments: keys are made for each conversation, below the one prefix of their class.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/out/*]",
-        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Bodies of a log's entries: keys end in their content's hash, below the one prefix of their class.",
     ),
     Acknowledgement(
@@ -135,22 +136,22 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:execute-api:…/live/POST/@connections/*]",
-        places=_policies(_SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
         reason="Connections get their ids when they open; one method on one stage of one API.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:states:…:execution:…:*]",
-        places=_policies(_SOCKET, _SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _SWEEPER),
         reason="Executions are named for conversations and epochs; those of one machine.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:secretsmanager:…:secret:stepline/…/exec/*]",
-        places=_policies(_ACT, _SWEEPER, "exec/TaskRole"),
+        places=_policies(_SOCKET, _EVENTS, _ACT, _SWEEPER, "exec/TaskRole"),
         reason="A run is handed over in a secret under a fresh name; those of one stage, for as long as a task starts.",
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:ecs:…:task/…-exec/*]",
-        places=_policies(_SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _SWEEPER),
         reason="Tasks get their ids when they start; those of one cluster.",
     ),
     Acknowledgement(
@@ -171,7 +172,7 @@ ACKNOWLEDGED: Final = (
     # --- what AWS offers no resource for; tests/stacks/test_access.py names these actions
     Acknowledgement(
         finding="IAM5[Resource::*]",
-        places=_policies(_SWEEPER),
+        places=_policies(_SOCKET, _EVENTS, _SWEEPER),
         reason="`ecs:ListTasks` knows no resource for tasks; its condition names the cluster.",
     ),
     Acknowledgement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from stacks.stage import Stage
@@ -53,6 +54,9 @@ def loop_environment(
         keep_intact_turns=stage.keep_intact_turns,
         cache_minimum_tokens=stage.cache_minimum_tokens,
         search_corpus=stage.search_corpus,
+        steer_poll_ms=stage.steer_poll_ms,
+        finalize_rounds=stage.finalize_rounds,
+        finalize_max_tokens=stage.finalize_max_tokens,
         model_provider=stage.model_provider,
         model_roles=stage.model_roles,
         model_secret_arn=stage.model_secret_arn,
@@ -66,6 +70,11 @@ def loop_environment(
     )
 
 
+def without_redis(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for a function that may not read the URL of a Redis: it does without."""
+    return {name: value for name, value in environment.items() if name not in env(redis_secret_arn="")}
+
+
 def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str) -> dict[str, Any]:
     return {
         "stage": stage.name,
@@ -73,7 +82,9 @@ def _shared(stage: Stage, state: StateStack, *, machine_arn: str, callback_url: 
         "bucket": state.bucket.bucket_name,
         "machine_arn": machine_arn,
         "callback_url": callback_url,
+        "redis_secret_arn": stage.redis_secret_arn,
         "max_iterations": stage.max_iterations,
+        "event_credit": stage.event_credit,
         "bundle_props": stage.bundle_props,
         "assembly": stage.assembly,
     }

@@ -14,9 +14,9 @@ from aws_cdk.aws_apigatewayv2_authorizers import (
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration, WebSocketLambdaIntegration
 from constructs import Construct
 
-from stacks.access import INGRESS, Resources
+from stacks.access import INGRESS, TELLING, Resources
 from stacks.code import Code
-from stacks.environment import ingress_environment
+from stacks.environment import ingress_environment, without_redis
 from stacks.function import Function
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -109,6 +109,7 @@ class IngressStack(cdk.Stack):
             cluster_arn=stage.cluster_arn(self),
             tasks_arn=stage.tasks_arn(self),
             handovers_arn=stage.handovers_arn(self),
+            redis_secret_arn=stage.redis_secret_arn,
         )
         environment = ingress_environment(
             stage,
@@ -124,7 +125,7 @@ class IngressStack(cdk.Stack):
                 name,
                 stage=stage,
                 package=package,
-                environment=environment,
+                environment=environment if name in TELLING else without_redis(environment),
                 resources=resources,
             )
             for name in INGRESS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,10 +14,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.access import LOOP, Resources, bedrock_arns, statements
+from stacks.access import LOOP, TELLING, Resources, bedrock_arns, statements
 from stacks.alarm import Watched, add_alarms
 from stacks.code import Code
-from stacks.environment import event_environment, loop_environment
+from stacks.environment import event_environment, loop_environment, without_redis
 from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import Function
@@ -57,19 +58,7 @@ class LoopStack(cdk.Stack):
             packages=packages,
             fargate=_fargate(execution) if execution else {},
         )
-        package = code.add_to(self)
-        self.functions = {
-            name: Function(
-                self,
-                name,
-                stage=stage,
-                package=package,
-                environment=environment,
-                resources=resources,
-            )
-            for name in LOOP
-            if stage.executes or name != "execute"
-        }
+        self.functions = self._make_functions(stage, code, environment, resources)
         self.machine = self._make_machine(stage, resources)
         self._sweep(stage)
         if stage.event_source_principals:
@@ -97,6 +86,23 @@ class LoopStack(cdk.Stack):
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
 
+    def _make_functions(
+        self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources
+    ) -> dict[str, Function]:
+        package = code.add_to(self)
+        return {
+            name: Function(
+                self,
+                name,
+                stage=stage,
+                package=package,
+                environment=environment if name in TELLING else without_redis(environment),
+                resources=resources,
+            )
+            for name in LOOP
+            if stage.executes or name != "execute"
+        }
+
     def _name_resources(self, stage: Stage, state: StateStack, ingress: IngressStack) -> Resources:
         resources = Resources(
             table=state.table,
@@ -105,6 +111,7 @@ class LoopStack(cdk.Stack):
             executions_arn=stage.executions_arn(self),
             connections_arn=ingress.connections_arn,
             model_secret_arn=stage.model_secret_arn,
+            redis_secret_arn=stage.redis_secret_arn,
             model_arns=bedrock_arns(self) if stage.model_provider == "bedrock" else (),
             handovers_arn=stage.handovers_arn(self),
         )

@@ -18,7 +18,7 @@ statement of every role in the templates of stage `prod` with a list written by 
 Each function has a role of its own, and nobody has a managed policy. Besides what stands here, a function may write
 to its own log group. Rights that a deployment has no use for are not given: those marked *tasks* are there only where
 programs run in tasks (`exec_image`), `execute` only where they run beside the functions, a right on the model's
-key or on the models by `model_provider`.
+key or on the models by `model_provider`, a right on the URL of a Redis by `redis_secret_arn`.
 
 A transaction needs the rights of what it is made of. Requests that a task makes on objects are signed by the role of
 `act`, so they can do what `act` can, each on its one object until it expires. A role that may read objects but not

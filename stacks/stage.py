@@ -60,6 +60,11 @@ class Stage:
     keep_intact_turns: int = 2
     cache_minimum_tokens: Mapping[str, int] = field(default_factory=dict)
     search_corpus: str = ""
+    steer_poll_ms: int = 300
+    finalize_rounds: int = 2
+    finalize_max_tokens: int = 3000
+    event_credit: int = 1
+    redis_secret_arn: str = ""
     bundle: str = "bundles.default"
     bundle_props: Mapping[str, Any] = field(default_factory=dict)
     assembly: Mapping[str, Any] = field(default_factory=dict)
@@ -93,9 +98,13 @@ class Stage:
             raise ValueError(f"protocol: {self.protocol!r} is neither strict nor tolerant")
         if self.agent_version not in ("v2", "v3"):
             raise ValueError(f"agent_version: {self.agent_version!r} is neither v2 nor v3")
+        if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
+            raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
         for arn in self.event_source_principals:
             if not _CALLER.fullmatch(arn):
-                raise ValueError(f"event_source_principals: {arn!r} is no ARN of an account, a role or a user")
+                raise ValueError(
+                    f"event_source_principals: {arn!r} is no ARN of an account, a role or a user"
+                )
         self._check_doors()
 
     def _check_doors(self) -> None:
@@ -206,6 +215,11 @@ class Stage:
             keep_intact_turns=int(text("keep_intact_turns", "2")),
             cache_minimum_tokens=json.loads(text("cache_minimum_tokens", "{}")),
             search_corpus=text("search_corpus"),
+            steer_poll_ms=int(text("steer_poll_ms", "300")),
+            finalize_rounds=int(text("finalize_rounds", "2")),
+            finalize_max_tokens=int(text("finalize_max_tokens", "3000")),
+            event_credit=int(text("event_credit", "1")),
+            redis_secret_arn=text("redis_secret_arn"),
             bundle=text("bundle", "bundles.default"),
             bundle_props=json.loads(text("bundle_props", "{}")),
             assembly=json.loads(text("assembly", "{}")),

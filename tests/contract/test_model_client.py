@@ -21,6 +21,7 @@ from stepline.errors import (
 )
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
+from stepline.model.usage import Usage
 from stepline.ports.model import ModelClient, ModelRequest, Part
 
 LONG = "A long answer, told in many small pieces — with ümlauts, 😀 and <tags>. " * 20
@@ -163,6 +164,7 @@ def test_an_abort_before_the_first_piece_asks_nobody(harness: Harness) -> None:
         stream.abort()
         assert list(stream) == []
     assert stream.completion().aborted
+    assert stream.completion().usage == Usage()
     assert harness.asked() == 0
 
 

@@ -8,6 +8,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.watch import PollingSignals
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
 from stepline.loop.journal import Journal
@@ -50,6 +51,7 @@ class World:
         ports = replace(
             app.ports,
             log=self.log,
+            signals=PollingSignals(self.log, poll_s=0.01),
             artifacts=backend.artifacts,
             subscriptions=backend.subscriptions,
             tickets=backend.tickets,

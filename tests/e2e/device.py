@@ -25,15 +25,20 @@ from stepline.timeline.event import derive
 from stepline.timeline.event_filter import EventFilter
 from stepline.timeline.event_type import TERMINAL
 
-PATIENCE_S = 60
+PATIENCE_S = 120
+"""So long nothing may come: a busy machine is slow, and only a bug is slower."""
 ANSWER = "answer."
 
 
 class Impatience(SystemClock):
-    """The clock of this machine, for somebody who does not wait for ever."""
+    """The clock of this machine, for somebody who waits for a while and then gives up."""
 
-    def __init__(self, patience_s=PATIENCE_S):
-        self._until_s = SystemClock.monotonic_s(self) + patience_s
+    def __init__(self):
+        self.hope()
+
+    def hope(self):
+        """Begin to wait anew."""
+        self._until_s = super().monotonic_s() + PATIENCE_S
 
     def monotonic_s(self):
         now_s = super().monotonic_s()
@@ -49,10 +54,11 @@ class Device:
     ends with an error is not what was wanted, unless it is expected that one `fails`.
     """
 
-    def __init__(self, stage, conversation, *, dial=None, patience_s=PATIENCE_S, fails=False):
+    def __init__(self, stage, conversation, *, dial=None, fails=False):
         deployed, user = stage.deployed, stage.user
         dial = dial or dial_gateway(deployed.socket_url, lambda: mint(deployed, user))
-        self.session = Session(dial, ClientState(conversation=conversation), Impatience(patience_s))
+        self._clock = Impatience()
+        self.session = Session(dial, ClientState(conversation=conversation), self._clock)
         self._fails = fails
         self.told, self.events, self.texts = [], [], defaultdict(str)
         self._effects = self.session.effects()
@@ -70,7 +76,9 @@ class Device:
 
     def until(self, wanted):
         """Return the first thing told from now on that is wanted: of a type, or by a question to it."""
+        self._clock.hope()
         for effect in self._effects:
+            self._clock.hope()
             self._note(effect)
             if isinstance(effect, wanted) if isinstance(wanted, type) else wanted(effect):
                 return effect
@@ -82,9 +90,7 @@ class Device:
 
         def wanted(effect):
             told = effect.events if isinstance(effect, EventsApplied) else ()
-            found.extend(
-                event for event in told if event.type == kind and event.data.items() >= data.items()
-            )
+            found.extend(event for event in told if event.type == kind and event.data.items() >= data.items())
             return bool(found)
 
         self.until(wanted)
@@ -99,15 +105,20 @@ class Device:
         return self.until(lambda effect: isinstance(effect, TurnEnded) and not self.state.open)
 
     def until_settled(self):
-        """Wait until nothing is open that this device has said; return the last turn's end."""
-        said = max((told.frame.n for told in self.told if isinstance(told, Acknowledged)), default=0)
-        ends = [told for told in self.told if isinstance(told, TurnEnded)]
-        if self.state.open or self.state.unacked or not ends or ends[-1].n < said:
-            return self.until_idle()
-        return ends[-1]
+        """Return the last turn's end, once everything that this device said has come to one."""
+        if not self.settled():
+            self.until(lambda _: self.settled())
+        return self.ends()[-1]
 
-    def until_synced(self):
-        """Wait until nothing is missing of what stood in the log when it was asked for last."""
+    def settled(self):
+        said = max((told.frame.n for told in self.told if isinstance(told, Acknowledged)), default=0)
+        ended = max((end.n for end in self.ends()), default=0)
+        return ended > said and not self.state.open and not self.state.unacked
+
+    def sync(self):
+        """Ask for everything that stands in the log, and wait until it is here."""
+        self._clock.hope()
+        self.session.listen()
         self.until(lambda effect: isinstance(effect, Synced) and not self.state.behind())
 
     def ends(self):

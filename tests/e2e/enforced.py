@@ -9,6 +9,7 @@ from pathlib import Path
 from stepline.local.client.effect import Acknowledged, TextAppended, TurnEnded
 from stepline.local.stage import LocalStage, client
 from stepline.model.ids import execution_name, make_lane
+from tests.e2e.service import Service
 from tests.e2e.stage import Stage, a_word
 from tests.e2e.turn import BrokenTurnError, Person, Talk
 
@@ -24,7 +25,9 @@ SWEEPER = "stepline-local-sweeper"
 
 
 class Scene:
-    """A browser's way in; a long message, a plan and a file; a program that reads it; a turn that is taken over."""
+    """A browser's way in; a long message, a plan and a file; a program that reads it; a service's event with a file of its
+    own; a turn that is taken over.
+    """
 
     def __init__(self, deployed: LocalStage, home: Path) -> None:
         self._deployed = deployed
@@ -39,6 +42,7 @@ class Scene:
             talk.renew(person.ticket())
             self._write(talk)
             self._run(talk)
+            self._hear_from_a_service(talk, person)
             self._take_over(talk, person)
         self._sweep()
 
@@ -57,6 +61,22 @@ class Scene:
         done = [event.data["status"] for event in talk.events if event.type == "code_exec.status"]
         if "Read the file back" not in answer or done[-1:] != ["done"]:
             raise BrokenTurnError(f"the program did not read the file: {done} {answer}")
+
+    def _hear_from_a_service(self, talk: Talk, person: Person) -> None:
+        """Let another service open a turn, with a file that the agent finds."""
+        word = self._pace(0)
+        talk.begin()
+        told = Service(self._deployed, person.name).submit(
+            talk.state.conversation,
+            "report",
+            f"report-{word}",
+            reactive=True,
+            payload={"text": f"Tell me about the word {word}.\n\n{PADDING}"},
+            files={"notes.txt": word},
+        )
+        if told.get("fate") != "opened":
+            raise BrokenTurnError(f"the service's event opened no turn: {told}")
+        talk.answer()
 
     def _take_over(self, talk: Talk, person: Person) -> None:
         """End the execution in mid-turn, while another client of the same person begins to listen."""

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from stepline.local.stage import LocalStage, client
+from tests.e2e.service import ROLE, read_outputs
 
 PREFIX = "stepline-local-"
 
 
 class Grant(NamedTuple):
-    """A function may do one action on one resource; `role` and `policy` say where that is written."""
+    """A function, or a service, may do one action on one resource; `role` and `policy` say where that is written."""
 
     function: str
     action: str
@@ -36,7 +37,7 @@ class Grant(NamedTuple):
 
 
 def read_grants(stage: LocalStage) -> list[Grant]:
-    """Return every grant of every function, in a stable order."""
+    """Return every grant of every function, and of services, in a stable order."""
     return sorted(
         Grant(function, action, resource, role, policy)
         for function, role in _roles(stage).items()
@@ -76,14 +77,15 @@ def _less(statement: dict[str, Any], grant: Grant) -> list[dict[str, Any]]:
 
 
 def _roles(stage: LocalStage) -> dict[str, str]:
-    """Return the name of the role of each of our functions."""
+    """Return the name of the role of each of our functions, and of the one for services that submit events."""
     pages = client("lambda", stage).get_paginator("list_functions").paginate()
-    return {
+    functions = {
         function["FunctionName"].removeprefix(PREFIX): function["Role"].rpartition("/")[2]
         for page in pages
         for function in page["Functions"]
         if function["FunctionName"].startswith(PREFIX)
     }
+    return {**functions, "events": read_outputs(stage)[ROLE].rpartition("/")[2]}
 
 
 def _policies(stage: LocalStage, role: str) -> list[tuple[str, dict[str, Any]]]:

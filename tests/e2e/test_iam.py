@@ -28,21 +28,25 @@ NOT_SHOWN = {
     "the emulator writes a function's log itself": ("* logs:*",),
     "the emulator says without it that an object is not there": ("* s3:ListBucket *",),
     "for connections that are gone, and nobody leaves": (
-        *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *"),
+        *("act dynamodb:DeleteItem *", "close dynamodb:DeleteItem *", "events dynamodb:DeleteItem *"),
         *("decide dynamodb:DeleteItem *", "sweeper dynamodb:DeleteItem *"),
     ),
     "for a write whose answer was lost, or a turn that nobody started": (
         *("act dynamodb:GetItem *", "decide dynamodb:GetItem *", "sweeper dynamodb:GetItem *"),
+        "events dynamodb:GetItem *",
     ),
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
         *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
     ),
-    "for a message that finds a turn open": ("socket states:DescribeExecution *",),
+    "for a message that finds a turn open": (
+        *("socket states:DescribeExecution *", "events states:DescribeExecution *"),
+    ),
     "for a turn beyond its deadline": ("sweeper states:StopExecution *",),
     "for the secret of a task that nobody waits for": ("sweeper secretsmanager:DeleteSecret *",),
     "for a segment, without which the log is read": ("act s3:* seg/[*]", "decide s3:* seg/[*]"),
     "for a batch of this function, or one that it reads, which is too long for its row": (
         *("close s3:*", "sweeper s3:*", "decide s3:* out/[*]", "socket s3:* out/[*]"),
+        "events s3:* out/[*]",
     ),
 }
 """Grants whose loss the scene cannot show, by the reason."""

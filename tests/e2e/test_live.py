@@ -108,7 +108,9 @@ def test_a_stop_between_tools_leaves_the_rest_undone(scripted, conversation, dev
     end = device.until_idle()
     assert closing_of(scripted, conversation)["reason"] == "stop"
     assert end.outcome == "completed"
-    asked = [action["call_id"] for d in decisions_of(scripted, conversation) for action in d.get("actions", ())]
+    asked = [
+        action["call_id"] for d in decisions_of(scripted, conversation) for action in d.get("actions", ())
+    ]
     answered = [result["call_id"] for result in scripted.entries(conversation, "result")]
     assert answered == asked
     check_devices(scripted, conversation, device)

@@ -51,13 +51,15 @@ def test_two_messages_at_once_from_two_devices_are_both_answered(scripted, conve
         others.join(timeout=60)
         assert not others.is_alive()
         kinds = sorted(
-            told.frame.kind for device in (one, other) for told in device.told if isinstance(told, Acknowledged)
+            told.frame.kind
+            for device in (one, other)
+            for told in device.told
+            if isinstance(told, Acknowledged)
         )
         assert kinds == ["followup", "prompt"]
         # Whoever was first has perhaps not heard of what the second brought about.
         for device in (one, other):
-            device.session.listen()
-            device.until_synced()
+            device.sync()
         answers = "".join(end.answer for end in one.ends()) + str(one.happened("chat.step"))
         assert all(word in answers for word in words)
         check_devices(scripted, conversation, one, other)
@@ -115,8 +117,7 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
                 ack = acknowledged(next_of_one, kind)
                 assert (ack.duplicate, ack.n) == (True, places[f"m-{kind}"][1])
             assert inbound(scripted, conversation) == before
-            late.session.listen()
-            late.until_synced()
+            late.sync()
             check_devices(scripted, conversation, late)
     check_log(scripted, conversation)
     # Every event came to exactly one end: seen by the turn, opening the next one, or handed back.

@@ -39,15 +39,19 @@ class Talk:
 
     def __init__(self, connection, conversation: str, running: Callable[[], bool]) -> None:
         self.state = ClientState(conversation=conversation)
-        self.events, self.text, self.acknowledged = [], "", 0
+        self.begin()
         self._replayed = False
         self._connection = connection
         self._frames = self._receive(running)
 
     def say(self, text: str) -> None:
         request = {"action": "send", "conversation": self.state.conversation, "message_id": f"m{a_word()}"}
-        self.events, self.text, self.acknowledged = [], "", 0
+        self.begin()
         self._connection.send(encode_request({**request, "text": text}))
+
+    def begin(self) -> None:
+        """Take what is heard from now on as that of another turn."""
+        self.events, self.text, self.acknowledged = [], "", 0
 
     def renew(self, ticket: str) -> None:
         """Put another token behind the connection."""
@@ -67,7 +71,7 @@ class Talk:
             self.state, effects = fold_frame(self.state, frame)
             for effect in effects:
                 self._note(effect)
-            if self.state.newest > self.state.cursor and not self._replayed:
+            if self.state.newest > self.state.cursor and not self.state.parts and not self._replayed:
                 raise BrokenTurnError(f"a hole after batch {self.state.cursor}")
             if found := next((effect for effect in effects if isinstance(effect, kind)), None):
                 return found
@@ -115,7 +119,7 @@ class Person:
     def __init__(self, stage, home) -> None:
         self._stage = stage
         self._home = home
-        self._name = f"u{a_word()}"
+        self.name = f"u{a_word()}"
         self._states = client("stepfunctions", stage)
 
     def ticket(self) -> str:
@@ -135,7 +139,7 @@ class Person:
         return connect(url, compression=None, proxy=None, open_timeout=OPEN_TIMEOUT_S, legacy=False)
 
     def _token(self) -> str:
-        return mint(self._name, issuer_url=self._stage.issuer_url, home=self._home)
+        return mint(self.name, issuer_url=self._stage.issuer_url, home=self._home)
 
     def _running(self) -> bool:
         arn = self._stage.machine_arn

@@ -43,6 +43,22 @@ def test_a_message_opens_a_turn_and_is_acknowledged(stage: Stage) -> None:
     assert len(stage.app.ports.machine.queue) == 1  # type: ignore[attr-defined]  # the memory twin's own
 
 
+def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(stage: Stage) -> None:
+    inbox = connected(stage)
+    body = {
+        "action": "event",
+        "conversation": "c-1",
+        "message_id": "e1",
+        "kind": "alert",
+        "payload": {"a": 1},
+    }
+    assert stage.call(socket.handler, {**recorded("message"), "body": json.dumps(body)}) == OK
+    ack = decode_frame(inbox[-1])
+    assert isinstance(ack, AckFrame)
+    assert (ack.message_id, ack.n, ack.kind, ack.turn_id) == ("e1", 1, "alert", "")
+    assert stage.app.ports.machine.queue == []  # type: ignore[attr-defined]  # the memory twin's own
+
+
 @pytest.mark.parametrize("body", [None, "", "{", '{"action": "shout"}'])
 def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(stage: Stage, body: str | None) -> None:
     inbox = connected(stage)

@@ -199,7 +199,7 @@ def test_no_handler_loads_the_models_sdk_when_it_is_imported() -> None:
     program = (
         "import sys\n"
         "import lambdas.act, lambdas.authorizer, lambdas.close, lambdas.decide, lambdas.socket, lambdas.sweeper\n"
-        "print(*sorted({'anthropic', 'aws_cdk', 'click', 'rich', 'websockets', 'httpx'} & sys.modules.keys()))\n"
+        "print(*sorted({'anthropic', 'aws_cdk', 'click', 'redis', 'rich', 'websockets', 'httpx'} & sys.modules.keys()))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

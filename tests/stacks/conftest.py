@@ -80,6 +80,7 @@ def prod(tmp_path_factory):
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
         allowed_origins=("https://chat.example",),
         model_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:model-AbCdEf",
+        redis_secret_arn="arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis-AbCdEf",
         event_source_principals=(BILLING,),
     )
 

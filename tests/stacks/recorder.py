@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import threading
 from contextlib import contextmanager
 
 from bundles.default import WORKFLOW
@@ -112,9 +113,18 @@ class Artifacts(S3Artifacts):
 
 
 class Log(DynamoLog):
-    """Loses the next put, or the answer to it, once it was asked to."""
+    """Loses the next put, or the answer to it, once it was asked to. `looked` is set when a batch was looked for."""
 
     loses = ""
+
+    def __init__(self, table):
+        super().__init__(table)
+        self.looked = threading.Event()
+
+    def get(self, lane, n, *, consistent=True):
+        found = super().get(lane, n, consistent=consistent)
+        self.looked.set()
+        return found
 
     def put(self, *args, **kwargs):
         loses, self.loses = self.loses, ""

@@ -7,6 +7,7 @@ import pytest
 
 from stacks.access import ACCESS, TARGETS, UNSCOPED
 from stacks.reference import render_reference
+from tests.stacks.conftest import BILLING
 from tests.stacks.role import listed
 
 POLICY_MAX_CHARS = 10_240
@@ -76,6 +77,7 @@ def test_rows_are_scoped_by_the_first_word_of_their_key(any_stage):
 
 def test_where_programs_run_nobody_writes_the_log_posts_or_starts_anything(local):
     assert {one for one in local.roles.actions("ExecuteRole") if not one.startswith("logs:")} == {
+        "dynamodb:GetItem",
         "dynamodb:Query",
         "s3:GetObject",
         "s3:ListBucket",
@@ -106,8 +108,32 @@ def test_the_authorizer_may_redeem_a_ticket_and_the_api_may_write_one(any_stage)
         ]
 
 
+def readers(synthesis, secret):
+    """The functions that may read this secret."""
+    return {
+        name
+        for name in synthesis.functions
+        for line in synthesis.roles.lines(role_of(name))
+        if "secretsmanager:GetSecretValue" in line and f":secret:{secret}" in line
+    }
+
+
 def test_only_decide_reads_the_model_key(prod):
-    assert holders(prod, "secretsmanager:GetSecretValue") == {"decide"}
+    assert readers(prod, "model-AbCdEf") == {"decide"}
+
+
+def test_only_those_who_have_something_to_tell_read_the_url_of_redis(prod, dev):
+    assert readers(prod, "redis-AbCdEf") == {"socket", "decide", "act", "close", "sweeper"}
+    assert holders(dev, "secretsmanager:GetSecretValue") == set()
+
+
+def test_only_those_who_may_read_the_url_of_redis_hear_where_it_is(prod):
+    told = {
+        properties["Handler"].split(".")[1]
+        for properties in prod.resources("AWS::Lambda::Function").values()
+        if "STEPLINE_REDIS_SECRET_ARN" in properties.get("Environment", {}).get("Variables", {})
+    }
+    assert told == readers(prod, "redis-AbCdEf")
 
 
 def test_only_decide_calls_the_model_on_bedrock(bedrock):
@@ -117,6 +143,20 @@ def test_only_decide_calls_the_model_on_bedrock(bedrock):
 def test_only_those_who_start_turns_may(any_stage):
     assert holders(any_stage, "states:StartExecution") == {"socket", "close", "sweeper"}
     assert holders(any_stage, "states:StopExecution") == {"sweeper"}
+
+
+def test_only_who_is_named_may_speak_for_users(prod, dev):
+    assert prod.roles.trusts["EventSourceRole"] == BILLING
+    assert "EventSourceRole" not in dev.roles.trusts
+
+
+def test_a_service_that_submits_events_reads_no_stream_no_ticket_and_no_model_key(prod):
+    lines = str(prod.roles.lines("EventSourceRole"))
+    assert not any(
+        word in lines
+        for word in ("DELTA#", "TICKET#", "RATE#", "secret:model", "<Artifacts>/seg", "<Artifacts>/exec")
+    )
+    assert "states:StopExecution" not in lines
 
 
 def test_posting_is_all_one_may_do_to_a_connection(any_stage):

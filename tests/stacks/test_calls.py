@@ -1,5 +1,7 @@
 """The rights that the functions use, call by call, against those they are given: none is missing, none is spare."""
 
+import dataclasses
+
 import boto3
 import msgspec
 import pytest
@@ -10,6 +12,7 @@ from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
 from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
+from stepline.adapters.watch import PollingSignals
 from stepline.loop.collect import RUN
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
@@ -35,8 +38,8 @@ SCRIPT = tuple(
         coded("print(3)", "outputs/c.txt"),
     )
 )
-BY_ANOTHER_PROOF = ("model key", "models")
-"""Only a provider's client uses these; tests/stacks/test_access.py says who has them."""
+BY_ANOTHER_PROOF = ("model key", "models", "Redis's URL")
+"""Only a provider's client uses these, or that of a Redis; tests/stacks/test_access.py says who has them."""
 SELDOM = {
     # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
     "socket": {("s3:PutObject", "out")},
@@ -209,15 +212,25 @@ def answer(scene):
 
 
 def run_a_program_here(scene):
-    scene.programs(lambda _: Run(returncode=0, seconds=0.5))
+    """It runs until somebody has looked into the log whether the user steers."""
+
+    def run(_):
+        assert scene.ports.log.looked.wait(60)
+        return Run(returncode=0, seconds=0.5)
+
+    scene.programs(run)
     scene.say("once more")
     with scene.acting("decide") as step:
         scene.decide(step)
     with scene.acting("act") as step:
         prepared = scene.act(step)
     assert prepared.route == "execute"
+    scene.ports.log.looked.clear()
+    ports = scene.ports
+    scene.ports = dataclasses.replace(ports, signals=PollingSignals(ports.log, 0.01))
     with scene.acting("execute"):
         scene.execute(prepared)
+    scene.ports = ports
     with scene.acting("act") as step:
         scene.act(step)
 

@@ -10,7 +10,7 @@ from stacks.deployment import Deployment
 from stacks.review import check, place_of
 from stacks.stage import Stage
 
-from .conftest import CONTEXT, ROOT
+from .conftest import BILLING, CONTEXT, ROOT
 
 STAGES = {
     "an issuer elsewhere, no programs": Stage(
@@ -28,6 +28,7 @@ STAGES = {
         alarms=True,
         exec_mode="fargate",
         exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/programs:1",
+        event_source_principals=(BILLING,),
     ),
 }
 

@@ -134,7 +134,37 @@ def test_programs_run_beside_the_functions_on_the_local_stage_only():
             Stage(name=name, endpoint=endpoint, exec_mode=mode)
 
 
+def test_a_url_where_the_arn_of_its_secret_belongs_is_refused_and_not_repeated():
+    with pytest.raises(ValueError, match="ARN") as refused:
+        Stage(redis_secret_arn="rediss://:s3cret@cache.example")
+    assert "s3cret" not in str(refused.value)
+
+
 def test_every_choice_of_a_stage_is_documented():
     page = (Path(__file__).parents[2] / "docs/how-to/deploy.md").read_text()
     for field in fields(Stage):
         assert f"`{'stage' if field.name == 'name' else field.name}`" in page, field.name
+
+
+def test_a_stage_says_who_may_speak_for_its_users():
+    account, role = "arn:aws:iam::111122223333:root", "arn:aws-cn:iam::111122223333:role/team/billing"
+    assert read().event_source_principals == ()
+    assert read(event_source_principals=f"{account},{role}").event_source_principals == (account, role)
+
+
+@pytest.mark.parametrize(
+    "arn",
+    [
+        "*",
+        "billing",
+        "arn:aws:iam::111122223333:*",
+        "arn:aws:iam::111122223333:role/*",
+        "arn:aws:iam::*:root",
+        "arn:aws:iam::111122223333:group/billing",
+        "arn:aws:sts::111122223333:assumed-role/billing/s",
+        "arn:aws:iam::111122223333:role/billing ",
+    ],
+)
+def test_nobody_speaks_for_users_who_is_not_named_one_by_one(arn):
+    with pytest.raises(ValueError, match="event_source_principals"):
+        read(event_source_principals=arn)

@@ -64,6 +64,8 @@ def test_a_supervisor_elsewhere_is_handed_our_settings_and_a_way_to_aws_and_noth
     handed = handed_on(
         {
             "STEPLINE_TABLE": "t",
+            "STEPLINE_REDIS_URL": "rediss://:s3cret@cache",
+            "STEPLINE_REDIS_SECRET_ARN": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:redis",
             "AWS_REGION": "eu-west-1",
             "HOME": "/root",
             "GITHUB_TOKEN": "x",

@@ -113,6 +113,31 @@ def test_a_count_of_nothing_is_the_default(count):
     assert rules(AI_REACT_CONTEXT_MAX_TOKENS=count, **dict.fromkeys(names, count)) == ContextRules()
 
 
+def test_what_a_steer_and_an_event_bring_is_what_the_deployment_sets():
+    def limits(**said):
+        found = policy(Settings.from_env(said))
+        return found.finalize_rounds, found.finalize_max_tokens, found.event_credit
+
+    names = (
+        "REACT_STEER_FINALIZE_ROUNDS",
+        "REACT_STEER_FINALIZE_MAX_TOKENS",
+        "AI_REACT_REACTIVE_EVENT_CREDIT",
+    )
+    assert limits() == (2, 3000, 1)
+    assert limits(**dict(zip(names, ("1", "900", "3"), strict=True))) == (1, 900, 3)
+    assert limits(**dict.fromkeys(names, "0")) == (2, 3000, 0)
+    assert limits(**dict.fromkeys(names, "-1")) == (2, 3000, 0)
+
+
+def test_what_is_secret_is_not_shown_when_settings_are_printed():
+    said = {"ANTHROPIC_API_KEY": "sk-s3cret", "STEPLINE_REDIS_URL": "rediss://:s3cret@cache"}
+    shown = repr(Settings.from_env({**said, "STEPLINE_TABLE": "the-table"}))
+    assert "s3cret" not in shown
+    assert "table='the-table'" in shown
+    assert "redis_url=…" in shown
+    assert "redis_url=''" in repr(Settings.from_env({}))
+
+
 def test_the_bundle_bounds_a_request_before_the_assembly_and_both_before_the_variable():
     said = {
         "STEPLINE_BUNDLE_PROPS": '{"react": {"context": {"max_tokens": 40000}}}',

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -100,13 +101,11 @@ class Door:
 
 def doors(ports: Ports, reach: Reach) -> dict[str, Any]:
     """Return a door for each port that has boundaries of its own, by the field of `Ports`."""
-    found = {}
-    for field, protocol in get_type_hints(Ports).items():
-        if field not in COMPOSED and any(is_write(method) for _, method in methods_of(protocol)):
-            found[field] = Door(reach, field, protocol, getattr(ports, field))
-    return found
+    return {field: Door(reach, field, protocol, getattr(ports, field)) for field, protocol in _guarded()}
 
 
-def methods_of(protocol: Any) -> list[tuple[str, object]]:
-    """Return what a type asks for if it is a protocol of ports; nothing of any other."""
-    return list(methods(protocol)) if getattr(protocol, "_is_protocol", False) else []
+@functools.cache
+def _guarded() -> tuple[tuple[str, type], ...]:
+    hints = get_type_hints(Ports).items()
+    ours = {protocol for protocol in protocols() if any(is_write(method) for _, method in methods(protocol))}
+    return tuple((field, kind) for field, kind in hints if kind in ours and field not in COMPOSED)

@@ -12,7 +12,6 @@ from stepline.local.client.effect import (
     EventsApplied,
     Refused,
     StreamReset,
-    StreamSettled,
     Synced,
     TextAppended,
     TurnEnded,
@@ -35,9 +34,10 @@ Start = Callable[[str, Callable[[Reach], Any]], Invocation]
 
 
 class Device:
-    """`applied` are the batches whose events it showed, `ended` the turns it saw end, `outbox` what no answer settled.
+    """`applied` are the batches whose events it showed, `ended` the turns it saw end.
 
-    `shown` has the text of each lane of the streams it followed, by claim.
+    `said` is all it ever said, with the time, and `outbox` what no answer settled; what became too old to be said again
+    is `given_up`. `shown` has the text of each lane of the streams it followed, by claim.
     """
 
     def __init__(self, name: str, world: World, start: Start) -> None:
@@ -48,13 +48,15 @@ class Device:
         self.applied: list[tuple[int, tuple[ClientEvent, ...]]] = []
         self.ended: list[TurnEnded] = []
         self.shown: dict[tuple[int, str], str] = {}
-        self.settled: dict[int, int] = {}
-        self.outbox: dict[str, tuple[str, float]] = {}
+        self.said: dict[str, tuple[dict[str, Any], float]] = {}
+        self.outbox: set[str] = set()
+        self.given_up: set[str] = set()
         self.refused: list[str] = []
         self.expired = False
         self.synced = False
         self._start = start
         self._lives = 0
+        self._opening: Invocation | None = None
 
     # --- the connection
 
@@ -65,16 +67,20 @@ class Device:
         self.expired = self.synced = False
         self.world.publisher.open(self.connection)
         connection, principal = self.connection, self._principal()
-        self._invoke("connect", lambda seen: seen.subscriptions.connect(connection, principal))
+        self._opening = self._invoke(
+            "connect", lambda seen: seen.subscriptions.connect(connection, principal)
+        )
 
     def drop(self) -> None:
         """Lose the connection, and what was on its way."""
-        connection, self.connection = self.connection, ""
+        connection, self.connection, self._opening = self.connection, "", None
         self.world.publisher.close(connection)
         self._invoke("disconnect", lambda seen: seen.subscriptions.disconnect(connection))
 
     def ask(self, request: dict[str, Any]) -> None:
-        """Send one message over the connection, as it is."""
+        """Send one message over the connection, as it is; before there is one, nothing is sent."""
+        if self._opening is None or not self._opening.done:
+            return
         connection, body = self.connection, json.dumps(request)
         self._invoke(f"message:{request['action']}", lambda seen: receive(seen, connection, body))
 
@@ -90,16 +96,18 @@ class Device:
     def say(self, message_id: str, **fields: Any) -> None:
         """Say something; it stays in the outbox until an answer settles it."""
         message = {"action": "event", "conversation": LANE.conversation, "message_id": message_id, **fields}
-        self.outbox[message_id] = (json.dumps(message), self._now())
+        self.said[message_id] = (message, self._now())
+        self.outbox.add(message_id)
         self.send(message_id)
 
     def send(self, message_id: str) -> None:
-        """Send what stands in the outbox, unless it is too old to be said again."""
-        body, since = self.outbox[message_id]
-        if self._now() - since >= RESEND_S:
-            del self.outbox[message_id]
-            return
-        self.ask(json.loads(body))
+        """Send what was said, again if need be, unless that is too long ago."""
+        message, since = self.said[message_id]
+        if self._now() - since < RESEND_S:
+            self.ask(message)
+        elif message_id in self.outbox:
+            self.outbox.discard(message_id)
+            self.given_up.add(message_id)
 
     # --- what it hears
 
@@ -118,7 +126,7 @@ class Device:
     def _hear(self, effect: Effect) -> None:
         match effect:
             case Acknowledged(frame=frame):
-                self.outbox.pop(frame.message_id, None)
+                self.outbox.discard(frame.message_id)
             case Refused(frame=frame):
                 self._be_refused(frame.code, frame.message_id)
             case EventsApplied(n=n, events=events):
@@ -129,8 +137,6 @@ class Device:
                 self.shown[claim, lane] = before + text
             case StreamReset(claim=claim):
                 self.shown = {key: text for key, text in self.shown.items() if key[0] != claim}
-            case StreamSettled(claim=claim):
-                self.settled[claim] = self.state.cursor
             case TurnEnded():
                 self.ended.append(effect)
             case Synced():
@@ -145,12 +151,12 @@ class Device:
             self.synced = True  # nobody has said anything yet
         elif code not in PASSING:
             self.refused.append(code)
-            self.outbox.pop(message_id, None)
+            self.outbox.discard(message_id)
 
     # --- how
 
-    def _invoke(self, name: str, body: Callable[[Any], Any]) -> None:
-        self._start(f"{self.name} {name}", lambda reach: body(self.world.seen(reach)))
+    def _invoke(self, name: str, body: Callable[[Any], Any]) -> Invocation:
+        return self._start(f"{self.name} {name}", lambda reach: body(self.world.seen(reach)))
 
     def _principal(self) -> Principal:
         expires_at = int(self._now()) + TOKEN_S

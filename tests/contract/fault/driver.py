@@ -205,7 +205,7 @@ class Driver:
     def _say_again(self) -> None:
         if self.desk.expired or self.desk.refused or not self.desk.connection:
             self.desk.join()
-        for message_id in list(self.desk.outbox):
+        for message_id in sorted(self.desk.outbox):
             self.desk.send(message_id)
 
     def _sweep_leftovers(self) -> None:

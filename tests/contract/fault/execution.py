@@ -32,7 +32,7 @@ class Execution:
         return self.state == REMOTE.name
 
     def begin(self) -> Invocation:
-        """Invoke the function of the state it stands at."""
+        """Invoke the function of the state it stands at; a second time is a duplicate."""
         step = replace(self.step, attempt=self._patience.attempt)
         name = f"{self.state}:{step.epoch}.{step.iteration}.{step.attempt}"
         return Invocation(name, self.world.run(self.state, step))
@@ -45,12 +45,16 @@ class Execution:
             return
         if invocation.error is None:
             self.go_on(invocation.result)
-            return
-        pause_s = self._patience.pause_s(invocation.error)
+        else:
+            self.fail(invocation.error)
+
+    def fail(self, error: Exception) -> None:
+        """Hear that the function failed, whether it did or is only not waited for any more."""
+        pause_s = self._patience.pause_s(error)
         if pause_s is not None:
             self.world.clock.pause(pause_s)
             return
-        self.step = caught(self.step, invocation.error)
+        self.step = caught(self.step, error)
         self._enter(catcher(self.state))
 
     def go_on(self, step: Step) -> None:

@@ -174,9 +174,10 @@ def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # no
                     for n in seen:
                         if during[n] == turn and not events[n].steers:
                             found[n].add(turn)
-                case Steered(n=heeded):
+                case Steered(n=heeded, finalize=goes_on):
+                    # A stop leaves the steers before it to the close; a text is read with those before it.
                     for n, event in events.items():
-                        if event.steers and during[n] == turn and n <= heeded:
+                        if event.steers and during[n] == turn and (n == heeded or (goes_on and n < heeded)):
                             found[n].add(turn)
                 case Dropped(n=n):
                     found[n].add("back")
@@ -240,9 +241,11 @@ def _screen(world: World, batches: Sequence[Batch], device: Device) -> Iterator[
     ends = [e for batch in batches for e in batch.entries if isinstance(e, Closed)]
     if [(end.turn_id, end.answer) for end in device.ended] != [(end.turn, end.answer) for end in ends]:
         yield f"{device.name} shows other answers than the recorded ones"
+    if device.refused:
+        yield f"{device.name} was refused: {', '.join(sorted(set(device.refused)))}"
     if device.state.open != (world.state.status == "open"):
         yield f"{device.name} does not know whether a turn is open"
     for decided in (e for batch in batches for e in batch.entries if isinstance(e, Decided)):
-        shown = device.shown.get((decided.claim, "answer"), "")
-        if not decided.answer.startswith(shown):
+        shown = device.shown.get((decided.claim, "answer.0"), "")
+        if decided.claim not in world.shared and not decided.answer.startswith(shown):
             yield f"{device.name} shows a text that was not decided"

@@ -16,15 +16,15 @@ from .world import STRIKE, World, answered, called, coded, written
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 
 
-def follow(rounds: Mapping[str, str], world: World, request: ModelRequest) -> str:
+def follow(rounds: Mapping[str, str], world: World, where: str, request: ModelRequest) -> str:
     """Say what is written for the round of the open turn, and otherwise answer in so many words."""
     if request.role.startswith("gate."):
         return "<channel:thinking>A title.</channel:thinking><channel:output>Otters</channel:output>"
     if request.role.startswith("context.compaction."):
         return "## Goals\nThe user wants a report on otters.\n## Next Steps\nWrite it."
     if world.state.finalize == 1:
-        return answered(f"That is it for {world.round}.")
-    return rounds.get(world.round, answered(f"Here you are: {world.round}. {LONG[:400]}"))
+        return answered(f"That is it for {where}.")
+    return rounds.get(where, answered(f"Here you are: {where}. {LONG[:400]}"))
 
 
 def world_of(rounds: Mapping[str, str], **fields: Any) -> Callable[[], World]:

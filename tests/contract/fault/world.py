@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from stepline.adapters.memory.executor import MemoryExecutor
@@ -47,14 +47,20 @@ USER: Final = "ada"
 STRIKE: Final = "test.strike"
 FARGATE: Final = Fargate(cluster="c", task_definition="d", container_name="s", subnets=("n",))
 PIECE_CHARS: Final = 400
+SAMPLE: Final = "[sample]"
+"""Stands in a generation for which one it is."""
 
-Speech = Callable[["World", ModelRequest], str]
-"""What the model says to a request: a function of the log, so that asked again it says the same."""
+Speech = Callable[["World", str, ModelRequest], str]
+"""What the model says in a round (`1.0` is the first one of the first turn) to a request: asked again, it does the same."""
 
 
 @dataclasses.dataclass
 class World:
-    """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`."""
+    """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
+
+    `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
+    invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
+    """
 
     speech: Speech
     policy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -65,6 +71,7 @@ class World:
     moment: Callable[[str], None] = lambda _: None
     effects: Counter[str] = dataclasses.field(default_factory=Counter)
     samples: int = 0
+    shared: set[int] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
         ports = in_memory(Settings.from_env({}), log=self.log).ports
@@ -98,9 +105,14 @@ class World:
         """The newest batch that clients hear of."""
         return newest_event(self.tail)
 
+    def round_of(self, step: Step) -> str:
+        """Return the round that a step belongs to: its turn counted from 1, and its number in the turn."""
+        turns = [entry.turn for entry in self.entries(Opened)]
+        return f"{turns.index(step.turn) + 1}.{step.iteration}"
+
     @property
     def round(self) -> str:
-        """The open turn and its round, both counted from 0 and 1: `1.0` is the first round of the first turn."""
+        """The round at which the log stands."""
         return f"{len(self.entries(Opened))}.{self.state.cursor.iteration}"
 
     # --- what a process sees
@@ -136,7 +148,8 @@ class World:
             ports = self.seen(reach)
             match state:
                 case "Decide":
-                    mind = Mind(agent=self.agent(reach), model=Voice(self, reach), history=self.history)
+                    voice = Voice(self, reach, self.round_of(step))
+                    mind = Mind(agent=self.agent(reach), model=voice, history=self.history)
                     return decide(ports, mind, step)
                 case "Act" | "Prepare":
                     return act(ports, self.agent(reach), self.history, step)
@@ -188,29 +201,36 @@ def program_run(job: Job) -> Run:
 class Voice:
     """The model of one invocation: a call of it is a boundary, and costs a sample."""
 
-    def __init__(self, world: World, reach: Reach) -> None:
+    def __init__(self, world: World, reach: Reach, where: str) -> None:
         self._world = world
         self._reach = reach
+        self._where = where
 
     def stream(self, request: ModelRequest) -> _Speaking:
-        return _Speaking(self._world, self._reach, request)
+        return _Speaking(self._world, self._reach, self._where, request)
 
 
 class _Speaking(MemoryModelStream):
-    """Asks when the iteration begins; behind the first pieces the user may cut in."""
+    """Asks when the iteration begins; behind the first piece the user may cut in."""
 
-    def __init__(self, world: World, reach: Reach, request: ModelRequest) -> None:
-        super().__init__(request, lambda: Say(text=world.speech(world, request), piece_chars=PIECE_CHARS))
+    def __init__(self, world: World, reach: Reach, where: str, request: ModelRequest) -> None:
+        super().__init__(request, lambda: Say(text=self._speak(request), piece_chars=PIECE_CHARS))
         self._world = world
-        self._ask = lambda: reach("model.stream", lambda: world.__setattr__("samples", world.samples + 1))
+        self._where = where
+        self._ask = lambda: reach("model.stream", lambda: None)
         self._decides = request.role.startswith("solver.")
 
-    def __iter__(self) -> Any:
+    def _speak(self, request: ModelRequest) -> str:
+        self._world.samples += 1
+        return self._world.speech(self._world, self._where, request).replace(
+            SAMPLE, f"s{self._world.samples}"
+        )
+
+    def __iter__(self) -> Iterator[str]:
         self._ask()
-        where = self._world.round
         for at, piece in enumerate(super().__iter__()):
             if at == 1 and self._decides:
-                self._world.moment(f"stream {where}")
+                self._world.moment(f"stream {self._where}")
             yield piece
 
 
@@ -226,7 +246,7 @@ def said(decision: Mapping[str, Any], *, more: str = "") -> str:
 
 
 def answered(text: str) -> str:
-    return said({"action": "complete", "final_answer": text})
+    return said({"action": "complete", "final_answer": f"{SAMPLE} {text}"})
 
 
 def called(tool_id: str, **params: Any) -> str:

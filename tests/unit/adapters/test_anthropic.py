@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from stepline.adapters.model_call import (
     plan_call,
     plan_roles,
 )
+from stepline.adapters.model_head import PendingHead
 from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
 from stepline.local.scripted import wire
 from stepline.local.scripted.fault import Fault
@@ -194,6 +196,62 @@ def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
     assert not reader.is_alive()
     assert stream.completion().aborted
     assert stream.completion().usage.cache_write_5m_tokens == 2002
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(
+    clients: list[AnthropicModelClient],
+) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def listen(door: socket.socket) -> None:
+        line, _ = door.accept()
+        with line:
+            line.recv(64)
+            asked.set()
+            assert ended.wait(30)
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        silent = threading.Thread(target=listen, args=(door,))
+        silent.start()
+        client = AnthropicModelClient(
+            roles=plan_roles("anthropic", {}),
+            api_key=lambda: "key",
+            base_url=f"http://127.0.0.1:{door.getsockname()[1]}",
+            retry=Retry(tries=1),
+        )
+        clients.append(client)
+        with client.stream(REQUEST) as stream:
+            aborter = threading.Thread(target=lambda: asked.wait(30) and stream.abort())
+            aborter.start()
+            assert list(stream) == []
+            aborter.join()
+        assert not ended.is_set()
+        ended.set()
+        silent.join()
+    done = stream.completion()
+    assert (done.aborted, done.text, done.usage.estimated) == (True, "", True)
+    assert done.usage.prompt_tokens > 1000
+
+
+def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
+    sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
+
+    class Response:
+        def close(self) -> None:
+            closed.set()
+
+    def send() -> Response:
+        sent.set()
+        assert answer.wait(30)
+        return Response()
+
+    head = PendingHead(send)
+    giving_up = threading.Thread(target=lambda: sent.wait(30) and head.give_up())
+    giving_up.start()
+    assert head.wait() is None
+    giving_up.join()
+    answer.set()
+    assert closed.wait(30)
 
 
 def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServer) -> None:

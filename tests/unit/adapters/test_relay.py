@@ -1,12 +1,13 @@
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.delta import MemoryDeltas
-from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, ThreadedRelay
+from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
 from stepline.model.event import DeltaFrame, decode_frame
@@ -197,6 +198,45 @@ def test_without_a_listener_the_text_is_stored_all_the_same(stage: Stage) -> Non
     assert stage.stored() == {"answer.0": "for later"}
 
 
+class Channel:
+    """A way beside the connections, unless told to fail the next times."""
+
+    fails = 0
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+
+    def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+        if self.fails:
+            self.fails -= 1
+            raise DependencyError("nobody is there")
+        assert lane == LANE
+        self.frames += frames
+
+
+@pytest.mark.parametrize("listeners", [0, 2])
+def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
+    stage: Stage, listeners: int
+) -> None:
+    channel = Channel()
+    inboxes = [stage.listen(f"k{number}") for number in range(listeners)]
+    stream = replace(stage.relay, broadcast=channel).open(LANE, CLAIM)
+    stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+    stream.close()
+    assert joined(posted(channel.frames)) == {"answer.0": "a" * (3 * PIECE_CHARS)}
+    assert inboxes == [channel.frames] * listeners
+
+
+def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(stage: Stage) -> None:
+    channel, inbox = Channel(), stage.listen("k1")
+    channel.fails = 1
+    stream = replace(stage.relay, broadcast=channel).open(LANE, CLAIM)
+    stream.push("answer.0", "a" * (2 * PIECE_CHARS))
+    stream.close()
+    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "a" * (2 * PIECE_CHARS)}
+    assert [off for _, off, _ in posted(channel.frames)] == [PIECE_CHARS]
+
+
 def test_a_connection_that_is_gone_loses_its_subscription_and_nobody_else_notices(stage: Stage) -> None:
     inbox = stage.listen("here")
     stage.listen("gone")
@@ -277,3 +317,17 @@ def test_a_store_that_fails_for_good_neither_reaches_the_writer_nor_the_listener
     assert stage.stored() == {}
     assert caplog.records
     assert "secret" not in caplog.text
+
+
+def test_the_more_listen_the_less_often_pieces_come(stage: Stage) -> None:
+    inboxes = [stage.listen(f"c{number}") for number in range(20 * POSTS_PER_S)]
+    stream = stage.relay.open(LANE, CLAIM)
+    stream.push("answer.0", "a")
+    stage.publisher.wait(lambda: inboxes[-1])
+    for ahead_s, text in ((5.0, "b"), (5.0, "c"), (20.0, "d")):
+        stage.clock.ahead_s += ahead_s
+        stream.push("answer.0", text)
+    stage.publisher.wait(lambda: len(inboxes[-1]) == 2)
+    stream.close()
+    for inbox in inboxes:
+        assert [text for _, _, text in posted(inbox)] == ["a", "bcd"]

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from stepline.errors import DependencyError
+from stepline.local.argument import parse_have, parse_payload
 from stepline.local.caller import name_user
-from stepline.local.cli import Edge, main, parse_have
+from stepline.local.cli import Edge, main
 from stepline.local.reference import render_reference
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
@@ -51,3 +52,13 @@ def test_our_errors_are_one_line_and_exit_code_1():
 
 def test_a_given_user_is_taken_as_given():
     assert name_user("ann") == "ann"
+
+
+def test_a_payload_is_an_object():
+    assert parse_payload('{"text": "yes", "fields": {"a": 1}}') == {"text": "yes", "fields": {"a": 1}}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "1", "{", "[" * 100_000])
+def test_a_payload_that_is_none_is_refused(text):
+    with pytest.raises(click.BadParameter):
+        parse_payload(text)

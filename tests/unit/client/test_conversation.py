@@ -7,12 +7,12 @@ import pytest
 
 from stepline.adapters.system import SystemClock
 from stepline.local.chat import INTERRUPTED, Chat
-from stepline.local.client.effect import EventsApplied, Refused, TextAppended
+from stepline.local.client.effect import Acknowledged, EventsApplied, Refused, TextAppended, TurnEnded
 from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState, LaneText
 from stepline.local.client.wire import dial_gateway
-from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, watch
+from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, settle, watch
 from stepline.local.keyboard import Pipe
 from stepline.local.view import PlainView
 from stepline.model.event import (
@@ -71,6 +71,13 @@ def test_an_answer_ends_the_wait_with_success(gateway):
     assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [1, 2]
 
 
+def test_a_turn_whose_begin_is_withheld_is_waited_for(gateway):
+    gateway.script = lambda r: [batch(1), ack(r, 1), batch(2, "chat.complete", answer="yes")]
+    completed, shown = converse(gateway)
+    assert completed
+    assert isinstance(shown[-1], TurnEnded)
+
+
 def test_an_error_ends_the_wait_with_failure(gateway):
     gateway.script = lambda r: [batch(1, "chat.start"), ack(r, 1), batch(2, "chat.error", code="internal")]
     assert not converse(gateway)[0]
@@ -95,6 +102,48 @@ def test_a_followup_waits_for_the_turn_it_was_promoted_to(gateway):
     completed, shown = converse(gateway, state=ClientState(conversation=C, cursor=2, open=True))
     assert not completed
     assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [3, 4, 5]
+
+
+def test_an_event_that_opens_no_turn_is_settled_when_it_stands(gateway):
+    gateway.script = lambda r: [
+        msgspec.structs.replace(ack(r, 1, kind="note"), turn_id=""),
+        batch(1, "chat.conversation.accepted"),
+    ]
+    shown = []
+    with opener(gateway)(ClientState(conversation=C)) as session:
+        message_id = session.tell("note", {"text": "seen"})
+        assert settle(session, session.effects(), message_id, shown.append)
+    assert [type(effect) for effect in shown] == [Acknowledged, EventsApplied]
+
+
+def test_a_message_beside_the_turn_that_is_refused_does_not_end_the_wait_for_the_turn(gateway):
+    def script(r):
+        if r["action"] == "event":
+            refusal = ErrorFrame(code="bad_event", message="", message_id=r["message_id"], conversation=C)
+            return [refusal, batch(2, "chat.complete")]
+        return [batch(1, "chat.start"), ack(r, 1)]
+
+    gateway.script = script
+    shown = []
+    with opener(gateway)(ClientState(conversation=C)) as session:
+        message_id = session.say("hi")
+        session.tell("form", {})
+        assert settle(session, session.effects(), message_id, shown.append)
+    kinds = [type(effect) for effect in shown]
+    assert kinds.index(Refused) < kinds.index(TurnEnded) == len(kinds) - 1
+
+
+def test_a_refusal_that_comes_behind_the_turn_ends_the_wait(gateway):
+    def script(r):
+        if r["action"] == "event":
+            return [ErrorFrame(code="bad_event", message="", message_id=r["message_id"], conversation=C)]
+        return [batch(1, "chat.start"), ack(r, 1), batch(2, "chat.complete")]
+
+    gateway.script = script
+    with opener(gateway)(ClientState(conversation=C)) as session:
+        message_id = session.say("hi")
+        session.tell("form", {})
+        assert settle(session, session.effects(), message_id, lambda _: None)
 
 
 def test_a_foreign_conversation_is_not_found(gateway):

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from stepline.adapters.memory.model import Say
 from stepline.local.client.control import Control
 from stepline.local.client.effect import EventsApplied, HandedBack, Steered, TurnEnded
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.loop.ingress import receive
-from stepline.model.entry import Inbound
+from stepline.model.entry import Closed, Dropped, Inbound
+from stepline.model.entry import Steered as SteeredEntry
 from stepline.model.event import decode_frame
 from stepline.timeline.event import derive
 from tests.unit.loop.scene import LANE, Scene, answered, called, follow
@@ -25,7 +27,7 @@ from tests.unit.loop.scene import LANE, Scene, answered, called, follow
 NAMES = ("phone", "laptop", "tablet")
 READ = called("react.read", {"paths": ["so:sources_pool"]}, notes="I look.")
 ANSWER = answered("A rather long answer, " * 20)
-HUGE = answered("A huge answer, " * 3_000)
+HUGE = Say(text=answered("A huge answer, " * 3_000), piece_chars=4_000)
 
 
 class Device:
@@ -84,7 +86,7 @@ class Device:
 class Devices(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.scene = Scene(*[READ, ANSWER, READ, HUGE] * 200)
+        self.scene = Scene(*[READ, HUGE, READ, ANSWER] * 30)
         self.devices = [Device(self.scene, name) for name in NAMES]
         self.said = 0
         self.step = None
@@ -172,10 +174,17 @@ class Devices(RuleBasedStateMachine):
             device.fold_all()
             assert not device.state.unacked
             assert not device.state.open
+            assert device.state.queued == {}
         first, *others = (device.known() for device in self.devices)
         assert others == [first, first]
         told = [device.told for device in self.devices]
         assert told[0] == told[1] == told[2]
+        handed = [(e.message_id, e.n) for e in told[0] if isinstance(e, HandedBack)]
+        assert handed == [(entry.message_id, entry.n) for entry in self.scene.entries(Dropped)]
+        assert sum(isinstance(effect, Steered) for effect in told[0]) == len(self.scene.entries(SteeredEntry))
+        assert sum(isinstance(effect, TurnEnded) for effect in told[0]) == len(self.scene.entries(Closed))
+        texts = {entry.message_id: entry.text for entry in self.scene.entries(Inbound)}
+        assert all(e.text == texts[e.message_id] for e in told[0] if isinstance(e, HandedBack))
         admitted = [entry.message_id for entry in self.scene.entries(Inbound)]
         assert sorted(admitted) == sorted(f"m{number}" for number in range(1, self.said + 1))
 

@@ -20,9 +20,15 @@ CLASSES = {kind.__name__: kind for kind in errors.SteplineError.__subclasses__()
 
 CLIENT = {
     "bad_json": "the message is not JSON",
-    "unknown_action": "`action` is none of `send`, `resume`, `ping`, `auth`",
+    "unknown_action": "`action` is none of `send`, `event`, `resume`, `ping`, `auth`",
     "bad_message": "a field is missing, unknown or malformed; the message names the first one",
-    "message_too_large": "more than 131,072 bytes of UTF-8",
+    "message_too_large": "more than 131,072 bytes of UTF-8, of a message or of an event's text",
+    "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",
+    "payload_too_large": "an event says more beside its text than may stand in the log",
+    "too_many_attachments": "an event has more attachments than one may have",
+    "bad_attachment": "a reference to a file is malformed, or names another size than what is stored",
+    "attachment_missing": "nothing is stored under an attachment's name: store it, then send the event again",
+    "message_id_taken": "another service has sent an event of this `message_id` to the conversation: take another one",
     "unauthorized": "the connection is not known any more: connect again; or the ticket of an `auth` is not valid",
     "auth_expired": "the token behind the connection has expired; renew it by `auth`, or connect again",
     "not_found": "the conversation is somebody else's or, for `resume` and `ping`, not there",
@@ -37,6 +43,13 @@ CLIENT = {
     "body_mismatch": "a stored body is not what the log names",
     "limit_exceeded": "a frame is larger than the gateway takes",
     "internal": "a mistake of ours or of the deployment; the log of the function says which",
+}
+EVENT_SOURCE = {
+    "bad_source": "the service's name may not stand in a key",
+    "bad_user": "a user's name is printable ASCII of at most 256 characters",
+    "bad_message_id": "an event's id may not stand in a key",
+    "attachment_too_large": "a file is larger than an attachment may be",
+    "another_role": "the process acts under another role already, and takes one only",
 }
 TERMINAL = {
     "context_limit": "the conversation does not fit into the model's window",
@@ -68,6 +81,7 @@ MODEL_SERVICE = {
 TOOLS = {
     "tool_error": "the tool refuses, without a more precise code",
     "not_found": "nothing stands at this path",
+    "steered": "the call was not run: the user steered before it was its turn",
     "turn_not_found": "the conversation has no such turn",
     "view_not_readable": "the path is a view; read what it shows",
     "path_not_logical": "the text is no logical path; the error carries the one that was meant, if any",
@@ -156,6 +170,8 @@ LOCAL = {
     "smoke_failed": "the deployed stage stands, but the turn that tried it did not complete",
 }
 NEVER_TOLD = {
+    "bad_redis_url": "`STEPLINE_REDIS_URL`, or the secret in its place, is no URL of Redis that we take; it is logged, and everything works without Redis",
+    "redis_unreachable": "Redis does not answer; it is logged, and everything works without it",
     "corpus_unreadable": "the collection of documents cannot be read, or a line of it; told as `search_unavailable`",
     "grant_refused": "the store refuses a task's right to an object; the run's own code says what that did to it",
     "not_granted": "a task has no right to put this object; no tool that programs call puts any",
@@ -173,7 +189,19 @@ def path_codes() -> set[str]:
 
 def listed_codes() -> set[str]:
     """Return every code that the page lists or refers to."""
-    groups = (CLIENT, TERMINAL, AUTHORIZER, MODEL_SERVICE, TOOLS, PROGRAM, BUNDLE, LOCAL, NEVER_TOLD, NOTICES)
+    groups = (
+        CLIENT,
+        EVENT_SOURCE,
+        TERMINAL,
+        AUTHORIZER,
+        MODEL_SERVICE,
+        TOOLS,
+        PROGRAM,
+        BUNDLE,
+        LOCAL,
+        NEVER_TOLD,
+        NOTICES,
+    )
     elsewhere = path_codes() | execution_page.CODES | protocol_page.REFUSED.keys()
     return {code for group in groups for code in group} | elsewhere
 
@@ -255,6 +283,11 @@ def render() -> str:
                 "What a client is told",
                 "In an [`error` frame](messages.md#error), the answer to one message. The connection stays open.",
                 CLIENT,
+            ),
+            *_group(
+                "What a service is told",
+                "As the `code` of an error that [submitting an event](../how-to/send-events.md) raises, besides the codes above.",
+                EVENT_SOURCE,
             ),
             *_group(
                 "How a turn fails",

@@ -28,6 +28,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "message_id": "m_1",
         "text": "Make a plan with three steps.",
     },
+    "event": {
+        "action": "event",
+        "conversation": _CONVERSATION,
+        "message_id": "e_1",
+        "kind": "form",
+        "payload": {"text": "My order", "plan": "pro", "seats": 4},
+    },
     "resume": {
         "action": "resume",
         "conversation": _CONVERSATION,
@@ -40,6 +47,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 ANSWERS = {
     "send": "one [`ack`](#ack), which may come after the events of its batch; or one [`error`](#error). The sender "
     "listens from then on.",
+    "event": "as to [`send`](#send); its `kind` is what the event was kept as. What becomes of it then is in "
+    "[live events](live-events.md).",
     "resume": "the missed [`events`](#events), the missing [`delta`](#delta)s and one [`sync`](#sync); or one "
     "[`error`](#error). The connection listens from then on, until its token expires.",
     "ping": "one [`pong`](#pong), or one [`error`](#error).",
@@ -169,11 +178,14 @@ def _rows(schema: dict[str, Any], shared: dict[str, Any], prefix: str) -> list[s
     for field, rule in schema["properties"].items():
         options = [one for one in rule.get("anyOf", [rule]) if one.get("type") != "null"]
         inner = [shared[one["$ref"].rpartition("/")[2]] for one in options if "$ref" in one]
+        items = [shared[one["items"]["$ref"].rpartition("/")[2]] for one in options if "items" in one]
         kind = "object" if inner else _type(options[0])
         default = "required" if field in required else _default(rule.get("default"))
         lines.append(f"| `{prefix}{field}` | {kind} | {default} | {_constraint(options[0])} |")
         for one in inner:
             lines += _rows(one, shared, f"{prefix}{field}.")
+        for one in items:
+            lines += _rows(one, shared, f"{prefix}{field}[].")
     return lines
 
 
@@ -181,7 +193,10 @@ def _type(rule: dict[str, Any]) -> str:
     if "const" in rule:
         return f"`{json.dumps(rule['const'])}`"
     if rule["type"] == "object":
-        return f"map of {rule['additionalProperties']['type']}"
+        inner = rule.get("additionalProperties")
+        return f"map of {inner['type']}" if isinstance(inner, dict) else "object"
+    if rule["type"] == "array":
+        return "list of objects"
     return str(rule["type"])
 
 
@@ -195,6 +210,8 @@ def _constraint(rule: dict[str, Any]) -> str:
         "minLength": "at least {} character",
         "maxLength": "at most {} characters",
         "minimum": "at least {}",
+        "maximum": "at most {}",
+        "maxItems": "at most {}",
     }
     found = [text.format(rule[key]) for key, text in facts.items() if key in rule]
     if "propertyNames" in rule:

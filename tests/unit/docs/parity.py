@@ -75,8 +75,11 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("a later `assistant.completion` replaces the answer; `.1`, `.2` for earlier ones", "timeline/view.py", "assistant.completion", _VIEW),
         done("`ar:<turn>.external.<kind>.<message>`", "timeline/turn.py", "external.", _VIEW),
         done("`[LIVE TURN EVENTS]`", "timeline/render/announce.py", "LIVE TURN EVENTS", _ANNOUNCE),
-        partial("`steer`", "loop/admit.py", "nothing_to_steer", _PROTOCOL, "recorded, rendered and settled; no client message sends one, and it interrupts nothing yet"),
-        planned("forms, wizards and alerts", "the log takes events that are not reactive; nothing sends one"),
+        done("`steer`: the generation, tools and programs end, then a bounded finalize; without a text it stops", "loop/steer.py", "def heed", "unit/loop/test_event_phase.py"),
+        done("`REACT_STEER_FINALIZE_ROUNDS`, `REACT_STEER_FINALIZE_MAX_TOKENS`", "loop/finalize.py", "FINALIZE_TOOLS", "unit/loop/test_event_phase.py"),
+        done("forms, wizards, alerts and any other event, reactive or not", "model/live_event.py", "REACTIVE_KINDS", "unit/loop/test_event_intake.py"),
+        done("`iteration_credit`", "model/live_event.py", "iteration_credit", "unit/loop/test_event_intake.py"),
+        done("events of other services, under a role of their own", "bootstrap/event_source.py", "def submit_event", "unit/test_event_source.py"),
     ),
     "Channels and streaming": (
         done("`<channel:NAME>` tags", "protocol/grammar.py", "<channel:", _CHANNEL),
@@ -158,7 +161,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     ),
     "Files": (
         done("`fi:<turn>.files/…` and `fi:<turn>.outputs/…`", "model/path.py", "files", _PATH),
-        partial("attachments `fi:<turn>.user.attachments/<name>`, `…external.<kind>.attachments/…`", "model/path.py", "attachments", _PATH, "the paths; no upload yet"),
+        partial("attachments `fi:<turn>.user.attachments/<name>`, `…external.<kind>.attachments/…`", "model/path.py", "attachments", _PATH, "of events whose files a service stored; no upload by clients yet"),
         planned("`MODALITY_MAX_IMAGE_BYTES`, `MODALITY_MAX_DOC_BYTES`, `MESSAGE_MAX_BYTES`", "a websocket message has the gateway's limit"),
         planned("`APP_AV_SCAN` and the preflight of uploads"),
         planned("hosted URLs and resource names (`ef:`)"),
@@ -169,7 +172,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`so:sources_pool[1,3-5]`", "tools/source_rows.py", "sources_pool", "unit/tools/test_read_sources.py"),
         done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources.py"),
         done("numbers that never change, sources merged by their addresses", "timeline/sources.py", "def merge_sources", "unit/timeline/test_sources.py"),
-        partial("images of attachments and programs as sources", "execution/brought.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`; there are no attachments yet"),
+        partial("images of attachments and programs as sources", "execution/brought.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`, not those of attachments"),
         partial("`sources_used`", "tools/write.py", "sources_used", _WRITE, "of written files and searches; of answers as `citations`"),
     ),
     "Memory, knowledge, conversations, feedback": (

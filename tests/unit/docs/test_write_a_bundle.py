@@ -80,3 +80,7 @@ def test_the_context_is_there_for_the_bundle(page):
     assert page["rows"] == {}
     assert page["timeline"].turns == (page["result"].turn_id,)
     assert "artifact:conv.timeline.v1" in page["documents"]
+
+
+def test_where_no_turn_runs_a_steer_comes_to_nothing_and_a_quiet_event_waits(page):
+    assert (page["standing"].fate, page["quiet"].fate) == ("dropped", "kept")

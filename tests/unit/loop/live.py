@@ -14,14 +14,17 @@ from stepline.model.entry import Closed, Decided, Dropped, Steered
 from stepline.ports.model import Completion, ModelRequest
 from tests.unit.loop.scene import Scene, answered
 
-END: Final = -1
-"""Behind the last piece of a generation."""
+BEGIN: Final = -1
+END: Final = -2
 
 Happening = Callable[[], Any]
 
 
 class Interrupted(MemoryModelClient):
-    """Plays its script; before piece `p` of call `c` (both from 0) it lets happen what was planned for then."""
+    """Plays its script; before piece `p` of call `c` (both from 0) it lets happen what was planned for then.
+
+    `BEGIN` is before the call says anything, also if it fails, and `END` behind its last piece.
+    """
 
     def __init__(self, *steps: Say | Fail | str) -> None:
         super().__init__(*steps)
@@ -53,6 +56,7 @@ class _Stream:
         self._inner.__exit__(kind, error, trace)
 
     def __iter__(self) -> Iterator[str]:
+        self._happen(BEGIN)
         for number, piece in enumerate(self._inner):
             self._happen(number)
             yield piece

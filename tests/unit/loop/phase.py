@@ -75,10 +75,13 @@ class _Overheard(MemoryModelStream):
             yield piece
 
 
-def play(event_class: EventClass, phase: str) -> Scene:
-    """Send the event in a phase of a turn, and drive everything to its end."""
+def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Scene:
+    """Send the event in a phase of a turn, and drive everything to its end; `begun`: it is not the conversation's first."""
     rounds = {"max_iterations": 1, "event_credit": 0} if phase == "last" else {}
     scene = Scene(**rounds)
+
+    if begun:
+        scene.send("", id="earlier", kind="note")
 
     def tell() -> None:
         scene.send(id=ID, **SENT[event_class])
@@ -125,12 +128,13 @@ def fate(scene: Scene) -> str:
     """Return what became of the event, as a word of `ENDS`, behind it the reason if it was handed back."""
     entries = [(batch, entry) for batch in scene.batches() for entry in batch.entries]
     n, event = next((b.n, e) for b, e in entries if isinstance(e, Inbound) and e.message_id == ID)
+    settled = next((e for _, e in entries if isinstance(e, Dropped) and e.n == n), None)
+    if settled is not None:
+        return f"handed_back {settled.reason}"
     for batch, entry in entries:
         match entry:
             case Opened() if n in entry.prompts:
                 return "opened" if batch.n == n else "promoted"
-            case Dropped() if entry.n == n:
-                return f"handed_back {entry.reason}"
             case Steered() if event.steers and entry.n >= n:  # of several at once the newest is named
                 return "finalized" if entry.finalize else "stopped"
     end = next((batch.n for batch, entry in entries if isinstance(entry, Closed) and batch.n > n), 0)

@@ -229,10 +229,11 @@ def follow(state: str, route: str) -> str:
     return route if task.next == ROUTER else task.next.lower()
 
 
-def tool(tool_id: str, effect: Any, run: Callable[[ToolContext], ToolOutput]) -> Tool:
+def tool(tool_id: str, effect: Any, run: Callable[[ToolContext], ToolOutput], **facts: Any) -> Tool:
     """Return a tool without parameters."""
     schema = {"type": "object", "properties": {}, "additionalProperties": False}
-    spec = ToolSpec(tool_id=tool_id, purpose="p", schema=schema, returns="r", effect=effect, read_only=False)
+    known: dict[str, Any] = {"tool_id": tool_id, "schema": schema, "effect": effect, **facts}
+    spec = ToolSpec(purpose="p", returns="r", read_only=False, **known)
     return Tool(spec=spec, run=lambda _, context: run(context))
 
 

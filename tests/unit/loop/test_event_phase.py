@@ -21,10 +21,10 @@ def expected(event_class: EventClass, phase: str) -> str:
         return FATES.get(rule.unseen, "handed_back turn_closed")
     if phase == "close":
         return "seen" if rule.holds else FATES.get(rule.unseen, "handed_back turn_closed")
-    if rule.interrupts:
-        return "stopped" if rule.then == "close" or phase == "stopped" else "finalized"
     if phase == "stopped":
         return FATES.get(rule.stopped, "handed_back stopped")
+    if rule.interrupts:
+        return "stopped" if rule.then == "close" else "finalized"
     # A tool and a program are followed by another round in any case; an answer is not.
     return "seen" if rule.holds or phase in ("act", "program") else FATES[rule.unseen]
 

@@ -118,6 +118,24 @@ def test_what_comes_live_is_passed_on_as_it_is() -> None:
     assert of(DeltaFrame, got) == of(DeltaFrame, live)
 
 
+def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
+    _, _, live = conversation()
+    last = next(body for body in reversed(live) if grown(body))
+    got = told([0, None, *grown(last), last])
+    assert durable(got) == everything()
+    assert len(of(SyncFrame, got)) == 2
+
+
+def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
+    _, _, live = conversation()
+    items: list[bytes | int | None] = [0, None]
+    for body in live:
+        items += [*grown(body), body, body]
+    got = told(items)
+    assert durable(got) == everything()
+    assert len(of(SyncFrame, got)) == 1
+
+
 @given(st.dictionaries(st.integers(0, 99), st.sampled_from(["lost", "twice", "cut"]) | st.integers(0, 99)))
 def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
     fates: dict[int, str | int],

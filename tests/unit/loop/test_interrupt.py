@@ -77,9 +77,24 @@ def test_a_program_that_is_steered_away_from_before_its_state_is_entered_never_b
     assert prepared.route == "execute"
     steer(play)
     step = play.execute(prepared)
+    assert play.backends["process"].jobs == []
     play.drive(play.act(step))
     assert result(play).error["code"] == "cancelled"
+    assert "nothing happened" in result(play).error["message"]
     assert play.entries(Closed)[0].answer == "as you wish"
+
+
+def test_a_steer_that_was_heeded_in_an_earlier_turn_keeps_no_program_from_running():
+    def run(_):
+        return Run(returncode=0, seconds=0.5)
+
+    play = beside(answered("one"), coded(HELLO, "a.txt"), answered("done"), run=run)
+    play.send()
+    steer(play)
+    play.run()
+    play.send("again", id="m2")
+    play.run()
+    assert [job.cancel.requested for job in play.backends["process"].jobs] == [False]
 
 
 @pytest.mark.parametrize("entered", [True, False])

@@ -46,9 +46,7 @@ class Stage:
         }
         rules = RoundRules(**{**known, **self.rules})
         request = ModelRequest(role="r", system=(Part(text="s"),), content=(), max_tokens=20_000)
-        return listen(
-            self.scene.ports, self.model, request, rules, step=step, claim=1, watch=NeverSteered()
-        )
+        return listen(self.scene.ports, self.model, request, rules, step=step, claim=1, watch=NeverSteered())
 
     def pushed(self) -> list[tuple[str, str]]:
         """Return what went out of the stream, lane and text, in the order in which it did."""

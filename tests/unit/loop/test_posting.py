@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.parallel import ParallelPosts
 from stepline.errors import DependencyError
 from stepline.loop.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
@@ -72,8 +73,9 @@ class Far:
         return self.clock.monotonic_s() - began_s
 
 
-def test_every_listener_gets_every_frame_in_order() -> None:
-    far = Far("a", "b")
+@pytest.mark.parametrize("post_all", [in_turn, ParallelPosts()])
+def test_every_listener_gets_every_frame_in_order(post_all: PostAll) -> None:
+    far = Far("a", "b", post_all=post_all)
     assert far.send() == 0.0
     assert far.inboxes == {"a": FRAMES, "b": FRAMES}
     assert far.meter.counts[FRAMES_POSTED] == 6

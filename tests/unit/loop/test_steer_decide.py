@@ -40,7 +40,13 @@ def test_a_steer_that_stands_before_the_round_is_heeded_and_the_model_is_asked_o
     live.steer("be brief")
     assert live.decide().route == "close"
     (steer,) = live.steered
-    assert (steer.n, steer.phase, steer.text, steer.finalize, steer.message_id) == (2, "", "be brief", 2, "s1")
+    assert (steer.n, steer.phase, steer.text, steer.finalize, steer.message_id) == (
+        2,
+        "",
+        "be brief",
+        2,
+        "s1",
+    )
     assert "be brief" in live.requested()[0]
     assert (live.state.steered, [entry.interrupted for entry in live.decided]) == (2, [False])
     live.close()

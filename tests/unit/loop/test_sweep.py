@@ -1,11 +1,14 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from stepline.errors import DependencyError
+from stepline.loop.close import close
 from stepline.loop.sweep import replace_owner, sweep, sweep_lane
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver
 from stepline.model.ids import Lane, execution_name
-from tests.unit.loop.scene import LANE, Scene, answered, called, event_types
+from tests.unit.loop.scene import LANE, USER, Scene, answered, called, event_types
 from tests.unit.loop.twin import BusyLog
 
 
@@ -23,6 +26,19 @@ class SickMachine:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._machine, name)
+
+
+class NoListing:
+    """A log whose listing cannot be written."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def project(self, _row: Any) -> None:
+        raise DependencyError("the table does not answer")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
 
 
 def opened(*script: str, **policy: Any) -> Scene:
@@ -128,6 +144,25 @@ def test_a_stale_mark_of_an_idle_lane_is_cleared() -> None:
     scene.clock.pause(scene.ports.policy.absent_after_s)
     assert sweep(scene.ports) == {"idle": 1}
     assert scene.log.open_lanes(before="9999") == []
+
+
+@pytest.mark.parametrize("behind", [0, 2])
+def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(behind: int) -> None:
+    scene = opened(answered("done"))
+    scene.decide()
+    last = scene.now()
+    with pytest.raises(DependencyError):
+        close(replace(scene.ports, log=NoListing(scene.log)), last)
+    die(scene)
+    for number in range(behind):
+        scene.send("by the way", id=f"e{number}", kind="alert")
+    inbox = scene.listen()
+    scene.clock.pause(scene.ports.policy.absent_after_s)
+    assert sweep(scene.ports) == {"idle": 1}
+    (listed,) = scene.log.conversations(LANE.tenant, LANE.project, USER)
+    assert (listed.outcome, listed.turn) == ("completed", last.turn)
+    assert scene.log.open_lanes(before="9999") == []
+    assert "chat.complete" in event_types(inbox)
 
 
 def test_two_sweepers_at_once_take_a_turn_over_once() -> None:

@@ -19,7 +19,10 @@ from stepline.model.ids import Lane
 from stepline.protocol.channel import read_channels
 from stepline.protocol.decision import read_decision
 from stepline.protocol.round import RoundRules
-from stepline.timeline.render.entry import render_event, render_opening, render_prompt
+from stepline.timeline.inbound import event_place, prompt_places
+from stepline.timeline.render.announce import Announced, render_announce
+from stepline.timeline.render.entry import render_opening
+from stepline.timeline.render.event import render_event, render_prompt
 from stepline.tools.catalogue import default_registry
 from tests.unit.timeline.words import render_decision, render_result
 
@@ -50,24 +53,35 @@ class Desk:
         for text in said:
             self.say(text)
 
-    def say(self, text: str) -> None:
-        """Open a turn."""
+    def say(self, text: str, kind: str = "prompt", **fields: Any) -> None:
+        """Open a turn, by a message or by another event."""
         self.turns += 1
         self.rounds = 0
         self.text += render_opening(Opened(turn=self.turn, at=AT, prompts=(1,)))
-        self.text += render_prompt(self._inbound("message", text), f"ar:{self.turn}.user.prompt")
+        event = self._inbound(kind, text, **fields)
+        (place,) = prompt_places(self.turn, [event])
+        self.text += render_prompt(event, place.path, "", place.files)
 
-    def event(self, kind: str, text: str) -> None:
-        """Add a followup or a steer to the open turn."""
-        self.text += render_event(self._inbound(kind, text), f"ar:{self.turn}.external.{kind}.m1")
+    def event(self, kind: str, text: str, **fields: Any) -> None:
+        """Let something come from outside while the turn is open."""
+        event = self._inbound(kind, text, **fields)
+        place = event_place(self.turn, event)
+        self.text += render_event(event, place.path, place.files)
 
     @property
     def turn(self) -> str:
         return TURN[:-1] + str(self.turns)
 
-    def prompt(self, *, at: int | None = None, of: int = 15, last: bool = False) -> str:
-        closing = "\nLAST ROUND: only complete or exit is accepted." if last else ""
-        return f"{self.text}\n╔══ ANNOUNCE — Iteration {at or self.rounds + 1}/{of} ══╗{closing}\n[BUDGET]\n"
+    def prompt(self, *, at: int | None = None, of: int = 15, last: bool = False, finalize: int = 0) -> str:
+        told = Announced(
+            now=AT,
+            turn=self.turn,
+            iteration=(at or self.rounds + 1) - 1,
+            max_iterations=of,
+            reserved=last,
+            finalize=finalize,
+        )
+        return f"{self.text}\n{render_announce(told)}"
 
     def ask(self, *, last: bool = False, **announce: Any) -> dict[str, Any]:
         """Return the next decision as the runtime reads it, without acting on it."""
@@ -171,8 +185,8 @@ class Desk:
     def _block(self, path: str, text: str) -> Produced:
         return Produced(path=path, text=text)
 
-    def _inbound(self, kind: str, text: str) -> Inbound:
-        return Inbound(message_id="m1", event=kind, text=text, user="u", at=AT)
+    def _inbound(self, kind: str, text: str, **fields: Any) -> Inbound:
+        return Inbound(message_id="m1", event=kind, text=text, user="u", at=AT, **fields)
 
 
 def report_of(log: str = "", *, error: str = "", message: str = "") -> str:

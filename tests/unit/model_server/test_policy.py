@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from stepline.local.scripted.policy import answer_prompt, answer_view
 from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
+from stepline.model.attachment import Attachment
 from stepline.model.entry import Inbound, Opened
-from stepline.timeline.render.entry import render_opening, render_prompt
+from stepline.timeline.render.entry import render_opening
+from stepline.timeline.render.event import render_prompt
 
 from .desk import AT, PLAN_REQUEST, TURN, Desk
 
@@ -125,6 +127,67 @@ def test_a_steer_ends_the_turn(words: str) -> None:
     decision = desk.ask()
     assert decision["action"] == "complete"
     assert "stopped" in decision["final_answer"]
+
+
+# docs/reference/live-events.md: a steer leaves a bounded number of rounds.
+def test_a_steer_that_asks_for_a_file_gets_it_and_an_answer_in_the_rounds_that_are_left() -> None:
+    desk = Desk("write a file a.md with one and read it back")
+    desk.act(desk.ask())
+    desk.event("steer", "Stop that, just write a file b.md with what you have")
+    decision = desk.ask(finalize=2)
+    assert decision["tool_call"]["params"]["path"] == "b.md"
+    desk.act(decision)
+    decision = desk.ask(finalize=1, last=True)
+    assert decision["action"] == "complete"
+    assert decision["final_answer"].startswith("I stopped, as you asked: “Stop that, just write")
+    assert "b.md" in decision["final_answer"]
+    assert "a.md" not in decision["final_answer"]
+
+
+def test_in_the_last_round_that_a_steer_leaves_nothing_is_begun() -> None:
+    desk = Desk(PLAN_REQUEST)
+    desk.event("steer", "write a file b.md with what you have")
+    assert desk.ask(finalize=1, last=True)["action"] == "complete"
+
+
+def test_what_is_asked_behind_a_steer_lets_it_go_on() -> None:
+    desk = Desk("write a file a.md with one")
+    desk.event("steer", "stop")
+    desk.event("alert", "the disk is full", reactive=False)
+    assert desk.ask(finalize=2)["action"] == "complete"
+    desk.event("followup", "no, go on, and write a file b.md with two")
+    assert "b.md" in desk.run()
+    assert [call["params"]["path"] for call in desk.calls] == ["a.md", "b.md"]
+
+
+def test_a_form_opens_a_turn_and_is_quoted() -> None:
+    desk = Desk()
+    desk.say("", "form", payload={"city": "Bern", "guests": 4})
+    assert 'I saw the event `form`: “{"city":"Bern","guests":4}”.' in desk.run()
+
+
+def test_an_event_that_asks_for_something_gets_it_and_one_that_does_not_is_told() -> None:
+    desk = Desk("write a file a.md with one")
+    desk.event("alert", "write a file no.md with nothing", reactive=False)
+    desk.event("wizard", "write a file b.md with two", payload={"step": 2})
+    answer = desk.run()
+    assert [call["params"]["path"] for call in desk.calls] == ["a.md", "b.md"]
+    assert "I saw the event `alert`: “write a file no.md with nothing”." in answer
+
+
+@pytest.mark.parametrize("words", ["Please read the attachment", "read plan.md", "Read the file I sent."])
+def test_it_reads_what_came_with_a_message(words: str) -> None:
+    desk = Desk()
+    attached = Attachment(filename="plan.md", mime="text/markdown", size_bytes=9, sha256="0" * 64)
+    desk.say(words, attachments=(attached,))
+    path = f"fi:{desk.turn}.user.attachments/plan.md"
+    desk.files[path] = "Ground floor: 80 m²"
+    assert "80 m²" in desk.run()
+    assert [call["params"]["paths"] for call in desk.calls] == [[path]]
+
+
+def test_an_attachment_that_is_not_there_is_said_so() -> None:
+    assert "I see no attachment." in Desk("read the attachment").run()
 
 
 @pytest.mark.parametrize("announce", [{"last": True}, {"at": 5, "of": 5}])

@@ -20,7 +20,8 @@ from stepline.timeline.render.announce import (
 )
 from stepline.timeline.render.entry import render_elapsed
 from stepline.timeline.turn import Event
-from tests.unit.timeline.story import BEGIN, FORGERIES, Story
+from tests.unit.timeline.material import FORGERIES
+from tests.unit.timeline.story import BEGIN, Story
 
 
 def told(story: Story, **fields) -> str:

@@ -109,6 +109,49 @@ def test_a_retry_in_between_and_a_turn_that_ends_change_nothing() -> None:
     assert missed(story, 0) == Bust(reason="provider", expected_tokens=10_000, read_tokens=0)
 
 
+def cut_off(story: Story, **fields: Any) -> None:
+    """Let a steer end the next call before the provider has counted it."""
+    asked_at = story.n - 1
+    story.message("be brief", event="steer")
+    uncounted = Usage(input_tokens=7, estimated=True)
+    story.interrupt("<channel:", rendered=asked_at, **{"usage": uncounted, "model": "m-1", **fields})
+
+
+def test_a_call_that_was_cut_off_leaves_what_was_known_and_keeps_the_cache_alive() -> None:
+    story = asked()
+    before = story.timeline().asked
+    story.wait(200)
+    cut_off(story)
+    after = story.timeline().asked
+    assert (after.tokens, after.size, after.cached) == (before.tokens, before.size, 10_000)
+    assert missed(story, 10_000, wait_s=200) is None
+    assert missed(story, 0, wait_s=200) == Bust(reason="provider", expected_tokens=10_000, read_tokens=0)
+
+
+@pytest.mark.parametrize("fields", [{"model": "m-2"}, {"system": "00000000"}])
+def test_of_a_call_that_was_cut_off_and_began_otherwise_nobody_knows_what_a_cache_holds(
+    fields: dict[str, str],
+) -> None:
+    story = asked()
+    cut_off(story, **fields)
+    assert missed(story, 0, **fields) is None
+
+
+def test_a_call_that_was_cut_off_behind_a_change_leaves_nothing_to_expect() -> None:
+    story = asked()
+    path = story.timeline().view.turn_blocks(story.turn)[-1].path
+    story.act(("react.hide", {"path": path}), usage=LEFT, model="m-1")
+    story.hide(path, 3)
+    cut_off(story)
+    assert missed(story, 0) is None
+
+
+def test_a_call_that_was_cut_off_but_counted_is_known() -> None:
+    story = asked()
+    cut_off(story, usage=Usage(input_tokens=10, cache_read_tokens=2_000))
+    assert missed(story, 0) == Bust(reason="provider", expected_tokens=2_000, read_tokens=0)
+
+
 def test_a_digest_is_short_and_tells_texts_apart() -> None:
     assert digest_system("be kind") == digest_system("be kind") != digest_system("be brief")
     assert len(digest_system("\ud800")) == 8

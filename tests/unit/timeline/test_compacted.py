@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from stepline.model.entry import Compacted
 from stepline.model.plan import Plan
+from stepline.model.usage import Usage
 from stepline.timeline.compacted import (
     CARRIED_BYTES,
     CARRIED_MAX,
@@ -159,6 +160,11 @@ def test_what_stays_fits_the_room_it_is_given(pieces: list[Piece], room: int) ->
     assert fit_room(kept, room, STANDARD) == kept
 
 
+def test_a_stop_is_not_carried_and_every_other_event_is() -> None:
+    stop = replace(piece("event", 1, 1), hint="")
+    assert newest_of_each([stop, piece("event", 2, 1)], 2) == [piece("event", 2, 1)]
+
+
 def test_the_newest_of_each_kind_are_carried() -> None:
     pieces = [piece("event", n, 1) for n in range(5)] + [piece("note", n, 1) for n in range(5)]
     assert [found.n for found in newest_of_each(pieces, 2)] == [3, 4, 3, 4]
@@ -171,6 +177,10 @@ def test_how_compaction_stands_follows_its_entries() -> None:
     assert stands.turned().checkpoint is None
     assert stands.turned().memory is stands.memory
     assert stands.ended(entry(status="skipped", reason="no")).memory is stands.memory
+    paid = Usage(input_tokens=9)
+    assert [
+        stands.ended(entry(reason=reason, usage=paid)).wasted for reason in ("", "too_long", "steered")
+    ] == [*(False, True, False)]
 
 
 def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> None:

@@ -18,7 +18,8 @@ from stepline.timeline.compaction_input import (
 )
 from stepline.timeline.piece import byte_length
 from tests.unit.loop.narrow import prose
-from tests.unit.timeline.story import FORGERIES, Story
+from tests.unit.timeline.material import FORGERIES
+from tests.unit.timeline.story import Story
 from tests.unit.timeline.test_conformance_compaction import outline_of, worked
 
 

@@ -24,7 +24,7 @@ from stepline.timeline.compaction_ledger import (
 )
 from stepline.timeline.piece import Kind, Piece
 from stepline.timeline.render.quote import quote
-from tests.unit.timeline.story import FORGERIES
+from tests.unit.timeline.material import FORGERIES
 
 
 def piece(kind: Kind, path: str = "", **fields: object) -> Piece:

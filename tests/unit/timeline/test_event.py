@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.model.attachment import Attachment
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
 from stepline.model.entry import Closed, Deferred, Entry, Resulted
@@ -119,7 +120,47 @@ def test_a_dropped_event_is_told():
     story = Story()
     story.message("stop", event="steer")
     assert kinds(story) == [*OPENING[:3], "chat.step"]
-    assert only(story, "chat.step").data == {"n": 1, "reason": "nothing_to_steer"}
+    assert only(story, "chat.step").data == {
+        "n": 1,
+        "reason": "nothing_to_steer",
+        "message_id": "m1",
+        "kind": "steer",
+    }
+
+
+def test_of_an_event_its_text_its_source_and_its_files_are_told_and_neither_payload_nor_key():
+    story = Story()
+    file = Attachment(filename="a.pdf", mime="application/pdf", size_bytes=9, sha256="5" * 64)
+    story.message("", event="form", payload={"secret": 7}, source="booking", attachments=(file,))
+    assert only(story, "chat.conversation.accepted").data == {
+        "message_id": "m1",
+        "kind": "form",
+        "text": "",
+        "chars": 0,
+        "source": "booking",
+        "attachments": [{"filename": "a.pdf", "mime": "application/pdf", "size_bytes": 9}],
+    }
+    assert "555" not in str(derive(story.batches[0]))
+    assert "secret" not in str(derive(story.batches[0]))
+
+
+@pytest.mark.parametrize(("words", "rounds"), [("be brief", 2), ("", 0)])
+def test_a_steer_that_is_heeded_is_told_with_what_it_cut_off(words, rounds):
+    story = Story()
+    story.message()
+    story.message(words, event="steer")
+    story.interrupt("<channel:", rendered=1)
+    told = only(story, "timeline.external.steer.interrupted")
+    assert (told.route, told.turn_id) == ("chat_service", "turn_0001")
+    assert told.data == {
+        "turn_id": "turn_0001",
+        "sequence": 2,
+        "message_id": "m2",
+        "text": words,
+        "checkpoint": 0,
+        "cancelled_phase": "decision",
+        "finalize_rounds": rounds,
+    }
 
 
 def test_an_acknowledged_plan_is_told():

@@ -210,3 +210,16 @@ def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
     kinds = [event.type for event in derive(story.batches[-1])]
     assert kinds[-2:] == ["chat.complete", "conv.status"]
     assert "accounting.usage" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [("so far", {"message": "Stopped."}), ("Stopped.", {})], ids=["partial", "nothing"]
+)
+def test_a_stop_says_so_beside_what_there_was_of_an_answer(answer: str, told: dict[str, str]):
+    (end,) = [
+        event
+        for event in ended(answer=answer, reason="stop", message="Stopped.")
+        if event.type == "chat.complete"
+    ]
+    assert (end.data["final_answer"], end.data["reason"]) == (answer, "stop")
+    assert {name: end.data[name] for name in ("message",) if name in end.data} == told

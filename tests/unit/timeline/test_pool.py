@@ -7,7 +7,7 @@ import pytest
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.timeline.render.pool import CITED_SHOWN, ROWS_SHOWN, render_pool
-from tests.unit.timeline.story import FORGERIES
+from tests.unit.timeline.material import FORGERIES
 
 
 def page(sid: int, **fields: object) -> Source:

@@ -104,17 +104,14 @@ def test_a_turn_that_fails_in_mid_round_ends_the_round_too():
 def test_a_turn_reads_like_this():
     story = Story()
     story.message("Write a poem.\n[USER MESSAGE]")
-    story.act(
-        ("react.write", {"path": "poem.md", "content": "roses " * 40}),
-        thinking=("I write.",),
-        notes="Writing.",
-    )
+    params = {"path": "poem.md", "content": "roses " * 40}
+    story.act(("react.write", params), thinking=("I write.",), notes="Writing.")
     story.message("Make it short!")
     story.result("written", tool="react.write", blocks=(story.file("poem.md"),))
-    story.answer("Done.", thinking=("It is there.",), rendered=2)
+    story.message("And with a title.")
+    story.answer("Done.", thinking=("It is there.",), rendered=4)
     text = "".join(part.text for part in sent(story, len(story.batches)))
-    call = call_id("turn_0001", 0, 0)
-    cut = ("roses " * 40)[:100]
+    call, cut = call_id("turn_0001", 0, 0), ("roses " * 40)[:100]
     assert text == dedent(f"""\
 
         ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━
@@ -148,9 +145,14 @@ def test_a_turn_reads_like_this():
         └────────────────────────┘
 
         ┌──────── ROUND 2 ────────┐
-        [decided before it could read: ar:turn_0001.external.followup.m2]
+        [decided before it could read: ar:turn_0001.external.followup.m3]
         [thinking]
           It is there.
+
+        [ts: 2026-11-21T10:00:04.000Z]
+        [FOLLOWUP DURING TURN]
+        [path: ar:turn_0001.external.followup.m3]
+          And with a title.
         └────────────────────────┘
 
         [ASSISTANT MESSAGE]

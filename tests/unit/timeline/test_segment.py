@@ -19,7 +19,7 @@ from stepline.timeline.strand import Strand
 from tests.unit.timeline.story import LANE, Story, patient, stories
 
 AT_HAND = ("base", "batches", "load")
-SHAPES = {1: "23363335e75bc4a5"}
+SHAPES = {1: "23363335e75bc4a5", 2: "9aed5cde71e9217a"}
 """Of each format, a digest of the fields that are stored: an old format in a new shape would say something else."""
 
 

@@ -16,6 +16,7 @@ from stepline.model.ids import Lane, call_id
 from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebSearch
+from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.timeline.piece import Piece, Shown
 from stepline.timeline.writer import digest
 from stepline.tools.catalogue import default_registry
@@ -42,6 +43,7 @@ class World:
     search: WebSearch | None = None
     rounds: int = 0
     pieces: tuple[Piece, ...] = ()
+    cancel: Cancel = field(default_factory=NeverCancelled)
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         if path.startswith("ws:") and path.endswith(".conv.working.summary"):
@@ -100,6 +102,7 @@ class World:
             caps=self.caps,
             search=self.search,
             sources=SourcePool(self.sources),
+            cancel=self.cancel,
         )
 
 

@@ -238,3 +238,49 @@ def test_the_contract_says_how_it_may_be_used():
     assert WEB_SEARCH.in_exec
     assert WEB_SEARCH.read_only
     assert (WEB_SEARCH.effect, WEB_SEARCH.strategies) == ("pure", ("exploration",))
+
+
+# --- the user steers
+
+
+class Steered:
+    """A wish to end early that comes once so many queries were asked."""
+
+    def __init__(self, engine: Engine, after: int) -> None:
+        self._engine, self._after = engine, after
+
+    @property
+    def requested(self) -> bool:
+        return len(self._engine.asked) >= self._after
+
+    def wait(self, seconds: float) -> bool:
+        return self.requested
+
+
+def steered(after: int) -> tuple[World, Engine]:
+    engine = Engine({"a": [hit("one")], "b": [hit("two")], "c": [hit("three")]})
+    return World(search=engine, cancel=Steered(engine, after)), engine
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_search_that_is_to_end_early_keeps_what_it_has_found(after):
+    world, engine = steered(after)
+    output = search(world, queries=["a", "b", "c"])
+    status = read_status(output)
+    assert [query.text for query in engine.asked] == status["queries"] == ["a", "b", "c"][:after]
+    assert [row["title"] for row in status["results"]] == ["one", "two"][:after]
+    assert "steered" in status["message"]
+    assert len(output.sources) == after
+
+
+def test_a_search_that_asked_everything_was_not_cut_short():
+    world, _ = steered(after=3)
+    assert "message" not in read_status(search(world, queries=["a", "b", "c"]))
+
+
+def test_a_search_that_has_asked_nothing_yet_is_cancelled():
+    world, engine = steered(after=0)
+    output = search(world, queries=["a"])
+    assert output.error is not None
+    assert output.error["code"] == "cancelled"
+    assert engine.asked == []

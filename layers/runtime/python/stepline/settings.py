@@ -43,6 +43,12 @@ _ITEMS: Final[Mapping[str, tuple[type, str]]] = {
 """Fields that are JSON objects of one kind of items, and what that is."""
 
 
+SECRETS: Final = frozenset({"anthropic_api_key", "redis_url"})
+"""Fields that are not shown when settings are printed."""
+OURS_ALONE: Final = frozenset({"redis_url", "redis_secret_arn"})
+"""Fields that a supervisor in another process has no use for."""
+
+
 class Settings(Value):
     """What a deployment decides for the code; `TABLE` says what each field means."""
 
@@ -109,6 +115,14 @@ class Settings(Value):
     descriptors_dir: str
     descriptor_payload_scope: Scope
 
+    def __repr__(self) -> str:
+        shown = (f"{row.field}={self._shown(row.field)}" for row in TABLE)
+        return f"Settings({', '.join(shown)})"
+
+    def _shown(self, field: str) -> str:
+        value = getattr(self, field)
+        return "…" if field in SECRETS and value else repr(value)
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Settings:
         """Read every setting from a process environment. Raises InputError that names the bad variable."""
@@ -124,7 +138,8 @@ AWS_VARIABLES: Final = (
 
 def handed_on(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a supervisor in another process needs of an environment: our settings, and a way to AWS. Secret."""
-    wanted = {*(row.variable for row in TABLE), *AWS_VARIABLES}
+    ours = (row.variable for row in TABLE if row.field not in OURS_ALONE)
+    wanted = {*ours, *AWS_VARIABLES}
     return {name: environ[name] for name in sorted(wanted & environ.keys())}
 
 

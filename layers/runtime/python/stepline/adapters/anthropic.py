@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
+from msgspec.structs import replace
+
 from stepline.adapters.message_fold import MessageFold
 from stepline.adapters.model_call import (
     DEFAULT_ROLE,
@@ -25,7 +27,9 @@ from stepline.adapters.model_call import (
     plan_call,
 )
 from stepline.adapters.model_error import map_sdk_error
+from stepline.adapters.model_head import PendingHead
 from stepline.errors import DependencyError, ModelRefused, SteplineError
+from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -129,6 +133,7 @@ class AnthropicStream:
         self._fold = MessageFold(request, model=role.model)
         self._aborted = threading.Event()
         self._failed = False
+        self._head: PendingHead | None = None
         self._response: Any = None
 
     def __enter__(self) -> Self:
@@ -144,16 +149,16 @@ class AnthropicStream:
         self._close()
 
     def abort(self) -> None:
-        """Stop: no further delta, no further try. Wakes a thread that waits for the next event or for a retry.
-
-        A thread that still waits for the response's head goes on waiting, until `Timeouts` at the latest.
-        """
+        """Stop: no further delta, no further try. Wakes a thread that waits for the response, an event, or a retry."""
         self._aborted.set()
+        if self._head is not None:
+            self._head.give_up()
         self._shut_down()
 
     def completion(self) -> Completion:
-        """Return what the call came to."""
-        return self._fold.completion(aborted=self._aborted.is_set())
+        """Return what the call came to; one that was not sent costs nothing."""
+        completion = self._fold.completion(aborted=self._aborted.is_set())
+        return completion if self._head is not None else replace(completion, usage=Usage())
 
     def __iter__(self) -> Iterator[str]:
         """Yield the text, trying again while nothing of it was yielded."""
@@ -194,7 +199,10 @@ class AnthropicStream:
         """Yield the SDK's events to the very end, or the connection could not be used again."""
         try:
             if not self._aborted.is_set():
-                self._response = self._connect().messages.create(**plan_call(self._request, self._role))
+                head = self._head = PendingHead(self._send)
+                if self._aborted.is_set():  # it came in between, and found no head to give up
+                    head.give_up()
+                self._response = head.wait()
             while not self._aborted.is_set():
                 event = next(self._response, None)
                 if event is None:
@@ -213,6 +221,9 @@ class AnthropicStream:
             raise mapped from error
         finally:
             self._close()
+
+    def _send(self) -> Any:
+        return self._connect().messages.create(**plan_call(self._request, self._role))
 
     def _close(self) -> None:
         response, self._response = self._response, None

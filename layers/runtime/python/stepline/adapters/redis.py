@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, TypeAlias
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib import parse
 
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.model.base import Value
@@ -60,9 +60,11 @@ class Address(Value):
 def parse_address(url: str) -> Address:
     """Read a `redis://` or `rediss://` URL. Raises InputError `bad_redis_url`, which does not repeat it."""
     try:
-        split = urlsplit(url.strip())
+        split = parse.urlsplit(url.strip())
         port = split.port or PORT
-        options = parse_qs(split.query, keep_blank_values=True, strict_parsing=True) if split.query else {}
+        options = (
+            parse.parse_qs(split.query, keep_blank_values=True, strict_parsing=True) if split.query else {}
+        )
         db = int(options.get("db", [split.path.strip("/") or "0"])[-1])
     except ValueError as error:
         raise InputError("the URL of Redis cannot be read", code="bad_redis_url") from error
@@ -78,8 +80,8 @@ def parse_address(url: str) -> Address:
         port=port,
         tls=split.scheme == "rediss",
         db=db,
-        username=unquote(split.username or ""),
-        password=unquote(split.password or ""),
+        username=parse.unquote(split.username or ""),
+        password=parse.unquote(split.password or ""),
         ca_certs=options.get("ssl_ca_certs", [""])[-1],
     )
 

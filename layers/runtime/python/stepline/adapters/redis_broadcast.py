@@ -106,6 +106,7 @@ class ChannelFollowing:
         except SteplineError as error:
             logger.warning("redis lost", extra={"code": error.reason, **error.context})
             self._leave()
+            self._waker.ended.wait(self._broadcast.away_s)  # it may be lost again as soon as it is heard
             return None
 
     def _leave(self) -> None:

@@ -84,6 +84,7 @@ class ChannelBell:
         except SteplineError as error:
             logger.warning("redis lost", extra={"code": error.reason, **error.context})
             self._leave()
+            self._waker.ended.wait(self._poll_s)  # it may be lost as soon as it is heard, again and again
             return 0
         return int(heard) if heard and heard.isdigit() and len(heard) <= DIGITS else 0
 
@@ -100,12 +101,12 @@ class RedisSignals:
         """Look for steers in `log` when told, every `hearing_s` seconds besides, and every `poll_s` while nobody can tell."""
         self._log = log
         self._link = link
-        self._poll_s = poll_s
+        self.poll_s = poll_s
         self._hearing_s = hearing_s
 
     def notify(self, lane: Lane, n: int) -> None:
         self._link.publish(lane, "steer", [b"%d" % n])
 
     def watch(self, lane: Lane, after: int) -> LogWatch:
-        bell = ChannelBell(self._link, lane, poll_s=self._poll_s, hearing_s=self._hearing_s)
+        bell = ChannelBell(self._link, lane, poll_s=self.poll_s, hearing_s=self._hearing_s)
         return LogWatch(self._log, lane, after, bell)

@@ -3,7 +3,8 @@
 Text is posted fine and stored coarse: 50 ms or 4 KiB during the first second, then 200 ms; stored each second
 or 4 KiB. A connection that cannot keep up is left alone for a while: the next piece it gets shows it the gap,
 and it asks for the rest. A gone one loses its subscription. A table that refuses is asked again at the next
-interval, for the same text. Servers that hold clients themselves get the same pieces by a broadcast.
+interval, for the same text. With many listeners pieces come less often. Servers that hold clients themselves get the
+same pieces by a broadcast.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stepline.errors import DependencyError, Gone, SteplineError
+from stepline.loop.posting import Left, PostAll, in_turn
 from stepline.model.event import DeltaFrame, encode_frame
 from stepline.model.ids import Lane
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
@@ -25,6 +28,8 @@ logger = logging.getLogger(__name__)
 POST_FIRST_S = 0.05
 POST_LATER_S = 0.2
 FIRST_S = 1.0
+POSTS_PER_S = 50
+"""At most, of one lane's text to all who listen: an account's posts share one rate, and many devices few of it."""
 STORE_S = 1.0
 PIECE_CHARS = 4 * 1024
 LISTENERS_S = 1.0
@@ -87,6 +92,7 @@ class ThreadedRelayStream:
         ended = False
         while not ended:
             every_s = POST_FIRST_S if now_s() - began_s < FIRST_S else POST_LATER_S
+            every_s = max(every_s, len(self._listeners) / POSTS_PER_S)
             ended = self._take(posted_s + every_s - now_s())
             at_s = now_s()
             if ended or at_s - posted_s >= every_s or (posts and self._waiting("posted") >= PIECE_CHARS):
@@ -141,17 +147,26 @@ class ThreadedRelayStream:
         body = encode_frame(frame)
         if self.relay.broadcast is not None:
             self._broadcast(self.relay.broadcast, body)
-        for connection in self._listeners:
-            if self._quiet_until_s.get(connection, 0.0) > self.relay.clock.monotonic_s():
-                continue
-            try:
-                self.relay.publisher.post(connection, body)
-            except Gone:
+        now_s = self.relay.clock.monotonic_s()
+        heard = [name for name in self._listeners if self._quiet_until_s.get(name, 0.0) <= now_s]
+        posted = self.relay.post_all(self._post_frames, dict.fromkeys(heard, (body,)))
+        for connection, left in posted.items():
+            if left is None:
                 self._quiet_until_s[connection] = float("inf")
                 self._drop(connection)
-            except DependencyError as error:
+            elif left:
                 self._quiet_until_s[connection] = self.relay.clock.monotonic_s() + BACKOFF_S
-                logger.warning("connection cannot keep up", extra={"code": error.reason})
+
+    def _post_frames(self, connection: str, frames: Sequence[bytes]) -> Left:
+        try:
+            for frame in frames:
+                self.relay.publisher.post(connection, frame)
+        except Gone:
+            return None
+        except DependencyError as error:
+            logger.warning("connection cannot keep up", extra={"code": error.reason})
+            return frames
+        return ()
 
     def _broadcast(self, broadcast: Broadcast, body: bytes) -> None:
         try:
@@ -195,13 +210,14 @@ class ThreadedRelayStream:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedRelay:
-    """Opens one thread a claim. `broadcast` is a way beside the connections, if there is one."""
+    """Opens one thread a claim. `broadcast` is a way beside the connections, if there is one; `post_all` posts to these."""
 
     deltas: Deltas
     subscriptions: Subscriptions
     publisher: Publisher
     clock: Clock
     broadcast: Broadcast | None = None
+    post_all: PostAll = in_turn
 
     def open(self, lane: Lane, claim: int) -> ThreadedRelayStream:
         return ThreadedRelayStream(self, lane, claim).start()

@@ -22,7 +22,7 @@ from stepline.ports.log import Log
 logger = logging.getLogger(__name__)
 
 EXIT_S: Final = 5.0
-"""How long the end of a watch waits for a look that is under way; no read of a table takes longer."""
+"""How long the end of a watch waits for a look that is under way; one that takes longer tells nobody any more."""
 
 
 class Bell(Protocol):
@@ -167,10 +167,10 @@ class PollingSignals:
     def __init__(self, log: Log, poll_s: float) -> None:
         """Look for steers in `log` every `poll_s` seconds."""
         self._log = log
-        self._poll_s = poll_s
+        self.poll_s = poll_s
 
     def notify(self, lane: Lane, n: int) -> None:
         """Whoever watches looks by itself."""
 
     def watch(self, lane: Lane, after: int) -> LogWatch:
-        return LogWatch(self._log, lane, after, Interval(self._poll_s))
+        return LogWatch(self._log, lane, after, Interval(self.poll_s))

@@ -12,14 +12,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stepline.adapters.aws.client import take_role
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.bootstrap.wiring import on_aws
 from stepline.errors import InputError, LimitError
-from stepline.loop.admit import Arrival, Fate
+from stepline.loop.admit import Arrival
 from stepline.loop.event_intake import take_event
+from stepline.loop.event_standing import Standing, standing_of
 from stepline.loop.port import Ports
 from stepline.model.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
-from stepline.model.base import Value
 from stepline.model.ids import check_segment, is_user, make_lane
 
 if TYPE_CHECKING:
@@ -27,20 +28,6 @@ if TYPE_CHECKING:
     from stepline.settings import Settings
 
 __all__ = ["Attachment", "EventSource", "Standing", "event_source"]
-
-
-class Standing(Value):
-    """Where an event stands: batch `n` of the conversation, under the kind it became, and what that batch did with it.
-
-    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since there was
-    nothing to steer. A `duplicate` stood there before.
-    """
-
-    n: int
-    kind: str
-    fate: Fate
-    turn_id: str = ""
-    duplicate: bool = False
 
 
 class EventSource:
@@ -90,13 +77,7 @@ class EventSource:
             source=self._source,
         )
         admitted = take_event(self._ports, make_lane(tenant, project, conversation), arrival, founds=founds)
-        return Standing(
-            n=admitted.batch.n,
-            kind=admitted.event,
-            fate=admitted.fate,
-            turn_id=admitted.batch.state.turn,
-            duplicate=admitted.duplicate,
-        )
+        return standing_of(admitted)
 
     def store_attachment(
         self, *, tenant: str, project: str, conversation: str, body: bytes, filename: str, mime: str
@@ -121,9 +102,15 @@ class EventSource:
         return attachment
 
 
-def event_source(settings: Settings, *, source: str, meter: Meter | None = None) -> EventSource:
+def event_source(
+    settings: Settings, *, source: str, role_arn: str = "", meter: Meter | None = None
+) -> EventSource:
     """Return a source of events for the deployment that the settings name; nothing is connected before its first use.
 
-    Its rights are those of the credentials that AWS's clients find in this process. Raises InputError `bad_source`.
+    With `role_arn` all of the library in this process acts under that role from now on, and otherwise under the
+    credentials that AWS's clients find. Raises InputError `bad_source`, or `another_role`, one was taken already.
     """
-    return EventSource(on_aws(settings, meter or MemoryMeter()).ports, source=source)
+    made = EventSource(on_aws(settings, meter or MemoryMeter()).ports, source=source)
+    if role_arn:
+        take_role(role_arn, source)
+    return made

@@ -28,6 +28,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.app import App
@@ -52,7 +53,13 @@ def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None
     subscriptions = DynamoSubscriptions(table, clock)
     publisher = GatewayPublisher(settings.callback_url)
     log = DynamoLog(table)
-    posting = Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock)
+    posting = Posting(
+        subscriptions=subscriptions,
+        publisher=publisher,
+        meter=meter,
+        clock=clock,
+        post_all=ParallelPosts(),
+    )
     live = live_of(settings, log, posting)
     ports = Ports(
         log=log,
@@ -70,6 +77,7 @@ def on_aws(settings: Settings, meter: Meter, *, handed: Mapping[str, str] | None
             publisher=publisher,
             clock=clock,
             broadcast=live.beside,
+            post_all=ParallelPosts(),
         ),
         machine=StepFunctionsMachine(settings.machine_arn),
         tasks=EcsTasks(table, settings.stage, clock),

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
-from stepline.bundle.runtime import P, T, in_thread
-from stepline.errors import DependencyError, Fenced, SteplineError
-from stepline.loop.admit import Admitted, Arrival, admit
+from stepline.bundle.runtime import P, T, in_thread, submit
+from stepline.errors import DependencyError, Fenced, InputError, SteplineError
+from stepline.loop.admit import Admitted, Arrival
 from stepline.loop.course import Patience, catcher, caught, following
 from stepline.loop.graph import END, FAILED, START
 from stepline.loop.journal import Journal
 from stepline.loop.sweep import revive
 from stepline.model.batch import Batch, State
-from stepline.model.entry import Closed, Opened
+from stepline.model.entry import Closed, Dropped, Opened
 from stepline.model.ids import execution_name
 from stepline.model.step import Step
 
@@ -61,12 +61,13 @@ class React:
         }
 
     async def run(self, payload: PayloadLike) -> TurnResult:
-        """Admit a message and return what its turn came to; a turn that fails has the outcome `error`, and a code.
+        """Admit a message, or another event that asks for an answer, and return what its turn came to.
 
-        A message to an open turn is answered by that turn, or by the one that follows it.
+        A turn that fails has the outcome `error`, and a code. A message to an open turn is answered by that turn, or by
+        the one that follows it, or is handed back if the user stops the turn before the model has seen it.
 
         Raises:
-            InputError: the payload has no message.
+            InputError: `bad_payload`, it has no message or asks for no answer; the event is not as it must be.
             NotFoundError: the conversation belongs to somebody else.
             BusyError, DependencyError, UnknownOutcome: not now; send the message again under its id.
             Fenced: another process has taken the turn over, and answers.
@@ -74,6 +75,8 @@ class React:
         said = read_payload(payload)
         scratchpad = self._workflow.scratchpad
         admitted = await self._in_thread(self._admit, said)
+        if admitted.fate in ("kept", "dropped"):
+            raise InputError("what stands under this id asks for no answer", code="bad_payload")
         n = admitted.batch.n
         scratchpad["turn_id"] = admitted.batch.state.turn
         state, closed = admitted.batch.state, None
@@ -92,7 +95,7 @@ class React:
             elif not await self._in_thread(self._runs_here):
                 raise Fenced("the turn goes on elsewhere; its answer will stand in the conversation")
             state, closed = await self._in_thread(self._look, n)
-        result = result_of(closed)
+        result = closed
         scratchpad.update(turn_id=result.turn_id, result=result)
         return result
 
@@ -154,15 +157,21 @@ class React:
 
     def _admit(self, said: Payload) -> Admitted:
         """Put the message into the log, and see that the turn which is open then lives."""
-        arrival = Arrival(message_id=said.message_id, user=self._workflow.user, text=said.text)
-        with self._machine.door(self._lane):
-            admitted = admit(self._ports, self._lane, arrival)
+        arrival = Arrival(
+            message_id=said.message_id,
+            user=self._workflow.user,
+            text=said.text,
+            kind=said.kind,
+            reactive=said.reactive,
+            payload=said.payload,
+        )
+        admitted = submit(self._workflow.runtime, self._lane, arrival)
         if admitted.duplicate:
             self._revive()
         return admitted
 
-    def _look(self, n: int) -> tuple[State, Closed | None]:
-        """Return the newest state, and the end of the turn that answered the message of batch `n`, if there is one."""
+    def _look(self, n: int) -> tuple[State, TurnResult | None]:
+        """Return the newest state, and what the turn that answered the message of batch `n` came to, if it has ended."""
         batches = Journal(self._ports, self._lane, "run").since(n - 1, consistent=True)
         return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
 
@@ -194,12 +203,14 @@ class React:
         return held
 
 
-def end_for(n: int, batch: Batch) -> Closed | None:
-    """Return the end of a turn in `batch`, unless the message of batch `n` goes over to the turn that opens there."""
+def end_for(n: int, batch: Batch) -> TurnResult | None:
+    """Return what the turn that ends in `batch` came to, unless the message of batch `n` goes over to the one that opens there."""
     promoted = any(n in entry.prompts for entry in batch.entries if isinstance(entry, Opened))
-    if promoted:
+    closed = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
+    if promoted or closed is None:
         return None
-    return next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
+    dropped = (entry.reason for entry in batch.entries if isinstance(entry, Dropped) and entry.n == n)
+    return result_of(closed, handed_back=next(dropped, ""))
 
 
 def _nowhere(_: Step) -> Step:

@@ -10,9 +10,12 @@ from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from stepline.bundle.parts import Parts
+from stepline.loop.admit import Admitted, Arrival
 from stepline.loop.agent import Agent
+from stepline.loop.event_intake import take_event
 from stepline.loop.history import History
 from stepline.loop.port import Ports
+from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.ports.machine import OwnMachine
 
@@ -56,6 +59,15 @@ class Runtime(Protocol):
     def loop(self, agent: Agent, parts: Parts) -> Loop:
         """Return the steps of a turn for an agent that was built of these parts."""
         ...
+
+
+def submit(runtime: Runtime, lane: Lane, arrival: Arrival) -> Admitted:
+    """Put an event into a conversation, from any thread. Raises what `take_event` raises.
+
+    The door: Close puts first, and starts what it opened then. It is shut no longer than that takes, whatever a turn does.
+    """
+    with runtime.machine.door(lane):
+        return take_event(runtime.ports, lane, arrival)
 
 
 async def in_thread(runtime: Runtime, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from stepline.bundle.payload import Payload, PayloadLike, TurnResult
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
+    from stepline.loop.event_standing import Standing
+    from stepline.model.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
 """As in `stepline.tools.knowledge`, or a coroutine function of the same parameters."""
@@ -61,6 +63,52 @@ class BaseWorkflow(ABC):
 
         It runs again if the turn is taken up again after a crash.
         """
+
+    async def steer(self, text: str) -> Standing:
+        """Tell the open turn, from any task, to come to an end as `text` says; what it is doing ends early.
+
+        Without an open turn there is nothing to steer, and its `fate` is `dropped`. Raises what `submit_event` raises.
+        """
+        return await self.submit_event("steer", text=text)
+
+    async def stop(self) -> Standing:
+        """Tell the open turn, from any task, to end at once. Raises what `submit_event` raises."""
+        return await self.submit_event("stop")
+
+    async def submit_event(
+        self,
+        kind: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        text: str = "",
+        reactive: bool | None = None,
+        attachments: Sequence[Attachment] = (),
+        message_id: str = "",
+    ) -> Standing:
+        """Put an event into the conversation, from any task, and return where it stands, without waiting for a turn.
+
+        One whose `fate` is `opened` has opened a turn, which runs when somebody gives the same event to `process`.
+
+        Raises:
+            InputError, LimitError: the event is not as it must be.
+            NotFoundError: the conversation belongs to somebody else.
+            BusyError, DependencyError, UnknownOutcome: not now; submit it again under its `message_id`.
+        """
+        from stepline.bundle.payload import new_message_id  # noqa: PLC0415 - as in __init__
+        from stepline.bundle.runtime import in_thread, submit  # noqa: PLC0415 - as in __init__
+        from stepline.loop.admit import Arrival  # noqa: PLC0415 - as in __init__
+        from stepline.loop.event_standing import standing_of  # noqa: PLC0415 - as in __init__
+
+        arrival = Arrival(
+            message_id=message_id or new_message_id(),
+            user=self.user,
+            text=text,
+            kind=kind,
+            reactive=reactive,
+            payload=payload or {},
+            attachments=tuple(attachments),
+        )
+        return standing_of(await in_thread(self.runtime, submit, self.runtime, self.lane, arrival))
 
     async def build_react(
         self,

@@ -5,21 +5,19 @@ Each command imports what it needs when it runs, so that `--help` and `status` a
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from stepline.errors import SteplineError
+from stepline.local.argument import parse_have, parse_payload
 from stepline.local.cloud import command as cloud
 from stepline.local.export import export
+from stepline.local.output import make_view, progress, shower
 
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
-    from stepline.local.client.effect import Effect
-    from stepline.local.view import View
 
 conversation_option = click.option(
     "--conversation", default="", metavar="ID", help="Go on in this conversation."
@@ -171,6 +169,48 @@ def send(*, text: str, conversation: str, user: str, stage: str, token_command: 
 
 
 @main.command()
+@click.argument("kind")
+@click.option(
+    "--payload", default="{}", metavar="JSON", help="What it says: an object; `text` in it is its text."
+)
+@click.option("--reactive/--quiet", default=None, help="Whether it asks for an answer; default: by its kind.")
+@conversation_option
+@user_option
+@stage_option
+@token_option
+@json_option
+def event(
+    *,
+    kind: str,
+    payload: str,
+    reactive: bool | None,
+    conversation: str,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
+    """Tell a conversation of an event: a form, a wizard's step, an alert, a steer, a stop, or any other kind.
+
+    Waits until no turn is running. Exit code 0 if it was taken and the turn, if there was one, completed, else 1.
+    """
+    from stepline.local.caller import sessions
+    from stepline.local.client.state import ClientState
+    from stepline.local.conversation import new_conversation, settle
+
+    said = parse_payload(payload)
+    state = ClientState(conversation=conversation or new_conversation())
+    with sessions(the_caller(stage, user, token_command))(state) as session:
+        if conversation:
+            session.join()
+        message_id = session.tell(kind, said, reactive=reactive)
+        completed = settle(session, session.effects(), message_id, shower(as_json))
+    if not as_json and not conversation:
+        progress(f"go on with: stepline send --conversation {state.conversation} …")
+    sys.exit(0 if completed else 1)
+
+
+@main.command()
 @click.argument("conversation")
 @click.option("--after", default=0, metavar="N", help="Begin after this event number.")
 @click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
@@ -236,51 +276,6 @@ def the_caller(stage: str, user: str, token_command: str) -> Caller:
     from stepline.local.caller import find_caller
 
     return find_caller(stage, user, token=cloud.environment_token(), token_command=token_command)
-
-
-def make_view(interactive: bool, *, usage: bool = False) -> View:
-    """Return the view for a terminal, or for a pipe, where it can show what turns consumed."""
-    from stepline.local.view import PlainView, RichView
-
-    if not interactive:
-        return PlainView(click.echo, progress, usage=usage)
-    from rich.console import Console
-
-    return RichView(Console(markup=False, highlight=False))
-
-
-def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
-    """Return what prints an effect, and for people with `usage` what a turn consumed."""
-    if not as_json:
-        return make_view(interactive=False, usage=usage).show
-    from stepline.local.record import render_effect, render_json
-
-    def show(effect: Effect) -> None:
-        for line in render_effect(effect):
-            click.echo(render_json(line))
-
-    return show
-
-
-class Have(NamedTuple):
-    """Running text that a client has: `chars` of lane `lane` of stream `claim`."""
-
-    claim: int
-    lane: str
-    chars: int
-
-
-def parse_have(text: str) -> Have:
-    """Read `CLAIM/LANE=CHARS`. Raises click.BadParameter."""
-    found = re.fullmatch(r"(\d{1,12})/([^=]{1,64})=(\d{1,12})", text)
-    if found is None:
-        raise click.BadParameter("expected CLAIM/LANE=CHARS", param_hint="--have")
-    return Have(claim=int(found[1]), lane=found[2], chars=int(found[3]))
-
-
-def progress(text: str) -> None:
-    """Say what we do, beside what was asked for."""
-    click.echo(text, err=True)
 
 
 def fail(text: str) -> NoReturn:

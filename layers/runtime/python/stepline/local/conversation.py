@@ -12,6 +12,7 @@ from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced, 
 from stepline.local.client.session import Session
 from stepline.local.stage import write_private
 from stepline.model.base import Value
+from stepline.model.live_event import PROMPT
 
 Show = Callable[[Effect], None]
 
@@ -55,24 +56,26 @@ def ask(session: Session, effects: Iterator[Effect], text: str, show: Show) -> b
 def settle(session: Session, effects: Iterator[Effect], message_id: str, show: Show) -> bool:
     """Show everything until a message, and all that was said after it, is settled and the conversation is idle.
 
-    A message that comes while a turn is open is answered by that turn or by the next, or handed back; one that opens no
-    turn is settled at once. Return whether the turn that ended last completed.
+    A message that finds or opens a turn is answered by that turn or the next, or handed back; any other is settled when it
+    stands. Return whether the turn that ended last completed.
     """
-    admitted, completed = 0, True
+    admitted, settled, completed = 0, 0, True
     for effect in effects:
         show(effect)
         match effect:
-            case Acknowledged(frame=frame):
+            case Acknowledged(frame=frame) if frame.turn_id or frame.kind == PROMPT:
                 admitted = max(admitted, frame.n)
-            case TurnEnded(outcome=outcome):
-                completed = outcome == "completed"
+            case Acknowledged(frame=frame):
+                admitted, settled = max(admitted, frame.n), max(settled, frame.n)
+            case TurnEnded(n=n, outcome=outcome):
+                settled, completed = max(settled, n), outcome == "completed"
             case Refused(frame=frame) if frame.message_id == message_id:
                 return False
             case Refused() if not session.state.unacked and not admitted:
                 return False
             case _:
                 pass
-        if admitted and session.state.cursor >= admitted and _rests(session):
+        if admitted and min(settled, session.state.cursor) >= admitted and _rests(session):
             return completed
     raise AssertionError("a session's effects do not end")
 

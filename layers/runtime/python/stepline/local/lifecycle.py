@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -37,6 +37,7 @@ DRAIN_S: Final = 10
 SWEEPER: Final = "stepline-local-sweeper"
 ENDED: Final = "Step Functions Execution Status Change"
 _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+_SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL",)
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
 _STAGE_VARIABLES: Final = {
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
@@ -46,6 +47,10 @@ _STAGE_VARIABLES: Final = {
     "AI_REACT_CONTEXT_MAX_TOKENS": "context_max_tokens",
     "STEPLINE_CACHE_TTL_S": "cache_ttl_s",
     "STEPLINE_SEARCH_CORPUS": "search_corpus",
+    "STEPLINE_STEER_POLL_MS": "steer_poll_ms",
+    "REACT_STEER_FINALIZE_ROUNDS": "finalize_rounds",
+    "REACT_STEER_FINALIZE_MAX_TOKENS": "finalize_max_tokens",
+    "AI_REACT_REACTIVE_EVENT_CREDIT": "event_credit",
 }
 """Settings that the local stage takes from the caller's environment, and their names in the app's context."""
 
@@ -74,7 +79,9 @@ def up(
         programs = prepare(home, progress)
         asleep = not Service("emulator", home).running
         known, asked_at = load(home), datetime.now(UTC)
-        endpoint = Emulator(home).start({**model, **docker_variables(), **settings}, progress)
+        endpoint = Emulator(home).start(
+            {**model, **_given(_SECRET_VARIABLES), **docker_variables(), **settings}, progress
+        )
         stage = deploy(
             home,
             endpoint=endpoint,
@@ -168,8 +175,7 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
 
     It reaches them through the emulator's environment, so that a key is never written to a file.
     """
-    given = {name: os.environ[name] for name in _MODEL_VARIABLES if os.environ.get(name)}  # noqa: TID251 - handed on to a child, read by Settings there
-    if given:
+    if given := _given(_MODEL_VARIABLES):
         return given
     if importlib.util.find_spec(f"{_SCRIPTED_MODULE}.__main__") is None:
         return {}
@@ -187,6 +193,11 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
             timeout_s=20,
         )
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "scripted"}
+
+
+def _given(names: Sequence[str]) -> dict[str, str]:
+    """Return the variables that are set, to be handed on to a child, where `Settings` reads them."""
+    return {name: os.environ[name] for name in names if os.environ.get(name)}  # noqa: TID251 - handed on, as above
 
 
 def _chosen() -> dict[str, str]:

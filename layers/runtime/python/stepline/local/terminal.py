@@ -9,6 +9,7 @@ from typing import Any, Final
 from stepline.local.client.effect import HandedBack, Steered
 from stepline.model.event import ClientEvent
 from stepline.model.glyph import show_hidden
+from stepline.model.live_event import STEER
 from stepline.model.plan import MARKS
 
 _LINE_CHARS: Final = 160
@@ -64,7 +65,8 @@ def render_outcome(effect: Steered | HandedBack) -> str:
     """Return what became of something that was said to a turn, on one line."""
     if isinstance(effect, HandedBack):
         why = _HANDED_BACK.get(effect.reason, one_line(effect.reason))
-        return f"↩ not heard, {why}: {one_line(effect.text) or effect.kind}"
+        what = effect.text or ("stop" if effect.kind == STEER else effect.kind)
+        return f"↩ not heard, {why}: {one_line(what)}"
     if not effect.finalize_rounds:
         return "■ stopped"
     return (

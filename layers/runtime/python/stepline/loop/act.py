@@ -4,7 +4,7 @@
     keyed    the same, with effects named by the call or the content, so that twice is once
     once     put `started`, run, put the result; whoever finds it started by somebody else runs nothing and
              records `unverified`
-    steered  put that this one and those behind it are not run
+    steered  what can end early does; put that those behind it are not run
     program  put `started`, leave the run to another state, put what it left behind
 
 Source: docs/concepts/log.md#act.

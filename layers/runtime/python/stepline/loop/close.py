@@ -236,6 +236,10 @@ def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
 def follow_closing(ports: Ports, lane: Lane, batch: Batch) -> None:
     """Do what a closing batch asks for beside the log, perhaps again."""
     publish(ports, lane, batch)
+    _after(ports, lane, batch)
+
+
+def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     redo(ports, lane, batch)
     project(ports, lane, batch)
     if batch.state.status == "idle":

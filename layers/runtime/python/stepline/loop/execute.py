@@ -22,7 +22,8 @@ from stepline.loop.guard import ended, onward, standing
 from stepline.loop.journal import Journal
 from stepline.loop.launch import NO_PLACE
 from stepline.loop.port import Ports
-from stepline.model.batch import Batch
+from stepline.loop.steer import steer_in
+from stepline.model.batch import Batch, State
 from stepline.model.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
@@ -35,32 +36,36 @@ Backends = Callable[[Mode], Executor | None]
 
 
 def execute(ports: Ports, backends: Backends, step: Step) -> Step:
-    """Run the program that the lane waits for, once; return the step that collects it."""
+    """Run the program that the lane waits for, once, unless the user steers; return the step that collects it."""
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")
     state = journal.tail(consistent=True).state
     match standing(state, step, "act"):
         case "stop":
             return ended(step, "stop")
         case "mine" if state.running:
-            _run_once(ports, backends, journal, step, state.running)
+            _run_once(ports, backends, journal, step, state)
             return replace(step, route="act", attempt=0, error=None)
         case _:
             return onward(step, state)
 
 
-def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, call: str) -> None:
+def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, state: State) -> None:
+    call = state.running
     try:
         request = load_request(ports.artifacts, step.lane(), step.turn, call)
     except NotFoundError:
         logger.info("nothing to run", extra={"call_id": call})
         return
     # From the marker on, whatever fails is a run that was lost: so the log is read before.
-    batches = journal.since(0, upto=request.n, consistent=True)
+    batches = journal.since(0, consistent=True)
+    if steer_in([batch for batch in batches if batch.n > state.decided], state.steered):
+        logger.info("not run, for the user steers", extra={"call_id": call})
+        return
     if not claim_run(ports.artifacts, request.lane, request.turn, request.exec_id, journal.by):
         logger.info("run already taken", extra={"call_id": call})
         return
-    with ports.signals.watch(request.lane, batches[-1].state.decided) as watch:
-        envelope = _run(ports, backends, batches, request, watch)
+    with ports.signals.watch(request.lane, batches[-1].n) as watch:
+        envelope = _run(ports, backends, batches[: request.n], request, watch)
     logger.info("program run", extra={"call_id": call, "ok": envelope.ok, "seconds": envelope.seconds})
 
 

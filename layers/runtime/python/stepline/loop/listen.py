@@ -63,7 +63,7 @@ def listen(
                 try:
                     stopped = _hear(ports, running, parser, screen, guard=guard, watch=watch)
                 except SteplineError as error:
-                    steered = watch.requested
+                    steered = watch.requested and running.completion().text != ""
                     if not (screen.answered or steered):
                         raise
                     logger.warning("call failed when it had done its work", extra={"code": error.reason})

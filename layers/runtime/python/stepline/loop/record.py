@@ -6,7 +6,7 @@ Source: docs/concepts/log.md#act.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -25,7 +25,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.ports.signal import NeverCancelled, Watch
+from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
 from stepline.timeline.fold import Timeline
 from stepline.timeline.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
@@ -45,10 +45,12 @@ class Work:
     history: History
     journal: Journal
     step: Step
-    watch: Watch | None = None
+    watch: Watch = field(default_factory=NeverSteered)
 
     def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
-        """Return what the action's tool is given."""
+        """Return what the action's tool is given; one that cannot end early is not told to."""
+        tools = self.agent.registry
+        ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
         return ToolContext(
             lane=self.journal.lane,
             turn=self.step.turn,
@@ -62,7 +64,7 @@ class Work:
             sources=SourcePool(timeline.sources),
             shelves=self.agent.shelves,
             rules=self.ports.policy.context,
-            cancel=self.watch or NeverCancelled(),
+            cancel=self.watch if ends_early else NeverCancelled(),
         )
 
 

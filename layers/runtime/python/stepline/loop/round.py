@@ -93,7 +93,8 @@ def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch) -> Comple
     """
     with model.stream(request) as running, watch.calling(running.abort):
         for _ in running:
-            pass
+            if watch.requested:
+                running.abort()
         return running.completion()
 
 

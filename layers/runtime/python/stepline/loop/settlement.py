@@ -32,11 +32,12 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
     entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
     unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]
     stop = max((n for n, event in unseen if event.event_class == "stop"), default=0)
-    heeded = {entry.n for _, entry in entries if isinstance(entry, Steered)}
+    heeded = {entry.n: entry.finalize for _, entry in entries if isinstance(entry, Steered)}
+    newest_text = max((n for n, finalize in heeded.items() if finalize), default=0)
     promoted, handed, holding = [], [], False
     for n, event in unseen:
-        if n in heeded or (event.steers and stop < n <= state.steered):
-            continue  # the turn heeded it, or a later one that was said with it
+        if n in heeded or (event.steers and n <= newest_text):
+            continue  # the turn heeded it, or a later one that is read with it
         rule = RULES[event.event_class]
         holding = holding or (rule.holds and not stop)
         fate = rule.stopped if n < stop else rule.unseen

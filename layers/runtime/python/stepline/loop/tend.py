@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from stepline.errors import ContextLimit
+from stepline.errors import ContextLimit, SteplineError
 from stepline.loop.round import Round
 from stepline.loop.sample import Sample
 from stepline.loop.steer import steer_of
@@ -62,7 +62,7 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
     """Tend the context and sample, again with less as long as the provider finds that too large.
 
     Return the timeline that was rendered and what came of it, or the step to go to; a timeline alone if a steer stands
-    in it that came before the model was asked. Raises what the sampler and `tend` raise; ContextLimit if the request
+    in it that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if the request
     does not get smaller any more, or not enough.
     """
     tended = tend(own, timeline)
@@ -71,8 +71,12 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
             return tended
         try:
             return tended, _sample(own, tended)
-        except ContextLimit as error:
-            if not left:
+        except SteplineError as error:
+            newer = own.caught_up(tended)
+            if steer_of(newer) is not None:
+                logger.warning("call failed while the user steered", extra={"code": error.reason})
+                return newer
+            if not left or not isinstance(error, ContextLimit):
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
             smaller = _make_room(own, tended, forced=True)

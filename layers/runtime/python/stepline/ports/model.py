@@ -36,7 +36,8 @@ class Completion(Value):
 
     `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
     `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error. A refusal is an
-    answer, not an error. `retries` counts the failed tries before this one.
+    answer, not an error. `retries` counts the failed tries before this one. A call that was aborted before it was
+    sent has used nothing.
     """
 
     text: str
@@ -71,7 +72,10 @@ class ModelStream(Protocol):
         ...
 
     def abort(self) -> None:
-        """Stop early; callable from another thread and more than once. The iteration then ends without an error."""
+        """Stop early; callable from another thread and more than once.
+
+        The iteration then ends without an error, also where it waits for the provider's first word.
+        """
         ...
 
     def completion(self) -> Completion:

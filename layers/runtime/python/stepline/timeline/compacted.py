@@ -63,7 +63,7 @@ class Compaction(Value):
             memory=entry if done and entry.cut else self.memory,
             checkpoint=entry if done and entry.split else self.checkpoint,
             status=entry.status,
-            wasted=entry.usage is not None and bool(entry.reason),
+            wasted=entry.usage is not None and entry.reason not in ("", "steered"),
         )
 
     def turned(self) -> Compaction:

@@ -197,7 +197,8 @@ class Intake:
 
     def take_decision(self, batch: Batch, entry: Decided) -> None:
         rendered = batch.state.rendered
-        self.asked = self.asked.after(entry, batch.at, size=self.reading.send(rendered))
+        rewritten, size = bool(self.reading.rewritten), self.reading.send(rendered)
+        self.asked = self.asked.after(entry, batch.at, size=size, rewritten=rewritten)
         self.seen, self.incorporated = rendered, []
         self.count(entry.usage)
         if entry.plan is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from stepline.model.base import Row, Value
 from stepline.model.entry import Decided, Inbound, Steered
 
@@ -50,10 +52,19 @@ class Asked(Value):
             (datetime.fromisoformat(at) - datetime.fromisoformat(self.at)).total_seconds() if self.at else 0.0
         )
 
-    def after(self, entry: Decided, at: str, *, size: int) -> Asked:
-        """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent."""
+    def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> Asked:
+        """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent.
+
+        A call that was cut off before anybody counted it was sent all the same: what was known stays, and how much a
+        cache holds of it only if the call began as the one before, and not `rewritten`.
+        """
         usage = entry.usage
         counted = usage is not None and not usage.estimated
+        if entry.interrupted and not (counted and usage and usage.prompt_tokens):
+            system, model = entry.system or self.system, entry.model or self.model
+            alike = not rewritten and (system, model) == (self.system, self.model)
+            began = entry.started_at or at
+            return replace(self, at=began, system=system, model=model, cached=self.cached if alike else 0)
         return Asked(
             at=entry.started_at or at,
             size=size,

@@ -32,6 +32,7 @@ from stepline.tools.sources import SourcePool
 logger = logging.getLogger(__name__)
 
 NOT_JSON: Final = "event_not_json"
+CANCELLED: Final = "cancelled"
 CHARS_PER_TOKEN_MAX: Final = 4
 READ_TOKENS_MIN: Final = 4_000
 
@@ -110,7 +111,7 @@ class ToolContext:
     bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
     conversation's pool, to which the calls of a run add together. `shelves` hold what a bundle lets the agent read
     beside the conversation, by the family of the paths (`tools.shelf`). `rules` are the limits of what the model reads.
-    `cancel` says whether the call is to end early: a tool that takes long looks at it, and raises `cancelled`.
+    `cancel` says whether the call is to end early, to a tool that says of itself that it can.
     """
 
     lane: Lane
@@ -137,6 +138,11 @@ class ToolContext:
         Raises ToolError `too_many_sources`.
         """
         return self.sources.cite(replace(row, turn_id=row.turn_id or self.turn) for row in rows)
+
+    def check_cancelled(self) -> None:
+        """Go on only if the call is still wanted. Raises ToolError `cancelled`."""
+        if self.cancel.requested:
+            raise ToolError("the user steered, and the call ended before it was done", code=CANCELLED)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
         """Tell the user's clients something, in order, as soon as the call's result stands in the log.

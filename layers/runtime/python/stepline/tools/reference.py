@@ -40,7 +40,7 @@ def _section(spec: ToolSpec) -> str:
         "",
         spec.purpose,
         "",
-        f"Effect `{spec.effect}`.{_callers(spec)} Returns {spec.returns}.",
+        f"Effect `{spec.effect}`.{_callers(spec)}{_ending(spec)} Returns {spec.returns}.",
         "",
     ]
     if spec.key_order:
@@ -63,6 +63,10 @@ def _callers(spec: ToolSpec) -> str:
     if not spec.in_exec:
         return ""
     return " Programs may call it as well." if spec.in_react else " Only programs may call it."
+
+
+def _ending(spec: ToolSpec) -> str:
+    return " Ends early when the user steers." if spec.cancellable else ""
 
 
 def _rows(schema: Mapping[str, Any], prefix: str) -> list[str]:

@@ -25,7 +25,8 @@ class ToolSpec:
     it is generated and needs the short ones for that. The model itself calls a tool that is `in_react`, its
     programs call one that is `in_exec`; a tool that `runs_code` runs what stands in the code channel.
     `strategies` say beside which other actions of a round it may run; an `unknown` one runs alone. `outputs` names
-    the files that a valid call will write, as the call does: two actions of a round never write the same one.
+    the files that a valid call will write, as the call does: two actions of a round never write the same one. A tool
+    that is `cancellable` looks at `ToolContext.cancel` while it works, and ends early when the user steers.
     """
 
     tool_id: str
@@ -39,6 +40,7 @@ class ToolSpec:
     in_react: bool = True
     in_exec: bool = False
     runs_code: bool = False
+    cancellable: bool = False
     strategies: tuple[Strategy, ...] = ("unknown",)
     outputs: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda _: ()
 

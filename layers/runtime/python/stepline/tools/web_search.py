@@ -7,7 +7,7 @@ Source: docs/reference/tools.md#web_toolsweb_search.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -89,6 +89,7 @@ WEB_SEARCH: Final = ToolSpec(
     effect="pure",
     read_only=True,
     in_exec=True,
+    cancellable=True,
     strategies=("exploration",),
     examples=(
         {
@@ -103,10 +104,10 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     """Search, number what was found, and tell model and user. Raises ToolError `search_unavailable`."""
     if context.search is None:
         raise ToolError("nothing can be looked up here", code="search_unavailable")
-    asked = [params["queries"]] if isinstance(params["queries"], str) else params["queries"]
-    queries = list(dict.fromkeys(query.strip() for query in asked))
+    written = [params["queries"]] if isinstance(params["queries"], str) else params["queries"]
+    queries = list(dict.fromkeys(query.strip() for query in written))
     try:
-        hits = find(context.search, queries, params, at=datetime.fromisoformat(context.ts))
+        hits, asked = find(context.search, queries, params, context)
     except DependencyError as error:
         # The model can answer without, and says so; the turn need not fail for it.
         logger.exception("search failed", extra={"call_id": context.call_id})
@@ -115,13 +116,16 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     # A page's row may have been there before, with the snippet of another query: what is shown is this one's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
     shown = [{**row, "text": _clip(row.get("text", ""), TEXT_CHARS)} for row in rows]
-    result = context.result(WEB_SEARCH.tool_id, _status(shown, queries, about=context.search.about))
+    told = _status(shown, queries[:asked], about=context.search.about)
+    if asked < len(queries):
+        told["message"] = f"the user steered: {len(queries) - asked} of the queries were not asked"
+    result = context.result(WEB_SEARCH.tool_id, told)
     context.emit(
         FILTERED,
         {
             "results": shown,
             "objective": params.get("objective", ""),
-            "queries": queries,
+            "queries": queries[:asked],
             "search_id": context.call_id,
         },
     )
@@ -136,18 +140,28 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     )
 
 
-def find(engine: WebSearch, queries: list[str], params: Mapping[str, Any], *, at: datetime) -> list[Hit]:
-    """Return what the queries find together: each page once, the best of every query before the second of any."""
+def find(
+    engine: WebSearch, queries: list[str], params: Mapping[str, Any], context: ToolContext
+) -> tuple[list[Hit], int]:
+    """Return what the queries find together, and how many of them were asked before the user steered, if he did.
+
+    Each page is there once, the best of every query before the second of any. Raises ToolError `cancelled` if none was asked.
+    """
     n = params.get("n", 8)
     asked = SearchQuery(
         text="",
-        at=at,
+        at=datetime.fromisoformat(context.ts),
         n=n,
         freshness=params.get("freshness", ""),
         country=params.get("country", "").upper(),
         safesearch=params.get("safesearch", "moderate"),
     )
-    found = [engine.search(replace(asked, text=query)) for query in queries]
+    context.check_cancelled()
+    found: list[Sequence[Hit]] = []
+    for query in queries:
+        if found and context.cancel.requested:
+            break
+        found.append(engine.search(replace(asked, text=query)))
     kept: dict[str, Hit] = {}
     for rank in range(n):
         for hits in found:
@@ -159,7 +173,7 @@ def find(engine: WebSearch, queries: list[str], params: Mapping[str, Any], *, at
             before = kept.get(key)
             if before is None or (hit.relevance or 0) > (before.relevance or 0):
                 kept[key] = hit
-    return list(kept.values())[:n]
+    return list(kept.values())[:n], len(found)
 
 
 def _source(hit: Hit, fetched: str) -> Source:

@@ -6,6 +6,8 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
+from stepline.errors import InputError
+
 if TYPE_CHECKING:
     from botocore.session import Session
 
@@ -45,4 +47,45 @@ def session() -> Session:
     """Return the process's session: botocore's own, because boto3 on top of it costs 50 ms and adds nothing here."""
     import botocore.session  # noqa: PLC0415 -- see connect
 
-    return botocore.session.get_session()
+    made = botocore.session.get_session()
+    for role in _TAKEN:
+        made.register_component("credential_provider", role)
+    return made
+
+
+def take_role(arn: str, name: str) -> None:
+    """Let this process's clients act under a role from now on, in sessions of that name, which end and are taken anew.
+
+    The process's own credentials must be ones that the role trusts. Nobody is asked before the first call to AWS.
+    Raises InputError `another_role`: the process has taken one already.
+    """
+    if _TAKEN and arn != _TAKEN[0].arn:
+        raise InputError("this process acts under another role already", code="another_role")
+    _TAKEN[:] = [_Role(arn, name)]
+    session.cache_clear()
+
+
+class _Role:
+    """Where a session looks for its credentials: those of a role, fetched when they are needed and while they last."""
+
+    def __init__(self, arn: str, name: str) -> None:
+        self.arn = arn
+        self._name = name
+
+    def load_credentials(self) -> Any:
+        """Return credentials that renew themselves."""
+        import botocore.session  # noqa: PLC0415 -- see connect
+        from botocore.credentials import (  # noqa: PLC0415 -- see connect
+            AssumeRoleCredentialFetcher,
+            DeferredRefreshableCredentials,
+        )
+
+        own = botocore.session.get_session()
+        fetcher = AssumeRoleCredentialFetcher(
+            own.create_client, own.get_credentials(), self.arn, extra_args={"RoleSessionName": self._name}
+        )
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
+
+
+_TAKEN: Final[list[_Role]] = []
+"""The role that this process has taken, if it has."""

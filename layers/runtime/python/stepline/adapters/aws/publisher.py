@@ -23,7 +23,7 @@ class GatewayPublisher:
     def client(self) -> ApiGatewayManagementApiClient:
         """The client, made on first use."""
         client: ApiGatewayManagementApiClient = connect(
-            "apigatewaymanagementapi", endpoint=self._endpoint, read_timeout_s=5, attempts=1
+            "apigatewaymanagementapi", endpoint=self._endpoint, read_timeout_s=3, attempts=1
         )
         return client
 

@@ -76,6 +76,7 @@ class MemoryModelStream:
         self._retries = 0
         self._aborted = False
         self._failed = False
+        self._sent = False
         self._ended: Say | None = None
 
     def __enter__(self) -> Self:
@@ -98,7 +99,7 @@ class MemoryModelStream:
             self._retries = retries
             if self._aborted:
                 return
-            step = self._next_step()
+            step, self._sent = self._next_step(), True
             match step:
                 case Say():
                     yield from self._play(_cut(step, self._request.max_tokens))
@@ -111,7 +112,7 @@ class MemoryModelStream:
                         raise step.error
 
     def completion(self) -> Completion:
-        """Return what was told, and its price."""
+        """Return what was told, and its price; what was not sent has none."""
         text = "".join(self._told)
         parts = (*self._request.system, *self._request.content)
         counted = Usage(
@@ -123,7 +124,7 @@ class MemoryModelStream:
         return Completion(
             text=text,
             stop_reason=self._ended.stop_reason if self._ended else early,
-            usage=(self._ended.usage if self._ended else None) or counted,
+            usage=((self._ended.usage if self._ended else None) or counted) if self._sent else Usage(),
             model=MODEL,
             message_id="",
             aborted=self._aborted and self._ended is None,

@@ -21,7 +21,7 @@ STOPPED: Final = {
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",
-    CANCELLED: "the user steered, and nothing more of it is wanted before that is heeded",
+    CANCELLED: "the user steered",
     TASK_STOPPED: "its task was told to stop",
     LOST: "its container was lost under it, which is what happens when memory is short",
 }

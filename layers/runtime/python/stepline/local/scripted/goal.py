@@ -74,6 +74,10 @@ _READ: Final = re.compile(
 _OLDER: Final = re.compile(
     r"\bread\s+(?:an?|the|some)\s+(?:older|earlier|previous|last)\s+(?:file|one)\b", re.IGNORECASE
 )
+_ATTACHED: Final = re.compile(
+    r"\bread\s+(?:the|this|my|an?)\s+(?:attachment|attached\s+file|file\s+(?:attached|I\s+(?:attached|sent)))\b",
+    re.IGNORECASE,
+)
 _SEARCH: Final = re.compile(
     r"\b(?:search\s+(?:the\s+web\s+|online\s+)?(?:for|about)|look\s+up|find\s+out\s+about)\s+(?P<query>.+?)"
     r"(?=\s*(?:[.!?,;](?:\s|$)|\band\s+(?:then\s+)?(?:answer|cite|make|put|read|report|save|say|show|store|sum|tell|"
@@ -99,8 +103,9 @@ class Goal(Value):
 
     `totals` asks for the totals of the table `data`, a path or a name, empty for any; `code` is a program to run
     as it stands, with the files that the message or the program names as its `outputs`. `older` asks to read the
-    newest file of the turns before. `together` asks for all that can be done in one round, `insists` for it where
-    the instructions allow one action only. `slip` asks for a mistake in the protocol.
+    newest file of the turns before, `attached` the newest one that came from outside. `together` asks for all that can
+    be done in one round, `insists` for it where the instructions allow one action only. `slip` asks for a mistake in
+    the protocol.
     """
 
     message: str
@@ -117,6 +122,7 @@ class Goal(Value):
     timeout_s: int = 0
     query: str = ""
     older: bool = False
+    attached: bool = False
     together: bool = False
     insists: bool = False
     slip: Slip = ""
@@ -124,7 +130,7 @@ class Goal(Value):
     @property
     def reads_another(self) -> bool:
         """Whether what it reads is not what it writes."""
-        return "write" in self.steps and bool(self.read_path or self.older)
+        return "write" in self.steps and bool(self.read_path or self.older or self.attached)
 
 
 def parse_goal(message: str) -> Goal:
@@ -136,14 +142,15 @@ def parse_goal(message: str) -> Goal:
     plan = _PLAN.search(said)
     read = None if (write and not together) or totals or code else _READ.search(said)
     older = None if read else _OLDER.search(said)
-    back = write and not read and not older and _READ_BACK.search(said)
+    attached = None if read or older else _ATTACHED.search(said)
+    back = write and not (read or older or attached) and _READ_BACK.search(said)
     run = _RUN.search(said) if code else _TOTALS.search(said)
     found: list[tuple[tuple[Step, ...], re.Match[str] | None]] = [
         (_plans(plan), plan),
         (("search",), search),
         (("write",), write),
         (("pull", "exec"), run),
-        (("read",), read or older or back or None),
+        (("read",), read or older or attached or back or None),
     ]
     asked = [(steps, match) for steps, match in found if match]
     if together:  # in the order of the words; without that, in the order in which things depend on each other
@@ -166,6 +173,7 @@ def parse_goal(message: str) -> Goal:
         timeout_s=_count(_TIMEOUT, said, 0) if timeout else 0,
         query=quote(search["query"], limit_chars=QUERY_CHARS) if search else "",
         older=bool(older),
+        attached=bool(attached),
         together=together,
         insists=bool(_INSISTS.search(said)),
         slip="prefix" if _BREAK.search(said) else "quote" if _UNESCAPED.search(said) else "",

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from stepline.local.scripted.draft import PLANNED, draft_file, plan_steps
 from stepline.local.scripted.errand import answer_errand
-from stepline.local.scripted.goal import Goal, Step, parse_goal
+from stepline.local.scripted.goal import Goal, Step
 from stepline.local.scripted.program import run_params, totals_program
 from stepline.local.scripted.progress import TOOLS, Progress, joinable, match_progress, newest_file
 from stepline.local.scripted.prompt import Prompt
@@ -21,6 +21,7 @@ from stepline.local.scripted.report import report
 from stepline.local.scripted.search import search_params
 from stepline.local.scripted.slip import spoil_prefix, spoil_quote
 from stepline.local.scripted.speech import WHO_I_AM, Saying, quote, say_answer, say_calls
+from stepline.local.scripted.wish import read_wish
 
 PROTOCOL_MARK: Final = "ReactDecisionOutV2"
 VIOLATIONS_MAX: Final = 2
@@ -43,22 +44,19 @@ def answer_prompt(prompt: Prompt) -> str:
 
 def answer_view(view: View, tools: Collection[str] = tuple(TOOLS.values()), *, several: bool = False) -> str:
     """Return the next round of a turn of an agent that has these tools and allows one action a round, or several."""
-    turn = view.current
-    asked = [message.text for message in turn.messages if message.kind != "steer"]
-    goals = [parse_goal(text) for text in asked] or [parse_goal("")]
+    wish = read_wish(view)
+    view, turn, goals = wish.view, wish.view.current, wish.goals
     progress = match_progress(goals, view, tools)
-    steered = any(message.kind == "steer" for message in turn.messages)
     spent = view.last_round or (view.max_iterations and view.iteration >= view.max_iterations)
     calls: list[Saying] = []
     todo = next((item for item in progress if item.open), None)
-    if todo is not None and not steered and not spent and turn.violations <= VIOLATIONS_MAX:
+    if todo is not None and not spent and turn.violations <= VIOLATIONS_MAX:
         items = _round_of(todo, progress, turn, several=several)
         calls = [_call(item, progress, view) for item in items]
         if not _ends(items, progress, several=several):
             return _slip(say_calls(thinking=_mood(turn, _thinking(items, calls)), calls=calls), goals, turn)
-    reports = list(dict.fromkeys(text for item in progress if (text := _said(item, calls, view))))
-    if steered:
-        reports.insert(0, "I stopped, as you asked.")
+    said = (text for item in progress if (text := _said(item, calls, view)))
+    reports = list(dict.fromkeys([*wish.told, *said]))
     if spent and todo is not None:
         reports.append("This was the last round of the turn, so I stop here.")
     if turn.violations > VIOLATIONS_MAX:
@@ -69,8 +67,8 @@ def answer_view(view: View, tools: Collection[str] = tuple(TOOLS.values()), *, s
     answer = say_answer(
         thinking=_mood(turn, "Everything asked for is settled; I answer."),
         answer="\n\n".join([*reports, f"*{WHO_I_AM}*"]),
-        outcome="stopped" if steered else "answered",
-        goal="; ".join(asked) or "none stated",
+        outcome="stopped" if wish.steered else "answered",
+        goal="; ".join(wish.asked) or "none stated",
         notes=_last_marks(progress),
         refs=tuple(dict.fromkeys(refs)),
         calls=calls,
@@ -193,6 +191,8 @@ def _read_path(todo: Progress, progress: Sequence[Progress], view: View) -> str:
     goal = todo.goal
     if goal.older:
         return newest_file(view)
+    if goal.attached:
+        return view.attachments[-1]
     written = next((p.call for p in progress if p.goal is goal and p.step == "write" and p.call), None)
     wanted = goal.read_path or goal.file_name
     if re.match(r"[a-z]{2}:", wanted):
@@ -200,6 +200,6 @@ def _read_path(todo: Progress, progress: Sequence[Progress], view: View) -> str:
     calls = (
         [written] if written and not goal.reads_another else [c for seen in view.turns for c in seen.calls]
     )
-    known = [path for call in calls for path in call.paths if path.startswith("fi:")]
+    known = [*view.attachments] + [p for call in calls for p in call.paths if p.startswith("fi:")]
     named = [path for path in known if path.endswith(f"/{wanted}")]
     return (named or known[-1:] or [f"fi:{view.current.turn_id}.outputs/{wanted}"])[-1]

@@ -111,4 +111,6 @@ def _obstacle(goal: Goal, step: Step, source: str, tools: Collection[str], view:
         return f"I see no file `{goal.data}`." if goal.data else "I see no CSV file to work on."
     if step == "read" and goal.older and not newest_file(view):
         return "I see no file of an earlier turn."
+    if step == "read" and goal.attached and not view.attachments:
+        return "I see no attachment."
     return ""

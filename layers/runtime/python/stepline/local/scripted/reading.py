@@ -20,7 +20,7 @@ _RESULT: Final = re.compile(r"^\[TOOL RESULT (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)
 _CODE: Final = re.compile(r"^\[AI Agent wrote code\] (?P<path>\S+)$")
 _PATH: Final = re.compile(r"^logical_path: (?P<path>\S+)$")
 _NAMED: Final = re.compile(r"\"(?:path|artifact_path|logical_path)\"\s*:\s*\"(?P<path>[a-z]{2}:[^\"]+)\"")
-_FAILED: Final = re.compile(r"^status: (error|failed|unverified)\b")
+_FAILED: Final = re.compile(r"^status: (error|failed|unverified|not run)\b")
 _FACT: Final = re.compile(
     r"^(\[READ (PREVIEW|RANGE)\b.*|(path|lines|line_numbers|visible_lines|partial_line|mime)\s*:.*)$"
 )
@@ -29,12 +29,18 @@ _INDENT: Final = "  "
 _CUT: Final = " PREVIEW TRUNCATED]"
 """How the banner of a text ends that is shown in part: it stands within what it is about."""
 _OTHER_HEADER: Final = re.compile(
-    r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER |EXTERNAL |REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
+    r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER FEEDBACK\]|REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
     r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |"
     r"STAGE\]|HIDDEN\]|TRUNCATED FILE\]|MID-TURN |BUDGET\]|OPEN PLANS\]|sources_used: ))"
 )
 
-Said = Literal["user", "followup", "steer"]
+_EVENT: Final = re.compile(r"^\[EXTERNAL EVENT: (?P<kind>[a-z][a-z0-9_-]*)\]$")
+_FILE: Final = re.compile(r"^\[USER ATTACHMENT\] .* \| (?P<path>fi:.+)$")
+_LEFT: Final = re.compile(r"^\[FINALIZE\].*\n- rounds left, counting this one: (?P<left>\d+)$", re.MULTILINE)
+_PAYLOAD: Final = "payload: "
+_PARAMS: Final = "Params: "
+
+Said = Literal["user", "followup", "steer", "event"]
 _SAID: Final[dict[str, Said]] = {
     "[USER MESSAGE]": "user",
     "[FOLLOWUP DURING TURN]": "followup",
@@ -45,10 +51,18 @@ _SAID: Final[dict[str, Said]] = {
 
 
 class Message(Value):
-    """Something the user said."""
+    """Something the user said, or an event of the kind `event`, behind so many `calls` of the turn.
+
+    `files` are the paths of what came with it. One that is not `reactive` asks for nothing.
+    """
 
     kind: Said
     text: str
+    event: str = ""
+    payload: str = ""
+    files: tuple[str, ...] = ()
+    reactive: bool = True
+    calls: int = 0
 
 
 class Call(Value):
@@ -82,18 +96,27 @@ class TurnView(Value):
 
 
 class View(Value):
-    """Everything we understood of a prompt. The last turn is the current one."""
+    """Everything we understood of a prompt. The last turn is the current one.
+
+    `finalize` are the rounds that a steer left, counting this one; 0 if none did.
+    """
 
     turns: tuple[TurnView, ...]
     iteration: int = 1
     max_iterations: int = 0
     last_round: bool = False
+    finalize: int = 0
 
     def text_at(self, path: str) -> str:
         """Return the newest data shown at a path, in any turn."""
         blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
         codes = [code for turn in self.turns for code in turn.codes]
         return next((text for at, text in reversed(blocks + codes) if at == path), "")
+
+    @property
+    def attachments(self) -> tuple[str, ...]:
+        """The paths of the files that came from outside, the newest last."""
+        return tuple(path for turn in self.turns for message in turn.messages for path in message.files)
 
     @property
     def current(self) -> TurnView:
@@ -125,12 +148,13 @@ def parse_view(text: str) -> View:
             turns[-1] = _fold(turns[-1], section, calls)
     if not turns:
         turns = [TurnView(messages=(Message(kind="user", text=text.strip()),))]
-    at = _ANNOUNCE.search(announce)
+    at, left = _ANNOUNCE.search(announce), _LEFT.search(announce)
     return View(
         turns=tuple(turns),
         iteration=int(at["at"]) if at else 1,
         max_iterations=int(at["of"]) if at else 0,
         last_round="LAST ROUND" in announce.upper(),
+        finalize=int(left["left"]) if left else 0,
     )
 
 
@@ -158,6 +182,7 @@ def _sections(text: str) -> Iterator[_Section]:
 def _is_header(line: str) -> bool:
     return bool(
         line in _SAID
+        or _EVENT.match(line)
         or line.startswith(("┌─", "[PROTOCOL VIOLATION]"))
         or _TURN.match(line)
         or _CALL.match(line)
@@ -169,13 +194,12 @@ def _is_header(line: str) -> bool:
 def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView:
     header = section.header
     messages, violations, answer, codes = turn.messages, turn.violations, turn.answer, turn.codes
-    if header in _SAID:
-        if section.text or _SAID[header] == "steer":
-            messages = (*messages, Message(kind=_SAID[header], text=section.text))
+    if said := _message(section, len(calls)):
+        messages = (*messages, said)
     elif code := _CODE.match(header):
         codes = (*codes, (code["path"], section.text))
     elif call := _CALL.match(header):
-        calls[call["id"]] = Call(call_id=call["id"], tool=call["tool"], params=_params(section))
+        calls[call["id"]] = Call(call_id=call["id"], tool=call["tool"], params=_fact(section, _PARAMS))
     elif result := _RESULT.match(header):
         calls[result["id"]] = _with_result(calls.get(result["id"]), result, section)
         violations = 0
@@ -193,8 +217,26 @@ def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView
     )
 
 
-def _params(section: _Section) -> str:
-    return next((line.removeprefix("Params: ") for line in section.lines if line.startswith("Params: ")), "")
+def _message(section: _Section, calls: int) -> Message | None:
+    """Return what was said under a header; None if nothing was, or if the header is no message's."""
+    event = _EVENT.match(section.header)
+    kind = "event" if event else _SAID.get(section.header)
+    files = tuple(found["path"] for line in section.lines if (found := _FILE.match(line)))
+    if kind is None or not (section.text or files or kind in ("steer", "event")):
+        return None
+    return Message(
+        kind=kind,
+        text=section.text,
+        event=event["kind"] if event else "",
+        payload=_fact(section, _PAYLOAD),
+        files=files,
+        reactive="reactive: no" not in section.lines,
+        calls=calls,
+    )
+
+
+def _fact(section: _Section, name: str) -> str:
+    return next((line.removeprefix(name) for line in section.lines if line.startswith(name)), "")
 
 
 def _with_result(call: Call | None, found: re.Match[str], section: _Section) -> Call:

@@ -1,0 +1,104 @@
+"""A worker killed in mid-round: how long until another one has taken the round, on the deployed local stage.
+
+The worker that decides is killed while the model streams. What follows is Step Functions' first interval, a cold start and
+the batch by which the next attempt takes the round; its time stands in the log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bench.row import MeasureError, Row
+from bench.stage import STEPLINE, stepline
+from stepline.local.lifecycle import status, up
+from stepline.local.stage import LocalStage
+
+RUNS = 5
+GOAL_S = 5.0
+TOKEN_DELAY_MS = 60
+HANDLER = b"lambdas.decide.handler"
+
+
+def rows() -> list[Row]:
+    """Return `recovery_s_after_kill`; the stage is started if it is not up."""
+    found = status()
+    stage = found.stage if found.stage and found.up else up(lambda text: print(text, file=sys.stderr))
+    times_s = [_recover(stage) for _ in range(RUNS)]
+    return [
+        Row(
+            metric="recovery_s_after_kill",
+            value=round(statistics.median(times_s), 2),
+            unit="s",
+            goal=GOAL_S,
+            note=f"median of {RUNS} on the emulator, {min(times_s):.2f} to {max(times_s):.2f}; the worker of Decide, killed "
+            "while the model streams, until the batch of the next attempt",
+        )
+    ]
+
+
+def _recover(stage: LocalStage) -> float:
+    """Kill whoever decides a turn of its own; return the seconds until the round is taken again."""
+    conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
+    _write_slowly(stage, word)
+    command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation]
+    with subprocess.Popen(
+        [*command, "--user", "bench", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as client:
+        lines = (json.loads(line) for line in client.stdout or ())
+        if not any(line["frame"] == "delta" for line in lines):
+            raise MeasureError("the turn ended before it streamed")
+        killed_s = time.time()
+        if not _kill(stage):
+            raise MeasureError("nobody decides")
+        ended = [line["type"] for line in lines if line.get("terminal")]
+    if ended != ["chat.complete"]:
+        raise MeasureError(f"the turn ended with {ended}")
+    return min(at_s for at_s in _taken(conversation) if at_s > killed_s) - killed_s
+
+
+def _taken(conversation: str) -> list[float]:
+    """Return when attempts took a round of a conversation, in seconds since the epoch."""
+    return [
+        datetime.fromisoformat(batch["at"]).timestamp()
+        for batch in stepline("log", conversation, "--json")
+        if any(entry["kind"] == "reopened" for entry in batch["entries"])
+    ]
+
+
+def _kill(stage: LocalStage) -> int:
+    """Kill the processes that decide for this stage; return how many there were."""
+    workers = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
+    pids = [int(process.name) for process in workers if _decides(process, stage.endpoint)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    return len(pids)
+
+
+def _decides(process: Path, endpoint: str) -> bool:
+    try:
+        command = (process / "cmdline").read_bytes().split(b"\0")
+        environment = (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # it ended meanwhile, or is somebody else's
+        return False
+    return HANDLER in command and f"AWS_ENDPOINT_URL={endpoint}".encode() in environment
+
+
+def _write_slowly(stage: LocalStage, word: str) -> None:
+    """Ask the scripted model to take its time for the first request that holds `word`."""
+    fault: dict[str, Any] = {"kind": "slow_tokens", "token_delay_ms": TOKEN_DELAY_MS, "match": word}
+    request = urllib.request.Request(
+        f"{stage.model_url}/control/faults", data=json.dumps(fault).encode(), method="POST"
+    )
+    with urllib.request.urlopen(request, timeout=10):
+        return

@@ -1,0 +1,68 @@
+"""A process of another service acts under the role that it took, and under no other."""
+
+import json
+
+import pytest
+from botocore.credentials import RefreshableCredentials
+from moto import mock_aws
+
+from stepline.adapters.aws import client
+from stepline.adapters.aws.client import connect, session, take_role
+from stepline.errors import InputError
+
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _process(monkeypatch):
+    """Be a process that has taken no role."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    monkeypatch.setattr(client, "_TAKEN", [])
+    with mock_aws():
+        session.cache_clear()
+        yield
+        session.cache_clear()
+
+
+@pytest.fixture
+def role():
+    made = connect("iam", read_timeout_s=5).create_role(
+        RoleName="events", AssumeRolePolicyDocument=json.dumps(TRUST)
+    )
+    return made["Role"]["Arn"]
+
+
+def who():
+    return connect("sts", read_timeout_s=5).get_caller_identity()["Arn"]
+
+
+def test_clients_act_under_a_role_from_when_it_was_taken(role):
+    assert ":assumed-role/" not in who()
+    take_role(role, "billing")
+    assert who().endswith(":assumed-role/events/billing")
+
+
+def test_a_role_is_kept_when_the_session_is_made_anew(role):
+    take_role(role, "billing")
+    session.cache_clear()
+    assert ":assumed-role/events/" in who()
+
+
+def test_credentials_of_a_role_are_of_the_kind_that_renews_itself(role):
+    take_role(role, "billing")
+    credentials = session().get_credentials()
+    assert isinstance(credentials, RefreshableCredentials)
+    assert credentials.get_frozen_credentials().token
+    assert not credentials.refresh_needed()
+
+
+def test_a_process_takes_one_role(role):
+    take_role(role, "billing")
+    take_role(role, "billing")
+    with pytest.raises(InputError) as caught:
+        take_role(f"{role}-of-another-stage", "billing")
+    assert caught.value.reason == "another_role"

@@ -1,0 +1,80 @@
+"""Another service of the account, as a process of its own: it takes the role for events and uses the library."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from stepline.local.stage import CREDENTIALS, client
+
+STACK = "stepline-local-loop"
+ROLE, SETTINGS = "EventSourceRoleArn", "EventSourceEnvironment"
+PROGRAM = """\
+import json, sys
+from stepline.bootstrap.event_source import Attachment, event_source
+from stepline.errors import SteplineError
+from stepline.settings import Settings
+
+asked = json.load(sys.stdin)
+settings = Settings.from_env(asked["settings"])
+source = event_source(settings, source=asked["source"], role_arn=asked["role_arn"])
+where, event = asked["where"], asked["event"]
+try:
+    files = [
+        source.store_attachment(**where, body=body.encode(), filename=name, mime="text/plain")
+        for name, body in asked["files"].items()
+    ]
+    standing = source.submit_event(**where, **event, attachments=files)
+    told = {field: getattr(standing, field) for field in standing.__struct_fields__}
+except SteplineError as error:
+    told = {"error": error.reason, **error.context}
+print(json.dumps(told))
+"""
+
+
+class Service:
+    """Speaks as `source` for one user of the local stage."""
+
+    def __init__(self, deployed, user, *, source="billing"):
+        self._deployed, self._user, self._source = deployed, user, source
+        outputs = read_outputs(deployed)
+        self._role_arn, self._settings = outputs[ROLE], json.loads(outputs[SETTINGS])
+
+    def submit(self, conversation, kind, message_id, *, files=(), **event):
+        """Submit an event; return where it stands, or the code with which it was refused."""
+        where = {"tenant": "local", "project": "default", "conversation": conversation}
+        asked = {
+            "settings": self._settings,
+            "source": self._source,
+            "role_arn": self._role_arn,
+            "where": where,
+            "event": {"user": self._user, "kind": kind, "message_id": message_id, **event},
+            "files": dict(files),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            input=json.dumps(asked),
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise AssertionError(f"the service failed\n{done.stderr}")
+        return json.loads(done.stdout)
+
+    def _environment(self):
+        """Return what the process sees: a way to the emulator, and credentials that may take the role."""
+        return {
+            "AWS_ENDPOINT_URL": self._deployed.endpoint,
+            "AWS_DEFAULT_REGION": self._deployed.region,
+            **CREDENTIALS,
+        }
+
+
+def read_outputs(deployed):
+    """Return what the loop's stack tells of itself."""
+    (stack,) = client("cloudformation", deployed).describe_stacks(StackName=STACK)["Stacks"]
+    return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}

@@ -1,0 +1,58 @@
+"""Posts at once: nobody waits for another's post, and what becomes of each is its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+
+from stepline.adapters.parallel import THREADS, ParallelPosts
+from stepline.errors import SteplineError
+
+WAIT_S = 20
+
+
+def test_as_many_connections_as_there_are_threads_are_posted_to_at_the_same_time() -> None:
+    together = threading.Barrier(THREADS)
+
+    def post(_connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
+        together.wait(WAIT_S)
+        return ()
+
+    posts = ParallelPosts()
+    names = [f"c{number}" for number in range(THREADS * 2)]
+    assert posts(post, dict.fromkeys(names, (b"1",))) == dict.fromkeys(names, ())
+
+
+def test_each_connection_has_an_outcome_of_its_own() -> None:
+    outcomes = {"well": (), "slow": (b"2",), "gone": None}
+    waiting = dict.fromkeys(outcomes, (b"1", b"2"))
+    assert ParallelPosts()(lambda connection, _: outcomes[connection], waiting) == outcomes
+
+
+def test_one_connection_is_posted_to_without_a_thread() -> None:
+    caller = threading.get_ident()
+
+    def post(_connection: str, frames: Sequence[bytes]) -> Sequence[bytes]:
+        assert threading.get_ident() == caller
+        return frames
+
+    assert ParallelPosts()(post, {"c1": (b"1",)}) == {"c1": (b"1",)}
+    assert ParallelPosts()(post, {}) == {}
+
+
+def test_a_failure_that_is_no_connections_is_raised_and_keeps_nobody_from_their_frames() -> None:
+    posted = []
+
+    def post(connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
+        if connection == "a":
+            raise SteplineError("a right is missing")
+        posted.append(connection)
+        return ()
+
+    posts = ParallelPosts(threads=1)
+    with pytest.raises(SteplineError):
+        posts(post, dict.fromkeys("abc", (b"1",)))
+    posts(post, dict.fromkeys("de", (b"1",)))
+    assert sorted(posted) == ["b", "c", "d", "e"]

@@ -1,0 +1,43 @@
+import json
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from stepline.loop.ingress import receive
+from stepline.model.attachment import Attachment, attachment_key
+from stepline.model.event import AckFrame
+from stepline.model.live_event import DropReason
+from tests.unit.docs import live_event_page
+from tests.unit.docs.live_event_page import EXAMPLES, REASONS, message
+from tests.unit.loop.scene import LANE, Scene, of
+
+
+class Full:
+    """A store in which everything is that an example names."""
+
+    def __init__(self, *files):
+        self._sizes = {attachment_key(LANE, file.sha256): file.size_bytes for file in files}
+
+    def size(self, key):
+        return self._sizes.get(key)
+
+
+@pytest.mark.parametrize("title", EXAMPLES)
+def test_every_example_is_taken(title):
+    sent = message(EXAMPLES[title][1])
+    scene = Scene()
+    scene.ports = replace(
+        scene.ports, artifacts=Full(*(Attachment(**file) for file in sent.get("attachments", [])))
+    )
+    inbox = scene.connect("k1")
+    receive(scene.ports, "k1", json.dumps({**sent, "conversation": LANE.conversation}))
+    assert len(of(AckFrame, inbox)) == 1
+
+
+def test_every_reason_for_handing_back_is_explained():
+    assert set(REASONS) == set(get_args(DropReason))
+
+
+def test_the_page_is_what_the_source_says_and_the_loop_does():
+    assert live_event_page.PAGE.read_text() == live_event_page.render(), "run: python -m tests.unit.docs"

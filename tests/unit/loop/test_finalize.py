@@ -1,0 +1,180 @@
+"""Coming to an end after a steer with a text: how many rounds, what they may do, and what calls it off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from stepline.loop.finalize import STOPPED
+from stepline.model.entry import Closed, Resulted
+from tests.unit.loop.live import SPOKEN, Live
+from tests.unit.loop.scene import BROKEN, answered, called, coded
+
+WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"})
+PLAN = called("react.plan", {"steps": ["one"]})
+READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]})
+SEARCH = called("web_tools.web_search", {"queries": "otters"})
+
+
+def cut(*script: Any, **policy: Any) -> Live:
+    """Return a turn whose first generation was cut off by a steer, and which goes on with this script."""
+    live = Live(SPOKEN, *script, **policy)
+    live.at(1, live.steer)
+    live.decide()
+    return live
+
+
+def ends(live: Live) -> tuple[str, str, int]:
+    """Run the turn; return why it ended, its answer, and how many rounds followed the first."""
+    live.run()
+    live.model.assert_read()
+    return live.closed.reason, live.closed.answer, len(live.model.requests) - 1
+
+
+# --- what its rounds may do
+
+
+def test_an_answer_ends_it() -> None:
+    assert ends(cut(answered("Brief."))) == ("steer", "Brief.", 1)
+
+
+@pytest.mark.parametrize("call", [WRITE, PLAN], ids=["write", "plan"])
+def test_what_puts_down_what_there_is_may_be_called_once(call: str) -> None:
+    live = cut(call, answered("Written."))
+    assert ends(live) == ("steer", "Written.", 2)
+    assert [entry.status for entry in live.entries(Resulted)] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    "call", [READ, SEARCH, coded("print(1)", "a.csv")], ids=["read", "search", "program"]
+)
+def test_any_other_call_is_refused_and_told(call: str) -> None:
+    live = cut(call, answered("Brief."))
+    live.programs(lambda job: pytest.fail(f"{job} is run"))
+    assert ends(live) == ("steer", "Brief.", 2)
+    assert live.entries(Resulted) == []
+    assert live.decided[1].notices[-1].code in live.requested()[2]
+
+
+@pytest.mark.parametrize(
+    "last", [WRITE, READ, BROKEN, "nonsense"], ids=["write", "read", "broken", "nonsense"]
+)
+@pytest.mark.parametrize("first", [WRITE, BROKEN], ids=["write", "broken"])
+def test_in_its_last_round_whatever_is_no_answer_becomes_one(first: str, last: str) -> None:
+    live = cut(first, last)
+    assert ends(live) == ("steer", STOPPED, 2)
+    assert (live.decided[-1].accepted, live.decided[-1].ended) == (True, "steer")
+    assert live.decided[-1].actions == ()
+
+
+def test_its_answers_are_short_and_announced() -> None:
+    live = cut(WRITE, answered("Written."))
+    live.run()
+    assert [request.max_tokens for request in live.model.requests] == [live.agent.max_tokens, 3000, 3000]
+    assert "FINALIZE" in live.requested()[1].upper()
+    assert "FINALIZE" not in live.requested()[0].upper()
+
+
+@pytest.mark.parametrize(("limit", "tokens"), [(100, 512), (700, 700), (10**6, 0)])
+def test_how_long_they_may_be_has_a_floor_and_the_agents_own_limit(limit: int, tokens: int) -> None:
+    live = cut(answered("Brief."), finalize_max_tokens=limit)
+    live.run()
+    assert live.model.requests[1].max_tokens == (tokens or live.agent.max_tokens)
+
+
+def test_another_number_of_rounds() -> None:
+    live = cut(WRITE, WRITE, answered("Written."), finalize_rounds=3)
+    assert live.state.finalize == 3
+    assert ends(live) == ("steer", "Written.", 3)
+    assert len(ends_of(cut(WRITE, finalize_rounds=1))) == 1
+
+
+def ends_of(live: Live) -> list[Closed]:
+    assert ends(live)[1] == STOPPED
+    return live.entries(Closed)
+
+
+# --- how many there are
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_there_are_no_more_than_the_turn_has_left_but_one(rounds: int) -> None:
+    live = cut(*[BROKEN] * min(2, max(1, rounds - 1)), max_iterations=rounds)
+    assert live.steered[0].finalize == min(2, max(1, rounds - 1))
+    assert ends(live)[:2] == ("steer", STOPPED)
+
+
+def test_retries_of_the_turn_do_not_cut_them_short() -> None:
+    live = cut(BROKEN, answered("Brief."), round_retries=0, turn_retries=0)
+    assert ends(live) == ("steer", "Brief.", 2)
+
+
+def test_a_steer_in_one_of_them_begins_them_anew() -> None:
+    live = cut(WRITE, SPOKEN, WRITE, answered("In French."))
+    live.at(1, lambda: live.steer("in French", id="s2"), call=2)
+    assert ends(live) == ("steer", "In French.", 4)
+    assert [entry.finalize for entry in live.steered] == [2, 2]
+
+
+def test_a_stop_in_one_of_them_ends_the_turn() -> None:
+    live = cut(WRITE)
+    live.decide()
+    live.stop()
+    assert ends(live) == ("stop", STOPPED, 1)
+
+
+def test_a_stop_that_comes_later_leaves_what_an_earlier_steer_cut_off_alone() -> None:
+    live = Live(SPOKEN)
+    live.at(20, live.steer)
+    live.decide()
+    live.stop()
+    assert ends(live) == ("stop", STOPPED, 0)
+
+
+# --- what calls it off
+
+
+@pytest.mark.parametrize(
+    ("event", "called_off"),
+    [
+        ({"kind": "followup"}, True),
+        ({"kind": "form", "text": ""}, True),
+        ({"kind": "alert", "reactive": True}, True),
+        ({"kind": "alert"}, False),
+    ],
+)
+def test_what_asks_for_an_answer_behind_the_steer_calls_it_off(
+    event: dict[str, Any], *, called_off: bool
+) -> None:
+    live = cut(READ, answered("Both."))
+    live.send(**{"text": "and that", "id": "m2", **event})
+    live.run()
+    assert [entry.status for entry in live.entries(Resulted)] == (["ok"] if called_off else [])
+    assert (live.model.requests[1].max_tokens == live.agent.max_tokens) is called_off
+    assert live.closed.reason == ("complete" if called_off else "steer")
+
+
+def test_a_message_before_the_steer_does_not() -> None:
+    live = Live(SPOKEN, answered("Brief."))
+    live.at(1, lambda: (live.send("and that", id="m2"), live.steer()))
+    live.decide()
+    assert live.model.planned == {}
+    assert ends(live) == ("steer", "Brief.", 1)
+    assert "and that" in live.requested()[1]
+    assert live.handed_back() == {}
+
+
+def test_a_message_that_comes_behind_its_answer_defers_it_and_calls_it_off() -> None:
+    live = cut(answered("Brief."), READ, answered("Both."))
+    live.decide()
+    live.send("and that", id="m2")
+    assert ends(live) == ("complete", "Both.", 3)
+
+
+def test_a_steer_behind_such_a_message_begins_it_again() -> None:
+    live = cut(answered("Brief."))
+    live.send("and that", id="m2")
+    live.steer("no, stop there", id="s2")
+    assert ends(live) == ("steer", "Brief.", 1)
+    assert [(entry.message_id, entry.phase) for entry in live.steered] == [("s1", "decision"), ("s2", "")]

@@ -1,0 +1,212 @@
+"""The end of a turn and events that the model has not seen: each is promoted, kept or handed back, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stepline.loop.close import close_turn
+from stepline.loop.finalize import STOPPED
+from stepline.model.entry import Closed, Deferred, Opened
+from stepline.model.live_event import RULES
+from tests.unit.loop.live import SPOKEN, Live, shown_after
+from tests.unit.loop.scene import answered, event_types
+from tests.unit.loop.twin import BusyLog, LosingLog
+
+EVENTS: dict[str, dict[str, Any]] = {
+    "message": {"kind": "followup"},
+    "reactive": {"kind": "form", "text": ""},
+    "quiet": {"kind": "alert"},
+    "steer": {"kind": "steer"},
+    "stop": {"kind": "stop", "text": ""},
+}
+
+
+def decided(**policy: Any) -> Live:
+    """Return a turn whose answer is decided."""
+    live = Live(answered("Done."), log=policy.pop("log", None), **policy)
+    live.decide()
+    return live
+
+
+def fate(live: Live, message: str) -> str:
+    """Return what became of an event when the first turn ended."""
+    if message in live.handed_back():
+        return "dropped"
+    n = next(b.n for b in live.batches() for e in b.entries if getattr(e, "message_id", "") == message)
+    opened = [entry for entry in live.entries(Opened) if entry.turn != live.first_turn]
+    return "promoted" if any(n in entry.prompts for entry in opened) else "kept"
+
+
+@pytest.mark.parametrize("name", list(EVENTS))
+def test_behind_the_last_round_each_class_goes_where_the_table_says(name: str) -> None:
+    live = decided(max_iterations=1, event_credit=0)
+    live.send(**{"text": "say", "id": "e1", **EVENTS[name]})
+    live.close()
+    assert fate(live, "e1") == RULES[name].unseen  # type: ignore[index]  # a class of events
+    assert (live.closed.answer, live.closed.reason) == ("Done.", "complete")
+
+
+@pytest.mark.parametrize("name", list(EVENTS))
+@pytest.mark.parametrize("heeded", [True, False])
+def test_before_a_stop_each_class_goes_where_the_table_says(name: str, *, heeded: bool) -> None:
+    if name == "stop":
+        return
+    live = Live(SPOKEN) if heeded else decided()
+    say: list[Callable[[], Any]] = [
+        lambda: live.send(**{"text": "say", "id": "e1", **EVENTS[name]}),
+        lambda: live.stop(id="x9"),
+    ]
+    if heeded:
+        live.at(1, lambda: [one() for one in say])
+        live.decide()
+    else:
+        for one in say:
+            one()
+    assert live.close().route == "done"
+    assert fate(live, "e1") == RULES[name].stopped  # type: ignore[index]  # a class of events
+    if RULES[name].stopped == "dropped":  # type: ignore[index]  # a class of events
+        assert live.handed_back()["e1"] == "stopped"
+    assert live.closed.answer == (STOPPED if heeded else "Done.")
+
+
+@pytest.mark.parametrize("name", list(EVENTS))
+@pytest.mark.parametrize("heeded", [True, False])
+def test_behind_a_stop_each_class_goes_where_it_would_behind_an_end(name: str, *, heeded: bool) -> None:
+    live = Live() if heeded else decided()
+    live.stop(id="x9")
+    if heeded:
+        live.decide()
+    live.send(**{"text": "say", "id": "e1", **EVENTS[name]})
+    assert live.close().route == "done"
+    assert fate(live, "e1") == RULES[name].unseen  # type: ignore[index]  # a class of events
+    assert live.entries(Deferred) == []
+
+
+def test_a_message_that_the_model_has_seen_is_not_handed_back() -> None:
+    live = Live(SPOKEN)
+    live.send("and that", id="m2")
+    live.at(1, live.stop)
+    live.run()
+    assert live.handed_back() == {}
+    assert live.closed.reason == "stop"
+
+
+def test_a_steer_that_was_heeded_is_not_handed_back_by_a_stop() -> None:
+    live = Live(SPOKEN)
+    live.at(1, live.steer)
+    live.decide()
+    live.stop()
+    live.run()
+    assert live.handed_back() == {}
+    assert [entry.message_id for entry in live.steered] == ["s1", "x1"]
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_steer_that_was_heeded_with_a_later_one_is_not_handed_back(*, stopped: bool) -> None:
+    live = Live(SPOKEN)
+    live.at(1, lambda: (live.steer(id="s1"), live.steer("in French", id="s2")))
+    live.decide()
+    if stopped:
+        live.stop()
+        live.run()
+    else:
+        close_turn(live.ports, live.now(), code="step_failed")
+    assert live.closed.reason == ("stop" if stopped else "error")
+    assert live.handed_back() == {}
+
+
+def test_a_late_stop_keeps_a_message_before_it_from_opening_a_turn() -> None:
+    live = decided(max_iterations=1, event_credit=0)
+    live.send("and that", id="m2")
+    live.stop()
+    live.close()
+    assert live.handed_back() == {"m2": "stopped", "x1": "turn_closed"}
+    assert live.state.status == "idle"
+
+
+def test_a_late_steer_beside_a_message_waits_for_the_round_that_the_message_gets() -> None:
+    live = decided()
+    live.model.add(answered("Both."))
+    live.send("and that", id="m2")
+    live.steer()
+    live.run()
+    assert (live.closed.reason, live.closed.answer, live.handed_back()) == ("steer", "Both.", {})
+
+
+def test_a_stop_behind_a_deferral_ends_the_turn() -> None:
+    live = decided()
+    live.send("and that", id="m2")
+    assert live.close().route == "decide"
+    live.stop()
+    live.run()
+    assert (live.closed.reason, live.closed.answer) == ("stop", STOPPED)
+    assert live.handed_back() == {"m2": "stopped"}
+
+
+def test_a_steer_that_comes_between_the_look_and_the_end_is_handed_back_by_that_end() -> None:
+    log = BusyLog()
+    live = decided(log=log)
+    log.rivals = [live.steer]
+    live.close()
+    assert live.handed_back() == {"s1": "turn_closed"}
+
+
+def test_a_message_between_the_look_and_the_end_of_a_stopped_turn_opens_the_next() -> None:
+    log = BusyLog()
+    live = Live(SPOKEN, log=log)
+    live.at(1, live.stop)
+    live.decide()
+    log.rivals = [lambda: live.send("next", id="m2")]
+    live.close()
+    assert fate(live, "m2") == "promoted"
+    assert live.closed.reason == "stop"
+
+
+def test_a_stopped_turn_is_closed_once_by_whichever_close() -> None:
+    log = LosingLog()
+    live = Live(log=log)
+    inbox = live.listen()
+    live.stop()
+    step = live.decide()
+    log.lose(True)
+    assert live.close(step).route == "done"
+    assert live.close(step).route == "done"
+    assert len(live.entries(Closed)) == 1
+    assert set(event_types(inbox)) >= {"chat.complete"}
+
+
+@pytest.mark.parametrize("code", ["step_failed", "execution_lost", "model_overloaded"])
+def test_a_turn_that_was_stopped_ends_so_whatever_failed_behind_the_stop(code: str) -> None:
+    live = Live(SPOKEN)
+    live.at(20, live.stop)
+    live.decide()
+    close_turn(live.ports, live.now(), code=code)
+    assert (live.closed.outcome, live.closed.reason, live.closed.code) == ("completed", "stop", "")
+    assert live.closed.answer == shown_after(20 * 8)
+
+
+def test_a_turn_that_failed_ends_with_its_error_and_does_not_promote_what_a_stop_took_back() -> None:
+    live = Live()
+    live.send("and that", id="m2")
+    live.stop()
+    live.send("next", id="m3")
+    close_turn(live.ports, live.now(), code="model_overloaded")
+    assert (live.closed.outcome, live.closed.code) == ("error", "model_overloaded")
+    assert live.handed_back() == {"m2": "stopped", "x1": "turn_closed"}
+    assert fate(live, "m3") == "promoted"
+
+
+def test_citations_of_a_part_that_stays_are_recorded_with_it() -> None:
+    live = Live(
+        '<channel:thinking>I look.</channel:thinking><channel:ReactDecisionOutV2>{"action":"call_tool","tool_call":{"tool_id":"web_tools.web_search","params":{"queries":"prompt caching"}}}</channel:ReactDecisionOutV2>',
+        answered("It is kept [[S:1]]. " * 9),
+    )
+    live.act(live.decide())
+    live.at(30, live.stop, call=1)
+    live.run()
+    assert live.closed.reason == "stop"
+    assert [row.sid for row in live.closed.citations] == [1]
+    assert live.closed.answer.startswith("It is kept [[S:1]]. ")

@@ -1,0 +1,107 @@
+"""The user steers while a round makes its request ready: the gate, a compaction, a request that was too large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.adapters.memory.model import Fail
+from stepline.bundle.agent import build_agent
+from stepline.errors import ContextLimit, ModelOverloaded
+from stepline.loop.gate import ROLE
+from stepline.model.entry import Closed, Compacted, Compacting, Reopened, Steered, Titled
+from stepline.tools.context import ReadCaps
+from tests.unit.loop.live import BEGIN, Interrupted, Live
+from tests.unit.loop.narrow import SUMMARY, Narrow
+from tests.unit.loop.scene import Scene, answered
+from tests.unit.loop.twin import BusyLog
+
+GATE = "<channel:thinking>They ask.</channel:thinking><channel:output>What is new</channel:output>"
+
+
+class Gated(Live):
+    def __init__(self, *script: Any, log: Any = None) -> None:
+        super().__init__(*script, log=log)
+        self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), version="v2")
+
+
+@pytest.mark.parametrize("piece", [0, 5])
+def test_a_stop_ends_the_gate_and_nothing_else_is_asked(piece: int) -> None:
+    live = Gated(GATE)
+    live.at(piece, live.stop)
+    live.run()
+    assert [request.role for request in live.model.requests] == [ROLE]
+    (named,) = live.entries(Titled)
+    assert (named.title, named.usage.estimated) == ("what is new?", True)
+    assert (live.decided, live.closed.reason) == ([], "stop")
+    assert live.steered[0].phase == ""
+
+
+def test_a_stop_behind_a_steer_keeps_the_gate_from_being_asked() -> None:
+    log = BusyLog()
+    live = Gated(log=log)
+    live.steer()
+    log.rivals = [live.stop]
+    live.run()
+    assert live.model.requests == []
+    assert live.closed.reason == "stop"
+
+
+def test_a_steer_ends_the_gate_and_is_in_the_first_request() -> None:
+    live = Gated(GATE, answered("Brief."))
+    live.at(3, live.steer)
+    live.run()
+    assert [entry.title for entry in live.entries(Titled)] == ["what is new?"]
+    assert "be brief" in live.requested()[1]
+    assert (live.model.requests[1].max_tokens, live.closed.reason) == (3000, "steer")
+    assert [entry.interrupted for entry in live.decided] == [False]
+
+
+def crowded(piece: int, happening: Callable[[Scene], object]) -> Narrow:
+    """Run a turn that gets too long for its budget; something happens while the rounds are summed up."""
+    scene = Narrow(8_000)
+    summaries = Interrupted()
+    summaries.planned[0, piece].append(lambda: happening(scene))
+    scene.voices.summaries = summaries
+    scene.talk("What do otters eat?")
+    return scene
+
+
+def test_a_stop_ends_the_summary_and_the_turn() -> None:
+    scene = crowded(2, lambda scene: scene.send("", id="x1", kind="stop"))
+    (ended,) = scene.entries(Compacted)
+    assert (ended.status, ended.reason) == ("completed", "steered")
+    assert SUMMARY not in ended.checkpoint
+    assert ended.usage is not None
+    assert ended.usage.output_tokens > 0
+    assert [type(entry) for batch in scene.batches()[-2:] for entry in batch.entries] == [Steered, Closed]
+    assert scene.entries(Closed)[-1].reason == "stop"
+    decided_after = [n for n, kinds in enumerate(scene.kinds()) if "Decided" in kinds]
+    assert max(decided_after) < scene.kinds().index(["Compacting"])
+
+
+def test_a_steer_ends_the_summary_and_the_request_fits_all_the_same() -> None:
+    scene = crowded(0, lambda scene: scene.send("be brief", id="s1", kind="steer"))
+    assert len(scene.entries(Compacting)) == len(scene.entries(Compacted)) == 1
+    assert scene.entries(Steered)[0].phase == ""
+    assert scene.entries(Closed)[-1].reason == "steer"
+    assert scene.asked("context.")[0].role.startswith("context.")
+    assert len(scene.asked("context.")) == 1
+
+
+def test_a_steer_while_the_provider_finds_the_request_too_large_is_in_the_next() -> None:
+    live = Live(Fail(error=ContextLimit("too long")), answered("Brief."))
+    live.at(BEGIN, live.steer)
+    live.run()
+    assert (live.closed.reason, live.closed.answer) == ("steer", "Brief.")
+    assert [(entry.interrupted, entry.iteration) for entry in live.decided] == [(False, 0)]
+
+
+def test_a_stop_while_the_provider_is_overloaded_waits_for_no_further_attempt() -> None:
+    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    live.at(BEGIN, live.stop)
+    assert live.decide().route == "close"
+    assert (live.decided, live.entries(Reopened)) == ([], [])

@@ -1,0 +1,58 @@
+"""What a deployment follows and tells conversations by: the gateway and the log, and a Redis if it has one."""
+
+import subprocess
+import sys
+
+import pytest
+
+from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.redis_signal import RedisSignals
+from stepline.adapters.watch import PollingSignals
+from stepline.bootstrap import on_aws
+from stepline.loop.port import Ports
+from stepline.loop.posting import Posting
+from stepline.settings import Settings
+
+SECRET = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis"
+
+
+def ports(**said: str) -> Ports:
+    return on_aws(Settings.from_env(said), MemoryMeter()).ports
+
+
+LOADED = """
+import sys
+from stepline.adapters.memory.meter import MemoryMeter
+from stepline.bootstrap import on_aws
+from stepline.settings import Settings
+
+app = on_aws(Settings.from_env({"STEPLINE_REDIS_URL": sys.argv[1]}), MemoryMeter())
+print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("url", "loaded"),
+    [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis")],
+)
+def test_a_redis_is_loaded_where_there_is_one_and_its_package_when_it_is_needed(url, loaded):
+    done = subprocess.run([sys.executable, "-c", LOADED, url], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == loaded
+
+
+def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
+    plain = ports()
+    assert isinstance(plain.broadcast, Posting)
+    assert isinstance(plain.signals, PollingSignals)
+    assert plain.relay.broadcast is None
+    live = ports(STEPLINE_REDIS_SECRET_ARN=SECRET)
+    redis, gateway = live.broadcast.ways
+    assert isinstance(gateway, Posting)
+    assert isinstance(live.signals, RedisSignals)
+    assert live.relay.broadcast is redis
+
+
+@pytest.mark.parametrize(("said", "poll_s"), [("", 0.3), ("500", 0.5), ("0", 0.3), ("-5", 0.3)])
+def test_how_often_a_step_looks_is_what_the_deployment_sets(said, poll_s):
+    assert ports(STEPLINE_STEER_POLL_MS=said).signals.poll_s == poll_s
+    assert ports(STEPLINE_STEER_POLL_MS=said, STEPLINE_REDIS_SECRET_ARN=SECRET).signals.poll_s == poll_s
