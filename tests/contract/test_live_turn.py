@@ -72,8 +72,13 @@ class LiveTurn(RuleBasedStateMachine):
         self.crowd = Crowd(lambda log: make(log=log), ("desk", "phone", "tablet"))
         self.seen = 0
 
-    @initialize(kind=st.sampled_from(["message", "form"]), calls=calls)
-    def begin(self, kind: str, calls: int) -> None:
+    @initialize(
+        kind=st.sampled_from(["message", "form"]),
+        calls=calls,
+        hearing=st.sampled_from(["prompt", "late", "deaf"]),
+    )
+    def begin(self, kind: str, calls: int, hearing: Any) -> None:
+        self.crowd.world.hearing = hearing
         self.crowd.devices[0].say("desk-0", **KINDS[kind])
         self.crowd.finish_clients()
         self.drive(calls)

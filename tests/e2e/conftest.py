@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 import urllib.error
 import urllib.request
 
@@ -43,6 +44,17 @@ def scripted(stage):
 @pytest.fixture
 def conversation():
     return f"e2e-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def report(capsys):
+    """Print what a test counted, whatever pytest captures."""
+
+    def write(text):
+        with capsys.disabled():
+            sys.stdout.write(f"\n{text}\n")
+
+    return write
 
 
 def answers(url):

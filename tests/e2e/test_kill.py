@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -12,6 +14,7 @@ from stepline.local.stage import client
 from tests.e2e.boundary import Boundary, killing_at, reached, stopping_functions
 from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.stage import a_word
+from tests.e2e.task import SWEEPER
 from tests.e2e.test_execution import EXEC, RUN
 from tests.e2e.test_recovery import check_log
 
@@ -19,12 +22,13 @@ pytestmark = pytest.mark.emulator
 
 LONG = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 PROGRAM = "open('outputs/{word}.txt', 'w').write('{word}')"
-PICKS = {"decide": 2, "act": 2, "execute": 2, "close": 2, "socket": 3, "sweeper": 2}
+PICKS = {"sweeper": 2, "decide": 2, "act": 2, "execute": 2, "close": 2, "socket": 3}
 """How many boundaries of each function are tried."""
 HOW = ("before", "after", "lost")
 NEVER_LOST = "executor.run"
 """By its contract it answers, whatever happens."""
 AT_ONCE = 3
+SWEEP_EVERY_S = 10
 
 
 def play(stage, conversation, *, loses=False):
@@ -67,6 +71,31 @@ def lose(stage, conversation):
     states.stop_execution(executionArn=f"{arn}:{stage.execution(conversation, epoch)}")
 
 
+@contextmanager
+def sweeping(stage) -> Iterator[None]:
+    """Let the sweeper look at everything now and then, as its schedule does where there is one.
+
+    It starts what was opened or taken over, and by then for a minute not started.
+    """
+    over, failures = threading.Event(), []
+
+    def sweep():
+        while not over.wait(SWEEP_EVERY_S):
+            answer = client("lambda", stage.deployed).invoke(
+                FunctionName=SWEEPER, Qualifier="live", Payload=b"{}"
+            )
+            failures.extend([answer["Payload"].read()] if "FunctionError" in answer else [])
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    assert not failures
+
+
 def pick(counts) -> Iterator[Boundary]:
     """Yield boundaries of each function: writes of different names, from the middle of what came of each."""
     for at, (function, picks) in enumerate(PICKS.items()):
@@ -77,7 +106,7 @@ def pick(counts) -> Iterator[Boundary]:
             yield Boundary(function, name, (counts[function, name] + 1) // 2, how)
 
 
-def test_whoever_is_killed_at_a_write_costs_no_more_than_time(scripted, conversation, tmp_path, capsys):
+def test_whoever_is_killed_at_a_write_costs_no_more_than_time(scripted, conversation, tmp_path, report):
     with stopping_functions(scripted, tmp_path, list(PICKS)) as folder:
 
         def count(loses):
@@ -91,13 +120,12 @@ def test_whoever_is_killed_at_a_write_costs_no_more_than_time(scripted, conversa
                 play(scripted, own, loses=boundary.function == "sweeper")
             assert reached(folder, own)["execute", "executor.run"] <= 1, "the program ran twice"
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with sweeping(scripted), ThreadPoolExecutor(AT_ONCE) as pool:
             counts, swept = pool.map(count, (False, True))
             counts |= {key: times for key, times in swept.items() if key[0] == "sweeper"}
             picked = list(pick(counts))
             checks = [pool.submit(check, at) for at in range(len(picked))]
         failed = [f"{picked[at]}: {error}" for at, one in enumerate(checks) if (error := one.exception())]
-    with capsys.disabled():
-        print(f"\n{sum(counts.values())} boundaries reached, {len(picked)} tried:")
-        print("\n".join(f"  {boundary}" for boundary in picked))
+    tried = "\n".join(f"  {boundary}" for boundary in picked)
+    report(f"{sum(counts.values())} boundaries reached, {len(picked)} tried:\n{tried}")
     assert not failed, "\n".join(failed)

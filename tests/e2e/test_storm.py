@@ -24,7 +24,7 @@ pytestmark = pytest.mark.emulator
 
 CLIENTS = 50
 CONVERSATIONS = 20
-TURNS_AT_ONCE = 5
+TURNS_AT_ONCE = 8
 DIALS_AT_ONCE = 5
 TOKEN_DELAY_MS = 40
 RESUMES = 0.02
@@ -100,7 +100,7 @@ class Storm:
                 device.session.listen()
 
 
-def test_a_storm_of_reconnects_leaves_every_client_with_the_same_events(scripted, conversation, capsys):
+def test_a_storm_of_reconnects_leaves_every_client_with_the_same_events(scripted, conversation, report):
     scripted.send("Hello there.", f"{conversation}-warm")
     chance, storm = random.Random(7), Storm()
     sizes = [2 + (at < CLIENTS - 2 * CONVERSATIONS) for at in range(CONVERSATIONS)]
@@ -109,9 +109,7 @@ def test_a_storm_of_reconnects_leaves_every_client_with_the_same_events(scripted
         parties = [
             Party(scripted.deployed, f"{conversation}-{at}", chance, size) for at, size in enumerate(sizes)
         ]
-        lives = [
-            pool.submit(storm.live, party, at) for party in parties for at in range(len(party.devices))
-        ]
+        lives = [pool.submit(storm.live, party, at) for party in parties for at in range(len(party.devices))]
         for life in lives:
             life.result()
     for party in parties:
@@ -119,10 +117,9 @@ def test_a_storm_of_reconnects_leaves_every_client_with_the_same_events(scripted
     cables = [cable for party in parties for cable in party.cables]
     pulled = sum(cable.pulled for cable in cables)
     events = sum(len(batch) for party in parties for device in party.devices for _, batch in device.events)
-    with capsys.disabled():
-        print(
-            f"\n{len(lives)} clients, {len(parties)} conversations, {pulled} broken connections, {events} events, "
-            f"{time.monotonic() - began_s:.0f} s"
-        )
+    report(
+        f"{len(lives)} clients, {len(parties)} conversations, {pulled} broken connections, {events} events, "
+        f"{time.monotonic() - began_s:.0f} s"
+    )
     assert len(lives) == CLIENTS
     assert pulled >= CLIENTS

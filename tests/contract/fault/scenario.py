@@ -109,4 +109,15 @@ TASK: Final = Scenario(
     cues={"program 1.0": {"s1": steer("Enough.")}},
 )
 
-SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK)
+UNHEARD: Final = Scenario(
+    name="unheard",
+    world=world_of(
+        {"1.0": answered(f"A long story. {LONG}"), "1.1": written("so-far.md", LONG), "2.0": called(STRIKE)},
+        hearing="late",
+    ),
+    first=text("Tell me a long story."),
+    cues={"stream 1.0": {"s1": steer("Short, please.")}, "tool 2.0": {"x1": STOP}},
+    later={"m2": text("Strike.")},
+)
+
+SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD)

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
@@ -32,6 +32,7 @@ from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest
+from stepline.ports.signal import NeverSteered, Signals, Watch
 from stepline.settings import Settings
 from stepline.timeline.event import newest_event
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
@@ -50,6 +51,7 @@ PIECE_CHARS: Final = 400
 SAMPLE: Final = "[sample]"
 """Stands in a generation for which one it is."""
 
+Hearing = Literal["prompt", "late", "deaf"]
 Speech = Callable[["World", str, ModelRequest], str]
 """What the model says in a round (`1.0` is the first one of the first turn) to a request: asked again, it does the same."""
 
@@ -60,12 +62,14 @@ class World:
 
     `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
     invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
+    `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
     """
 
     speech: Speech
     policy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     agent_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     mode: Mode = "process"
+    hearing: Hearing = "prompt"
     once: Effect = "once"
     log: Any = dataclasses.field(default_factory=MemoryLog)
     moment: Callable[[str], None] = lambda _: None
@@ -127,6 +131,7 @@ class World:
             broadcast=Posting(
                 subscriptions=subscriptions, publisher=publisher, meter=ports.meter, clock=ports.clock
             ),
+            signals=_Signals(ports.signals, self.hearing),
         )
 
     def agent(self, reach: Reach) -> Agent:
@@ -198,6 +203,34 @@ def program_run(job: Job) -> Run:
     return Run(returncode=0, seconds=0.5, program_log="hello\n", files=(file,))
 
 
+class _Signals:
+    """Signals that are heard in time, late or not at all."""
+
+    def __init__(self, signals: Signals, hearing: Hearing) -> None:
+        self._signals = signals
+        self._hearing = hearing
+
+    def notify(self, lane: Lane, n: int) -> None:
+        self._signals.notify(lane, n)
+
+    def watch(self, lane: Lane, after: int) -> Watch:
+        if self._hearing == "deaf":
+            return NeverSteered()
+        return (
+            self._signals.watch(lane, after) if self._hearing == "prompt" else _LateWatch(self, lane, after)
+        )
+
+
+class _LateWatch(NeverSteered):
+    """Tells of a steer whoever asks for it, and cuts nothing short."""
+
+    def __init__(self, signals: _Signals, lane: Lane, after: int) -> None:
+        self._watch = signals._signals.watch(lane, after)
+
+    def steer(self) -> int:
+        return self._watch.steer()
+
+
 class Voice:
     """The model of one invocation: a call of it is a boundary, and costs a sample."""
 
@@ -211,13 +244,13 @@ class Voice:
 
 
 class _Speaking(MemoryModelStream):
-    """Asks when the iteration begins; behind the first piece the user may cut in."""
+    """Asks when the iteration begins; behind the first piece the user may cut in. Its connection may break there, too."""
 
     def __init__(self, world: World, reach: Reach, where: str, request: ModelRequest) -> None:
         super().__init__(request, lambda: Say(text=self._speak(request), piece_chars=PIECE_CHARS))
         self._world = world
         self._where = where
-        self._ask = lambda: reach("model.stream", lambda: None)
+        self._reach = reach
         self._decides = request.role.startswith("solver.")
 
     def _speak(self, request: ModelRequest) -> str:
@@ -227,10 +260,11 @@ class _Speaking(MemoryModelStream):
         )
 
     def __iter__(self) -> Iterator[str]:
-        self._ask()
+        self._reach("model.stream", lambda: None)
         for at, piece in enumerate(super().__iter__()):
             if at == 1 and self._decides:
                 self._world.moment(f"stream {self._where}")
+                self._reach("model.piece", lambda: None)
             yield piece
 
 

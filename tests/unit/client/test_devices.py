@@ -86,7 +86,7 @@ class Device:
 class Devices(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.scene = Scene(*[READ, HUGE, READ, ANSWER] * 30)
+        self.scene = Scene(*[READ, HUGE, READ, ANSWER] * 30, user_messages_per_minute=0)
         self.devices = [Device(self.scene, name) for name in NAMES]
         self.said = 0
         self.step = None

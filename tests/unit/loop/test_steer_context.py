@@ -28,7 +28,7 @@ class Gated(Live):
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), version="v2")
 
 
-@pytest.mark.parametrize("piece", [0, 5])
+@pytest.mark.parametrize("piece", [0, 5, 9])
 def test_a_stop_ends_the_gate_and_nothing_else_is_asked(piece: int) -> None:
     live = Gated(GATE)
     live.at(piece, live.stop)
@@ -60,11 +60,11 @@ def test_a_steer_ends_the_gate_and_is_in_the_first_request() -> None:
     assert [entry.interrupted for entry in live.decided] == [False]
 
 
-def crowded(piece: int, happening: Callable[[Scene], object]) -> Narrow:
-    """Run a turn that gets too long for its budget; something happens while the rounds are summed up."""
+def crowded(piece: int, happening: Callable[[Scene], object], *, call: int = 0) -> Narrow:
+    """Run a turn that gets too long for its budget; something happens in a call that sums its rounds up."""
     scene = Narrow(8_000)
     summaries = Interrupted()
-    summaries.planned[0, piece].append(lambda: happening(scene))
+    summaries.planned[call, piece].append(lambda: happening(scene))
     scene.voices.summaries = summaries
     scene.talk("What do otters eat?")
     return scene
@@ -81,6 +81,14 @@ def test_a_stop_ends_the_summary_and_the_turn() -> None:
     assert scene.entries(Closed)[-1].reason == "stop"
     decided_after = [n for n, kinds in enumerate(scene.kinds()) if "Decided" in kinds]
     assert max(decided_after) < scene.kinds().index(["Compacting"])
+
+
+def test_half_a_summary_is_none() -> None:
+    last = len(crowded(0, lambda _: None).asked("context.")) - 1
+    scene = crowded(4, lambda scene: scene.send("be brief", id="s1", kind="steer"), call=last)
+    (ended,) = scene.entries(Compacted)
+    assert ended.reason == "steered"
+    assert SUMMARY.splitlines()[0] not in ended.checkpoint
 
 
 def test_a_steer_ends_the_summary_and_the_request_fits_all_the_same() -> None:

@@ -408,7 +408,8 @@ def _tails() -> Iterator[tuple[str, str]]:
     )
     events = tuple(Event(n=n, inbound=one) for n, one in enumerate(kinds, 5))
     for finalize in (1, 2):
-        facts = {"reserved": finalize == 1, "finalize": finalize, "events": events}
+        tools = ("react.write", "react.plan", "react.hide")
+        facts = {"reserved": finalize == 1, "finalize": finalize, "finalize_tools": tools, "events": events}
         told = Announced(now=AT, turn=TURN, iteration=3, max_iterations=15, **facts)
         yield f"announce.finalize_{finalize}", LAYOUT.announce(told)
 

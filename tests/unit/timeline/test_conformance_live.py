@@ -13,7 +13,6 @@ from stepline.model.entry import Closed, Deferred, Opened
 from stepline.ports.model import ModelRequest
 from stepline.timeline.fold import Timeline
 from stepline.timeline.order import conversation_order
-from stepline.timeline.render.announce import FINALIZE_SHOWN
 from tests.unit.loop.live import ANSWER, END, SPOKEN, Live
 from tests.unit.loop.scene import LANE, answered, called
 from tests.unit.timeline.words import forged
@@ -270,5 +269,11 @@ def test_a_steer_at_the_very_end_of_a_generation_is_read_as_one_in_it() -> None:
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_what_is_announced_as_allowed_is_what_is_allowed() -> None:
-    assert set(FINALIZE_SHOWN) == FINALIZE_TOOLS
+def test_what_is_announced_as_allowed_is_what_the_agent_has_of_it() -> None:
+    live = Live(SPOKEN, answered("Brief."))
+    live.at(END, live.steer)
+    live.run()
+    announced = "".join(part.text for part in live.model.requests[-1].content)
+    had = [tool for tool in FINALIZE_TOOLS if tool in live.agent.callable_ids]
+    assert 0 < len(had) < len(FINALIZE_TOOLS)
+    assert f"- accepted now: {', '.join(had)}; then complete or exit" in announced

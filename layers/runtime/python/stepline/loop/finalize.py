@@ -9,11 +9,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.loop.agent import Agent
 from stepline.loop.port import Policy
 from stepline.model.entry import Decided
 from stepline.timeline.fold import Timeline
 
-FINALIZE_TOOLS: Final = frozenset({"react.write", "react.patch", "react.plan", "react.hide"})
+FINALIZE_TOOLS: Final = ("react.write", "react.patch", "react.plan", "react.hide")
 """What a turn may still do that comes to an end: put down what it has."""
 STOPPED: Final = "Stopped at your request."
 TOKENS_MIN: Final = 512
@@ -26,6 +27,11 @@ def finalize_left(timeline: Timeline) -> int:
         return 0
     behind = (event.inbound.reactive for event in timeline.events_since(state.steered))
     return 0 if any(behind) else state.finalize
+
+
+def finalize_tools(agent: Agent) -> tuple[str, ...]:
+    """Return what an agent may still call then."""
+    return tuple(tool for tool in FINALIZE_TOOLS if tool in agent.callable_ids)
 
 
 def finalize_tokens(policy: Policy, max_tokens: int) -> int:

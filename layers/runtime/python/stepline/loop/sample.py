@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from stepline.loop.agent import Agent
-from stepline.loop.finalize import FINALIZE_TOOLS, finalize_left, finalize_tokens
+from stepline.loop.finalize import finalize_left, finalize_tokens, finalize_tools
 from stepline.loop.listen import Heard, listen
 from stepline.loop.port import Ports
 from stepline.model.entry import Decided
@@ -131,7 +131,7 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
     """Return what may run in this round, for whoever shows the generation and whoever judges it."""
     return RoundRules(
         tools=agent.tools,
-        allowed=agent.callable_ids & FINALIZE_TOOLS if finalize_left(timeline) else agent.callable_ids,
+        allowed=frozenset(finalize_tools(agent)) if finalize_left(timeline) else agent.callable_ids,
         call_id=lambda index: call_id(step.turn, step.iteration, index),
         turn=step.turn,
         iteration=step.iteration,
@@ -156,6 +156,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
             max_iterations=ports.policy.max_iterations,
             last_round=last_round,
             finalize=finalize_left(timeline),
+            finalize_tools=finalize_tools(agent),
             extra=agent.announced(),
         ),
     )

@@ -33,8 +33,6 @@ FILES_SHOWN: Final = 3
 FEEDBACKS_SHOWN: Final = 4
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
-FINALIZE_SHOWN: Final = ("react.write", "react.patch", "react.plan", "react.hide")
-"""What the loop lets a turn still do that comes to an end, as far as the agent has it."""
 SECTION_BYTES: Final = 6_000
 """Of one section; four of them can come near it, and only if somebody fills them with what no section is for."""
 
@@ -51,7 +49,7 @@ class Announced(Value):
 
     `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved`
     says that this round is the last one and kept for an answer, `finalize` how many are left after a steer, counting
-    this one; 0 if none bounds the turn. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
+    this one; 0 if none bounds the turn. `finalize_tools` may still be called in one that is not the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
     came to stand in it since the newest request. `extra` are lines of the bundle's code.
     """
 
@@ -63,6 +61,7 @@ class Announced(Value):
     elapsed_s: float = 0.0
     reserved: bool = False
     finalize: int = 0
+    finalize_tools: tuple[str, ...] = ()
     timezone: str = "UTC"
     plans: tuple[Plan, ...] = ()
     events: tuple[Event, ...] = ()
@@ -79,6 +78,7 @@ def announce(
     max_iterations: int,
     last_round: bool,
     finalize: int = 0,
+    finalize_tools: tuple[str, ...] = (),
     extra: Sequence[str] = (),
 ) -> str:
     """Return the announce of a round of the current turn, in the timeline's layout.
@@ -96,6 +96,7 @@ def announce(
         elapsed_s=(now - since).total_seconds(),
         reserved=last_round,
         finalize=finalize,
+        finalize_tools=finalize_tools,
         plans=tuple(timeline.plans.values()),
         events=timeline.events_since(0),
         fresh=_opinions(timeline, timeline.fresh),
@@ -153,9 +154,8 @@ def _budget(facts: Announced) -> str:
 def _finalize(facts: Announced) -> str:
     if not facts.finalize:
         return ""
-    allowed = (
-        f"{', '.join(FINALIZE_SHOWN)}; then complete or exit" if facts.finalize > 1 else "complete or exit"
-    )
+    tools = facts.finalize_tools if facts.finalize > 1 else ()
+    allowed = f"{', '.join(tools)}; then complete or exit" if tools else "complete or exit"
     return (
         "[FINALIZE] the user steered: put down what you have, and answer\n"
         f"- rounds left, counting this one: {facts.finalize}\n- accepted now: {allowed}"
