@@ -73,7 +73,8 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
             return tended, _sample(own, tended)
         except SteplineError as error:
             newer = own.caught_up(tended)
-            if steer_of(newer) is not None:
+            # What may be tried again may have said something: that is shown under this claim, and the next try has its own.
+            if steer_of(newer) is not None and not error.retryable:
                 logger.warning("call failed while the user steered", extra={"code": error.reason})
                 return newer
             if not left or not isinstance(error, ContextLimit):
