@@ -20,13 +20,14 @@ from stepline.ports.boundary import is_write
 
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, methods, protocols
-from .fault.driver import NOTHING, Driver, Plan, Scenario, UnsettledError
+from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario, UnsettledError
 from .fault.promise import broken
 from .fault.scenario import SCENARIOS
 from .fault.world import World
 
-THENS = ("retried", "abandoned")
-WAYS = tuple(itertools.product(("before", "after", "lost"), THENS))
+WAYS = tuple(itertools.product(FAULTS, THENS))
+THOROUGH = ("log.put", "model.", "tool.", "executor.", "machine.")
+"""Boundaries at which a short test plays every fault."""
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +126,7 @@ def every_plan(trace: list[str]) -> Iterator[Plan]:
 
 
 def is_sampled(plan: Plan, trace: list[str]) -> bool:
-    """Tell whether a plan is played in a short test: at each boundary one way in turn, and at the log every fault."""
-    if trace[plan.at].startswith("log.put"):
+    """Tell whether a plan is played in a short test: one way at each boundary in turn, and at some every fault."""
+    if trace[plan.at].startswith(THOROUGH):
         return plan.then == THENS[plan.at % len(THENS)]
     return (plan.fault, plan.then) == WAYS[plan.at % len(WAYS)]

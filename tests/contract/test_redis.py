@@ -3,7 +3,9 @@
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -96,6 +98,7 @@ def test_a_url_that_says_anything_else_is_refused_and_not_repeated(url):
         parse_address(url)
     assert refused.value.reason == "bad_redis_url"
     assert "secret" not in f"{refused.value}{refused.value.context}"
+    assert refused.value.__cause__ is None
 
 
 def test_nothing_that_is_printed_has_the_password(redis_server):
@@ -161,6 +164,33 @@ def test_a_server_that_failed_is_left_alone_for_longer_each_time(lane, caplog):
     assert rests == [min(REST_MAX_S, REST_FIRST_S * 2**i) for i in range(9)]
 
 
+def test_a_server_that_stays_away_for_weeks_is_still_asked(lane):
+    time = Time()
+    with linked(DEAD, now_s=time) as link, closing(Waker()) as waker:
+        for _ in range(1100):
+            assert not link.publish(lane, "steer", [b"1"])
+            time.now_s += REST_MAX_S
+        with pytest.raises(DependencyError):
+            link.listen(lane, "steer", waker)
+
+
+def test_those_who_fail_at_the_same_time_are_one_failure(lane, caplog):
+    together = threading.Barrier(8)
+
+    def meet() -> str:
+        together.wait(PATIENCE_S)
+        return DEAD
+
+    def fail(_number: int) -> str:
+        with closing(Waker()) as waker, pytest.raises(DependencyError) as refused:
+            link.listen(lane, "steer", waker)
+        return refused.value.reason
+
+    with closing(RedisLink(meet, stage="test", now_s=Time())) as link, ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(fail, range(8))) == {"redis_unreachable"}
+    assert [record.rest_s for record in caplog.records] == [REST_FIRST_S]
+
+
 def test_while_it_rests_nobody_listens_either(lane):
     with linked(DEAD, now_s=Time()) as link, closing(Waker()) as waker:
         assert not link.rests
@@ -214,7 +244,8 @@ from stepline.model.ids import Lane
 
 lane = Lane(tenant="acme", project="docs", conversation="forked")
 link = RedisLink(lambda: sys.argv[1], stage="test")
-listener = link.listen(lane, "steer", Waker())
+waker = Waker()  # one that is gone ends every wait
+listener = link.listen(lane, "steer", waker)
 assert link.publish(lane, "steer", [b"before"])
 child = os.fork()
 if child == 0:

@@ -8,7 +8,8 @@ from moto import mock_aws
 
 from stepline.adapters.aws import client
 from stepline.adapters.aws.client import connect, session, take_role
-from stepline.errors import InputError
+from stepline.adapters.aws.table import Table
+from stepline.errors import InputError, SteplineError
 
 TRUST = {
     "Version": "2012-10-17",
@@ -58,6 +59,19 @@ def test_credentials_of_a_role_are_of_the_kind_that_renews_itself(role):
     assert isinstance(credentials, RefreshableCredentials)
     assert credentials.get_frozen_credentials().token
     assert not credentials.refresh_needed()
+
+
+def test_a_process_without_credentials_of_its_own_is_told_so(role, monkeypatch):
+    take_role(role, "billing")
+    with monkeypatch.context() as bare:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+            bare.delenv(name, raising=False)
+        for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+            bare.setenv(name, "/nowhere")
+        bare.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        with pytest.raises(SteplineError) as refused:
+            Table("conversations").get("LOG#a", "1", consistent=True)
+    assert refused.value.context["aws_code"] == "NoCredentialsError"
 
 
 def test_a_process_takes_one_role(role):

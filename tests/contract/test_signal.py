@@ -6,11 +6,12 @@ from contextlib import closing
 
 import pytest
 
+from stepline.adapters.aws.table import Table
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.redis import RedisLink
 from stepline.adapters.redis_signal import RedisSignals
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.watch import EXIT_S, PollingSignals
 from stepline.errors import DependencyError, SteplineError
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Inbound
@@ -288,6 +289,13 @@ def test_nothing_of_a_watch_outlives_its_block(place, lane):
     assert watch.steer() == 0
     assert calls == []
     calling.__exit__(None, None, None)
+
+
+def test_the_end_of_a_watch_outlasts_the_longest_look(monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    patience = Table("conversations").client.meta.config
+    tries = patience.retries["total_max_attempts"]
+    assert tries * (patience.connect_timeout + patience.read_timeout) < EXIT_S
 
 
 @threaded

@@ -111,9 +111,12 @@ class Device:
         return self.ends()[-1]
 
     def settled(self):
+        """Tell whether a turn has ended since this device spoke last, that was told, and none is open."""
+        terminals = sum(event.type in TERMINAL for _, events in self.events for event in events)
         said = max((told.frame.n for told in self.told if isinstance(told, Acknowledged)), default=0)
         ended = max((end.n for end in self.ends()), default=0)
-        return ended > said and not self.state.open and not self.state.unacked
+        resting = not self.state.open and not self.state.unacked
+        return ended > said and resting and terminals == len(self.ends())
 
     def sync(self):
         """Ask for everything that stands in the log, and wait until it is here."""

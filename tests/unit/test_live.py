@@ -46,7 +46,7 @@ def test_a_redis_is_a_way_beside_the_gateway_for_events_and_for_text():
     assert isinstance(plain.signals, PollingSignals)
     assert plain.relay.broadcast is None
     live = ports(STEPLINE_REDIS_SECRET_ARN=SECRET)
-    redis, gateway = live.broadcast.ways
+    gateway, redis = live.broadcast.ways
     assert isinstance(gateway, Posting)
     assert isinstance(live.signals, RedisSignals)
     assert live.relay.broadcast is redis

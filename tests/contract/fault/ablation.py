@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
-from stepline.loop import decide, journal, segment
+from stepline.errors import SteplineError
+from stepline.loop import decide, journal, sample, segment
 from stepline.loop.effect import publish
 from stepline.loop.journal import Draft
 from stepline.model.batch import Batch
@@ -79,6 +80,20 @@ def _name_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "publish", then_put)
 
 
+def _speak_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget that something was told when a call failed."""
+    listen = sample.listen
+
+    def forgetful(*given: Any, **named: Any) -> Any:
+        try:
+            return listen(*given, **named)
+        except SteplineError as error:
+            error.context.pop("told_chars", None)
+            raise
+
+    monkeypatch.setattr(sample, "listen", forgetful)
+
+
 def _never_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "sweep", lambda _: {})
 
@@ -120,6 +135,13 @@ ABLATIONS: Final = (
         at="artifacts.put in Decide",
         scenario=scenario.WORK,
         patch=_name_first,
+    ),
+    Ablation(
+        rule="who told something asks again under another claim",
+        breaks="desk shows a text that was not decided",
+        at="model.piece",
+        scenario=scenario.UNHEARD,
+        patch=_speak_twice,
     ),
     Ablation(
         rule="somebody looks after open lanes",

@@ -16,7 +16,8 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.client.reducer import PASSING, ClientState, fold_frame, resume_request
+from stepline.local.client.reducer import PASSING, fold_frame, resume_request
+from stepline.local.client.state import ClientState
 from stepline.loop.ingress import receive
 from stepline.model.event import ClientEvent, decode_frame
 from stepline.ports.channel import Principal
@@ -36,8 +37,8 @@ Start = Callable[[str, Callable[[Reach], Any]], Invocation]
 class Device:
     """`applied` are the batches whose events it showed, `ended` the turns it saw end.
 
-    `said` is all it ever said, with the time, and `outbox` what no answer settled; what became too old to be said again
-    is `given_up`. `shown` has the text of each lane of the streams it followed, by claim.
+    `said` is all it ever said, with the time, and `outbox` what no answer settled; what became too old to be said again,
+    or came too fast, is `given_up`. `shown` has the text of each lane of the streams it followed, by claim.
     """
 
     def __init__(self, name: str, world: World, start: Start) -> None:
@@ -149,6 +150,9 @@ class Device:
             self.expired = True
         elif code == "not_found":
             self.synced = True  # nobody has said anything yet
+        elif code == "rate_limited":
+            self.outbox.discard(message_id)
+            self.given_up.add(message_id)
         elif code not in PASSING:
             self.refused.append(code)
             self.outbox.discard(message_id)

@@ -26,6 +26,9 @@ SWEEPS_MOST: Final = 3
 DAY_S: Final = 86_400.0
 
 
+Then = Literal["retried", "abandoned"]
+
+
 @dataclass(frozen=True)
 class Plan:
     """What goes wrong: at the boundary `at`, counted from 0; -1 for nothing.
@@ -36,10 +39,12 @@ class Plan:
 
     at: int = -1
     fault: Fault = ""
-    then: Literal["retried", "abandoned"] = "retried"
+    then: Then = "retried"
 
 
 NOTHING: Final = Plan()
+FAULTS: Final[tuple[Fault, ...]] = ("before", "after", "lost")
+THENS: Final[tuple[Then, ...]] = ("retried", "abandoned")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ class World:
         )
         registry = Registry([self._strike(reach), WRITE_TOOL, exec_tool()])
         fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}
-        return Agent(registry=registry, **{**fields, **self.agent_fields})  # type: ignore[arg-type]  # fields of many types
+        return Agent(registry=registry, **{**fields, **self.agent_fields})
 
     def run(self, state: str, step: Step) -> Callable[[Reach], Step]:
         """Return what a state of the machine runs."""

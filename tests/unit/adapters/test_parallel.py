@@ -56,3 +56,20 @@ def test_a_failure_that_is_no_connections_is_raised_and_keeps_nobody_from_their_
         posts(post, dict.fromkeys("abc", (b"1",)))
     posts(post, dict.fromkeys("de", (b"1",)))
     assert sorted(posted) == ["b", "c", "d", "e"]
+
+
+def test_a_failure_is_raised_when_nobody_posts_any_more() -> None:
+    failed, ended = threading.Event(), []
+
+    def post(connection: str, _frames: Sequence[bytes]) -> Sequence[bytes]:
+        if connection == "a":
+            failed.set()
+            raise SteplineError("a right is missing")
+        failed.wait(WAIT_S)
+        ended.append(connection)
+        return ()
+
+    names = [f"c{number}" for number in range(200)]
+    with pytest.raises(SteplineError):
+        ParallelPosts()(post, dict.fromkeys(["a", *names], (b"1",)))
+    assert sorted(ended) == sorted(names)

@@ -227,6 +227,21 @@ def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
     assert inboxes == [channel.frames] * listeners
 
 
+def test_no_connection_waits_for_the_way_beside_it(stage: Stage) -> None:
+    inbox, before = stage.listen("k1"), []
+
+    class Late(Channel):
+        def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
+            before.append(list(inbox))
+            super().send(lane, frames)
+
+    late = Late()
+    stream = replace(stage.relay, broadcast=late).open(LANE, CLAIM)
+    stream.push("answer.0", "a" * (2 * PIECE_CHARS))
+    stream.close()
+    assert before == [late.frames[:1], late.frames[:2]]
+
+
 def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(stage: Stage) -> None:
     channel, inbox = Channel(), stage.listen("k1")
     channel.fails = 1

@@ -176,6 +176,13 @@ def test_a_command_without_its_words_is_explained_and_not_sent(talk):
     assert here.noted.count(HELP) == 3
 
 
+def test_at_the_prompt_it_is_explained_as_well(talk):
+    here = talk(Person("/steer ", "go", meanwhile=["more"]))
+    here.chat.run()
+    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
+    assert here.noted.count(HELP) == 2
+
+
 def test_a_line_that_is_too_large_while_the_agent_works_leaves_the_turn_alone(talk):
     here = talk(Person("go", meanwhile=["x" * 140_000, "more"]))
     assert here.chat.run() == 0

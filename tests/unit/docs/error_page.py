@@ -26,6 +26,7 @@ CLIENT = {
     "bad_event": "the event cannot be one: its kind, whether that is reactive, its text, or a payload that JSON would not bring back",
     "payload_too_large": "an event says more beside its text than may stand in the log",
     "too_many_attachments": "an event has more attachments than one may have",
+    "attachments_too_large": "the text and the attachments of an event are too large together",
     "bad_attachment": "a reference to a file is malformed, or names another size than what is stored",
     "attachment_missing": "nothing is stored under an attachment's name: store it, then send the event again",
     "message_id_taken": "another service has sent an event of this `message_id` to the conversation: take another one",

@@ -9,7 +9,12 @@ from typing import Any, Final, get_args
 from stepline.loop.event_intake import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES
 from stepline.loop.finalize import FINALIZE_TOOLS, TOKENS_MIN
 from stepline.loop.port import Policy
-from stepline.model.attachment import ATTACHMENT_MAX_BYTES, ATTACHMENTS_MAX, FILENAME_MAX_BYTES
+from stepline.model.attachment import (
+    ATTACHMENT_MAX_BYTES,
+    ATTACHMENTS_MAX,
+    EVENT_MAX_BYTES,
+    FILENAME_MAX_BYTES,
+)
 from stepline.model.entry import Inbound
 from stepline.model.live_event import (
     CREDIT,
@@ -36,7 +41,8 @@ REASONS: Final[dict[DropReason, str]] = {
 }
 CODES: Final = (
     *("bad_event", "bad_attachment", "attachment_missing", "bad_message_id", "message_id_taken"),
-    *("payload_too_large", "too_many_attachments", "message_too_large", "rate_limited", "not_found"),
+    *("payload_too_large", "too_many_attachments", "attachments_too_large", "message_too_large"),
+    *("rate_limited", "not_found"),
 )
 
 _FILE: Final = {
@@ -116,10 +122,12 @@ def _classes() -> list[str]:
         "",
         "*An answer waits for it*: an answer that the model gave without having seen the event is not the last word; another",
         "round follows, as long as rounds are left. *Promoted*: it opens the next turn, in the batch that closes this one.",
-        "*Dropped*: it is [handed back](#handed-back). *Kept*: the next turn reads it, whatever opens that.",
+        "*Dropped*: it is [handed back](#handed-back). *Kept*: it stands where it came, below the turn that was open",
+        "then or, if none was, at the head of the next one; the next turn reads it there, whatever opens that.",
         "",
         f"An event that brings rounds brings `AI_REACT_REACTIVE_EVENT_CREDIT` of them ({Policy().event_credit}), or what its payload says",
-        f"in `{CREDIT}`; all events of a turn together at most as many as a turn has by itself.",
+        f"in `{CREDIT}`; all events of a turn together at most as many as a turn has by itself. Where the setting is 0, no event",
+        "brings any, whatever it asks for.",
         "",
     ]
 
@@ -303,7 +311,7 @@ def _attachments() -> list[str]:
         "",
         "An event names files that were stored before it was sent, by the SHA-256 of their bytes; it is refused if one is not there or",
         "has another size. They belong to one conversation. The library [stores them](../how-to/send-events.md#with-a-file). The agent",
-        "finds them at [paths](paths.md) of the turn that reads the event.",
+        "finds them at [paths](paths.md) of the turn in which the event came, or which it opened or waited for.",
         "",
     ]
 
@@ -317,6 +325,7 @@ def _limits() -> list[str]:
         ),
         ("attachments of an event", str(ATTACHMENTS_MAX)),
         ("an attachment", f"{ATTACHMENT_MAX_BYTES:,} bytes"),
+        ("text and attachments of an event together", f"{EVENT_MAX_BYTES:,} bytes"),
         ("its name", f"{FILENAME_MAX_BYTES} bytes of UTF-8 on one line"),
         (
             "messages and events of a user",

@@ -17,6 +17,7 @@ from stepline.loop.spill import hydrate
 from stepline.model.attachment import (
     ATTACHMENT_MAX_BYTES,
     ATTACHMENTS_MAX,
+    EVENT_MAX_BYTES,
     FILENAME_MAX_BYTES,
     Attachment,
     attachment_key,
@@ -36,6 +37,7 @@ CODES = {
     "message_too_large",
     "payload_too_large",
     "too_many_attachments",
+    "attachments_too_large",
 }
 
 
@@ -203,6 +205,13 @@ def test_too_much_is_refused_by_what_is_too_much() -> None:
     assert refusal(scene, attachments=(file,) * (ATTACHMENTS_MAX + 1)) == "too_many_attachments"
 
 
+def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_often_it_is_named() -> None:
+    scene = Scene()
+    half = stored(scene, bytes(EVENT_MAX_BYTES // 2))
+    assert refusal(scene, {"text": "x"}, attachments=(half, half)) == "attachments_too_large"
+    assert take(scene, attachments=(half, half)).fate == "opened"
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -297,6 +306,14 @@ def test_an_event_brings_as_many_rounds_as_it_asks_for_up_to_what_a_turn_has() -
         seen.append(scene.state.credits)
     take(scene, {"iteration_credit": 5}, id="quiet", kind="alert")
     assert (seen, scene.state.credits) == ([0, 3, 5], 5)
+
+
+def test_where_events_bring_no_rounds_none_can_ask_for_some() -> None:
+    scene = Scene(max_iterations=5, event_credit=0)
+    scene.send()
+    take(scene, {"iteration_credit": 3}, id="e1")
+    scene.send("and another thing", id="m2")
+    assert scene.state.credits == 0
 
 
 # --- properties

@@ -126,6 +126,15 @@ def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
     assert len(of(SyncFrame, got)) == 2
 
 
+def test_a_quiet_while_after_live_events_tells_how_things_stand_now() -> None:
+    scene, _, live = conversation()
+    items: list[bytes | int | None] = [0, None]
+    for body in live:
+        items += [*grown(body), body]
+    *_, sync = of(SyncFrame, told([*items, None]))
+    assert (sync.n, sync.open, sync.claim) == (scene.tail.n, False, scene.state.claim)
+
+
 def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
     _, _, live = conversation()
     items: list[bytes | int | None] = [0, None]

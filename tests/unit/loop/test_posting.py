@@ -145,6 +145,20 @@ def test_a_connection_that_ends_while_it_is_waited_for_is_dropped() -> None:
     assert far.subscriptions.listeners(LANE) == []
 
 
+def test_a_gateway_that_answers_late_is_asked_once_a_batch() -> None:
+    far = Far("a", "b")
+    far.publisher.busy.update(a=1000, b=1000)
+    post = far.publisher.post
+
+    def late(connection: str, frame: bytes) -> None:
+        far.clock.pause(5.0)
+        post(connection, frame)
+
+    far.publisher.post = late  # type: ignore[method-assign]  # each answer takes its time
+    assert far.send() == 10.0
+    assert far.publisher.tries == {"a": 1, "b": 1}
+
+
 @given(
     busy=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 12), max_size=4),
     gone=st.sets(st.sampled_from("abcd"), max_size=2),

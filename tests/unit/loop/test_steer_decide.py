@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.model import Fail, Say
+from stepline.adapters.memory.signal import MemorySignals, MemoryWatch
 from stepline.adapters.watch import PollingSignals
 from stepline.errors import DependencyError, Fenced, ModelOverloaded
 from stepline.loop.finalize import STOPPED
@@ -16,10 +17,11 @@ from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
 from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.event import DeltaFrame
+from stepline.model.ids import Lane
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.lane import CONTROL_LANE
-from tests.unit.loop.live import ANSWER, END, SPOKEN, Live, shown_after
+from tests.unit.loop.live import ANSWER, BEGIN, END, SPOKEN, Live, shown_after
 from tests.unit.loop.scene import BROKEN, LANE, answered, called, event_types, of
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
 
@@ -237,6 +239,45 @@ def test_a_call_that_fails_when_the_user_has_steered_is_not_tried_again_first() 
     live.at(0, live.steer)
     assert live.decide().route == "decide"
     assert live.decided[0].interrupted
+
+
+class LateWatch(MemoryWatch):
+    """Sees a steer when its call is over, as one that looks at an interval may."""
+
+    requested = False
+
+
+class LateSignals(MemorySignals):
+    def watch(self, lane: Lane, after: int) -> LateWatch:
+        return LateWatch(self._log, lane, after)
+
+
+@pytest.mark.parametrize("say", ["steer", "stop"])
+def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_again_in_its_stream(
+    say: str,
+) -> None:
+    cut = Fail(error=DependencyError("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
+    live = Live(cut, answered("Brief."))
+    live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
+    inbox = live.listen()
+    live.at(0, getattr(live, say))
+    with pytest.raises(DependencyError):
+        live.decide()
+    assert len(live.model.requests) == 1
+    live.decide(attempt=1)
+    spoken = [(frame.claim, frame.text) for frame in of(DeltaFrame, inbox) if frame.lane == "answer.0"]
+    first = "".join(text for claim, text in spoken if claim == 1)
+    assert first == shown_after(MIDST * 8)
+    assert "".join(text for claim, text in spoken if claim != 1) == ("Brief." if say == "steer" else "")
+    assert [entry.phase for entry in live.steered] == [""]
+
+
+def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebody_steers() -> None:
+    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
+    live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
+    live.at(BEGIN, live.steer)
+    assert live.decide().route == "close"
+    assert (live.entries(Reopened), [entry.phase for entry in live.steered]) == ([], [""])
 
 
 def test_what_is_not_the_models_thinking_is_cut_for_that_and_void_for_the_steer() -> None:

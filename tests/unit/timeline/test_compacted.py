@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from stepline.model.entry import Compacted
+from stepline.model.entry import Compacted, Inbound
 from stepline.model.plan import Plan
 from stepline.model.usage import Usage
 from stepline.timeline.compacted import (
@@ -20,9 +20,11 @@ from stepline.timeline.compacted import (
     newest_of_each,
     share,
 )
+from stepline.timeline.inbound import event_place
 from stepline.timeline.piece import Kind, Piece, byte_length, text_bytes
 from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.turn import Turn
+from stepline.timeline.writer import Writer
 
 AT = "2026-11-22T10:00:00.000Z"
 TURNS = [Turn(id=f"turn_{n}", started_at=AT, opened=n * 10, prompts=(n * 10,)) for n in range(1, 4)]
@@ -160,9 +162,12 @@ def test_what_stays_fits_the_room_it_is_given(pieces: list[Piece], room: int) ->
     assert fit_room(kept, room, STANDARD) == kept
 
 
-def test_a_stop_is_not_carried_and_every_other_event_is() -> None:
-    stop = replace(piece("event", 1, 1), hint="")
-    assert newest_of_each([stop, piece("event", 2, 1)], 2) == [piece("event", 2, 1)]
+def test_a_stop_is_not_carried_and_every_other_event_is_even_one_that_says_nothing_but_its_kind() -> None:
+    said = Inbound(message_id="m1", event="alert", text="", user="ada", at=AT)
+    events = (replace(said, event="steer", reactive=False), replace(said, event="steer", text="brief"), said)
+    writer = Writer(STANDARD, "turn_1", 1)
+    pieces = [writer.event(n, event, event_place("turn_1", event)) for n, event in enumerate(events)]
+    assert [kept.hint for kept in newest_of_each(pieces, 9)] == ["brief", "alert"]
 
 
 def test_the_newest_of_each_kind_are_carried() -> None:

@@ -149,6 +149,19 @@ def test_conformance_4_a_followup_that_no_round_is_left_for_opens_the_next_turn_
     assert block.meta["promoted_to"] == second.turn
 
 
+def test_conformance_4_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next_one() -> None:
+    live = Live(SPOKEN, answered("Again."))
+    live.at(MIDST, lambda: live.send("", id="a1", kind="alert", payload={"disk": 91}))
+    live.run()
+    live.send("and now?", id="m2")
+    live.run()
+    read_next = timeline_of(live.model.requests[1])
+    path = f"ar:{live.first_turn}.external.alert.a1"
+    assert f'[path: {path}]\nreactive: no\npayload: {{"disk":91}}\n' in frame(read_next, 1)
+    assert read_next.count("disk") == 1
+    assert [event.path for event in folded(live).events_since(0)] == []
+
+
 # --- 5: a steer in every phase
 
 

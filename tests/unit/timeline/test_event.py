@@ -102,6 +102,12 @@ def test_a_conversation_has_the_name_of_its_first_message():
     assert "chat.conversation.title" not in kinds(story)
 
 
+def test_a_steer_that_finds_no_conversation_does_not_name_it():
+    story = Story()
+    story.message("be brief", event="steer")
+    assert "chat.conversation.title" not in kinds(story)
+
+
 @pytest.mark.parametrize("kind", ["followup", "steer", "event"])
 def test_a_message_that_comes_in_an_open_turn_is_said_to_wait_beside_it(kind):
     story = Story()
@@ -119,7 +125,7 @@ def test_a_message_that_comes_in_an_open_turn_is_said_to_wait_beside_it(kind):
 def test_a_dropped_event_is_told():
     story = Story()
     story.message("stop", event="steer")
-    assert kinds(story) == [*OPENING[:3], "chat.step"]
+    assert kinds(story) == [*OPENING[:2], "chat.step"]
     assert only(story, "chat.step").data == {
         "n": 1,
         "reason": "nothing_to_steer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -20,19 +21,23 @@ class ParallelPosts:
         """Use at most so many threads; none is started yet."""
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
+        self._lock = Lock()
 
     def __call__(self, post: PostOne, waiting: Waiting) -> dict[str, Left]:
         """Post to each connection; an error that is none of a connection's is raised when all have been tried."""
         if len(waiting) < 2:
             return {connection: post(connection, frames) for connection, frames in waiting.items()}
-        posted = [(name, self._executor().submit(post, name, frames)) for name, frames in waiting.items()]
-        return {connection: outcome.result() for connection, outcome in posted}
+        from concurrent.futures import wait  # noqa: PLC0415 - most conversations have one listener
+
+        pool = self._executor()
+        posted = {connection: pool.submit(post, connection, frames) for connection, frames in waiting.items()}
+        wait(posted.values())  # also if one fails: no post may outlive the step that it belongs to
+        return {connection: outcome.result() for connection, outcome in posted.items()}
 
     def _executor(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            from concurrent.futures import (  # noqa: PLC0415 - most conversations have one listener
-                ThreadPoolExecutor,
-            )
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - as above
 
-            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="post")
-        return self._pool
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="post")
+            return self._pool

@@ -28,6 +28,8 @@ CONNECT_S: Final = 1.0
 ANSWER_S: Final = 1.0
 REST_FIRST_S: Final = 0.5
 REST_MAX_S: Final = 30.0
+DOUBLINGS: Final = 6
+"""From the first rest to the longest."""
 OPTIONS: Final = frozenset({"db", "ssl_ca_certs"})
 """What a URL may say behind its question mark. How it is verified and how long we wait is not for a URL to say."""
 
@@ -66,8 +68,8 @@ def parse_address(url: str) -> Address:
             parse.parse_qs(split.query, keep_blank_values=True, strict_parsing=True) if split.query else {}
         )
         db = int(options.get("db", [split.path.strip("/") or "0"])[-1])
-    except ValueError as error:
-        raise InputError("the URL of Redis cannot be read", code="bad_redis_url") from error
+    except ValueError:  # which says what it could not read
+        raise InputError("the URL of Redis cannot be read", code="bad_redis_url") from None
     if split.scheme not in ("redis", "rediss") or not split.hostname:
         raise InputError("the URL of Redis is redis://<host> or rediss://<host>", code="bad_redis_url")
     if unknown := sorted(options.keys() - OPTIONS):
@@ -203,7 +205,9 @@ class RedisLink:
     def _fail(self, error: SteplineError) -> None:
         self._drop()
         self._address = None  # the secret may have been renewed
-        rest_s = min(REST_MAX_S, REST_FIRST_S * 2**self._failures)
+        if self.rests:  # somebody else has just found out the same
+            return
+        rest_s = min(REST_MAX_S, REST_FIRST_S * 2 ** min(self._failures, DOUBLINGS))
         self._failures += 1
         self._rests_until_s = self._now_s() + rest_s
         logger.warning("redis not reached", extra={"code": error.reason, "rest_s": rest_s, **error.context})

@@ -145,8 +145,11 @@ class ThreadedRelayStream:
             conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text
         )
         body = encode_frame(frame)
+        self._post_body(body)
         if self.relay.broadcast is not None:
             self._broadcast(self.relay.broadcast, body)
+
+    def _post_body(self, body: bytes) -> None:
         now_s = self.relay.clock.monotonic_s()
         heard = [name for name in self._listeners if self._quiet_until_s.get(name, 0.0) <= now_s]
         posted = self.relay.post_all(self._post_frames, dict.fromkeys(heard, (body,)))

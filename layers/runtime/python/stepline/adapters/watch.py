@@ -21,8 +21,9 @@ from stepline.ports.log import Log
 
 logger = logging.getLogger(__name__)
 
-EXIT_S: Final = 5.0
-"""How long the end of a watch waits for a look that is under way; one that takes longer tells nobody any more."""
+EXIT_S: Final = 25.0
+"""How long the end of a watch waits for a look that is under way: as long as one can take, since a process may be frozen
+behind it. A thread that is still there tells nobody any more."""
 
 
 class Bell(Protocol):

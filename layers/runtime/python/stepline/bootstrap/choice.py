@@ -200,8 +200,9 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
         lambda: settings.redis_url or secret_text(settings.redis_secret_arn), stage=settings.stage
     )
     beside = RedisBroadcast(link=link)
+    # The gateway first: a Redis that does not answer keeps none of its clients waiting.
     return Live(
-        signals=RedisSignals(log, link, poll_s=poll_s), broadcast=Broadcasts((beside, posting)), beside=beside
+        signals=RedisSignals(log, link, poll_s=poll_s), broadcast=Broadcasts((posting, beside)), beside=beside
     )
 
 

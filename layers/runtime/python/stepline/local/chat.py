@@ -89,7 +89,9 @@ class Chat:
                 text = line.strip()
                 if text == NEW:
                     return False
-                if text:
+                if text == STEER and self._keyboard.commands:
+                    self._view.say(HELP)
+                elif text:
                     self._turn(session, effects, text)
         return True
 

@@ -180,5 +180,6 @@ def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
 
 
 def _credit(ports: Ports, event: Inbound) -> int:
-    """Return the rounds that an event brings; it may ask for others, within the turn's cap."""
-    return int(event.payload.get(CREDIT, ports.policy.event_credit))
+    """Return the rounds that an event brings; it may ask for others, within the turn's cap, where events bring any."""
+    standard = ports.policy.event_credit
+    return int(event.payload.get(CREDIT, standard)) if standard > 0 else 0

@@ -12,7 +12,13 @@ import msgspec
 from stepline.errors import InputError, LimitError
 from stepline.loop.admit import Admitted, Arrival, admit, check_owner
 from stepline.loop.port import Ports
-from stepline.model.attachment import ATTACHMENTS_MAX, Attachment, attachment_key, check_attachment
+from stepline.model.attachment import (
+    ATTACHMENTS_MAX,
+    EVENT_MAX_BYTES,
+    Attachment,
+    attachment_key,
+    check_attachment,
+)
 from stepline.model.batch import EMPTY
 from stepline.model.ids import Lane, check_segment
 from stepline.model.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
@@ -46,7 +52,8 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     Raises:
         InputError: `bad_message_id`; `bad_event`; `bad_attachment`; `attachment_missing`, nothing is stored under a
             reference.
-        LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`.
+        LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`;
+            `attachments_too_large`, they and the text together.
         NotFoundError: it has attachments, and the conversation belongs to somebody else.
         DependencyError: the log or the artifact store does not answer.
 
@@ -62,7 +69,7 @@ def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
     _check_text(text)
     _check_payload(payload)
     _check_kind(arrival, text, payload)
-    _check_attachments(ports, lane, arrival)
+    _check_attachments(ports, lane, arrival, text)
     return replace(arrival, text=text, payload=payload)
 
 
@@ -132,7 +139,7 @@ def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None
         raise InputError("a steer has a text and nothing else", code="bad_event")
 
 
-def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival) -> None:
+def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> None:
     """Look whether everything is stored that an event names; nobody learns that of a conversation of others."""
     if not arrival.attachments:
         return
@@ -140,6 +147,12 @@ def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival) -> None:
         raise LimitError(f"an event has at most {ATTACHMENTS_MAX} attachments", code="too_many_attachments")
     for attachment in arrival.attachments:
         check_attachment(attachment)
+    size_bytes = _size_bytes(text) + sum(attachment.size_bytes for attachment in arrival.attachments)
+    if size_bytes > EVENT_MAX_BYTES:
+        raise LimitError(
+            f"an event of {size_bytes} bytes; its text and its attachments may have {EVENT_MAX_BYTES} together",
+            code="attachments_too_large",
+        )
     check_owner(ports.log.tail(lane, consistent=True) or EMPTY, arrival.user)
     for attachment in dict.fromkeys(arrival.attachments):
         _check_stored(ports, lane, attachment)

@@ -64,7 +64,7 @@ class Follower:
     def catch_up(self) -> list[bytes]:
         """Return everything that the log has and the client has not, and last a frame that says how far that is."""
         missed = self._journal.since(self._cursor, consistent=True)
-        tail = missed[-1] if missed else self._tail or self._journal.tail(consistent=True)
+        tail = missed[-1] if missed else self._newest()
         frames = [
             body
             for batch in missed
@@ -82,6 +82,12 @@ class Follower:
             turn_id=state.turn,
         )
         return [*frames, encode_frame(sync)]
+
+    def _newest(self) -> Batch:
+        """Return the batch at the cursor, behind which there is none: the one read last, unless live frames led on from it."""
+        if self._tail is None or self._tail.n < self._cursor:
+            return self._journal.tail(consistent=True)
+        return self._tail
 
     def take(self, body: bytes) -> list[bytes]:
         """Return what the client gets for a frame that the feed brought."""

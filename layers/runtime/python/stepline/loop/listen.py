@@ -63,8 +63,10 @@ def listen(
                 try:
                     stopped = _hear(ports, running, parser, screen, guard=guard, watch=watch)
                 except SteplineError as error:
-                    steered = watch.requested and running.completion().text != ""
+                    told_chars = len(running.completion().text)
+                    steered = watch.requested and told_chars > 0
                     if not (screen.answered or steered):
+                        error.context["told_chars"] = told_chars
                         raise
                     logger.warning("call failed when it had done its work", extra={"code": error.reason})
                 else:

@@ -30,9 +30,9 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
-    """Return the conversation's own title, or the beginning of its first message, on one line."""
+    """Return the conversation's own title, or the beginning of its first message, on one line; a steer is none."""
     n = batch.state.titled or 1
     found = batch if batch.n == n else hydrate(ports.artifacts, ports.log.get(lane, n) or EMPTY)
     named = (entry.title for entry in found.entries if isinstance(entry, Titled))
-    said = (entry.text for entry in found.entries if isinstance(entry, Inbound))
+    said = (entry.text for entry in found.entries if isinstance(entry, Inbound) and not entry.steers)
     return render_title(next(named, "") or next(said, ""))

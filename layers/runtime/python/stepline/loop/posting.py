@@ -5,7 +5,7 @@
     has just been left   gets one try a batch, until it takes one again
     is gone              loses its subscription
 
-A step waits for slow connections together, for less than a second a batch.
+A step waits for slow connections together, for less than a second a batch; a gateway that answers late is asked once.
 Source: docs/concepts/streaming.md#durable-events.
 """
 
@@ -27,7 +27,10 @@ from stepline.ports.meter import Meter
 logger = logging.getLogger(__name__)
 
 PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
-"""At most, between two tries. Their sum is what a slow connection can hold a step for."""
+"""At most, between two tries. Their sum is what slow connections can hold a step for, where the gateway itself is quick."""
+
+PATIENCE_S: Final = 1.0
+"""How long after its first try a batch is tried again: a gateway that answers late makes each try long."""
 
 QUIET_S: Final = 10.0
 """How long a connection that was left is not waited for."""
@@ -67,11 +70,12 @@ class Posting:
         self._post(lane, {connection: frames})
 
     def _post(self, lane: Lane, waiting: Waiting) -> None:
+        until_s = self.clock.monotonic_s() + PATIENCE_S
         waiting = self._try(lane, waiting)
         behind = [connection for connection in waiting if self._is_quiet(connection)]
         waiting = {connection: left for connection, left in waiting.items() if connection not in behind}
         for pause_s in PAUSES_S:
-            if not waiting:
+            if not waiting or self.clock.monotonic_s() >= until_s:
                 break
             self.clock.pause(secrets.SystemRandom().uniform(pause_s / 2, pause_s))
             waiting = self._try(lane, waiting)
@@ -116,8 +120,9 @@ class Posting:
 
     def _leave(self, connections: Sequence[str]) -> None:
         now_s = self.clock.monotonic_s()
-        for connection in [known for known, until_s in self._quiet_until_s.items() if until_s <= now_s]:
-            del self._quiet_until_s[connection]
+        known = self._quiet_until_s.copy()  # other threads may post meanwhile
+        for connection in [name for name, until_s in known.items() if until_s <= now_s]:
+            self._quiet_until_s.pop(connection, None)
         self._quiet_until_s.update(dict.fromkeys(connections, now_s + QUIET_S))
         if connections:
             logger.warning("connections left to their resume", extra={"connections": len(connections)})

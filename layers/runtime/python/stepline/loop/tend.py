@@ -72,9 +72,10 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
         try:
             return tended, _sample(own, tended)
         except SteplineError as error:
+            if error.context.get("told_chars"):
+                raise  # that is shown under this claim: whoever asks again does it under one of its own
             newer = own.caught_up(tended)
-            # What may be tried again may have said something: that is shown under this claim, and the next try has its own.
-            if steer_of(newer) is not None and not error.retryable:
+            if steer_of(newer) is not None:
                 logger.warning("call failed while the user steered", extra={"code": error.reason})
                 return newer
             if not left or not isinstance(error, ContextLimit):

@@ -12,6 +12,8 @@ from stepline.model.ids import Lane
 ATTACHMENTS_MAX: Final = 20
 """Of one event."""
 ATTACHMENT_MAX_BYTES: Final = 25 * 1024 * 1024
+EVENT_MAX_BYTES: Final = 25 * 1024 * 1024
+"""Of an event's text and all of its attachments together: they have to fit into the workspace of a program."""
 FILENAME_MAX_BYTES: Final = 255
 """In UTF-8, as file systems count."""
 

@@ -39,7 +39,8 @@ class EventRule(Value):
     interrupts it ends the running generation, a tool or a program that can be cancelled, and what was to follow
     then       what an interrupted turn does: `finalize` in a bounded number of rounds, or `close` at once
     unseen     what becomes of one that the model has not seen when the turn ends: `promoted` to open the next one,
-               `kept` for whatever comes, or `dropped`
+               `kept` where it stands for the
+               next one to read, whatever opens that, or `dropped`
     stopped    the same, for one that came before a stop
     """
 

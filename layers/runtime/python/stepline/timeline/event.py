@@ -128,7 +128,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
 def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
     state = batch.state
     events = [make_event(accepted(entry), entry.at, state.turn, "completed")]
-    if batch.n == 1 and (title := render_title(entry.text)):
+    if batch.n == 1 and not entry.steers and (title := render_title(entry.text)):
         events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
     if state.status == "open" and state.opened != batch.n:
         waits = ContinuationAccepted(

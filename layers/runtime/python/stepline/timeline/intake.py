@@ -191,7 +191,7 @@ class Intake:
             self.title = self.title or _clip(event.inbound.text)
             self.add(self.writer.prompt(n, event.inbound, place, event.path))
         waited = [event for event in self.arrived.values() if not event.path]
-        self.arrived = {}  # the end of the turn before settled every other event
+        self.arrived = {}  # every other event was settled, or stands in the turn before, where this one reads it
         for event in waited:
             self.add_event(n, event)
 

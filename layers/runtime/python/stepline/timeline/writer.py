@@ -58,7 +58,8 @@ class Writer:
         text = whole_text(event)
         shown = not _encoded(text) and self.layout.shows_event(event)
         named = ", ".join(file.filename for file in event.attachments)
-        return {"shows": ALL if shown else "", "size": byte_length(text), "hint": hint(text or named)}
+        begins = hint(text or named or ("" if event.steers else event.event))
+        return {"shows": ALL if shown else "", "size": byte_length(text), "hint": begins}
 
     def decision(
         self,

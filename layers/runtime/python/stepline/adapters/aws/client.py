@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from stepline.errors import InputError
 
 if TYPE_CHECKING:
+    from botocore.config import Config
     from botocore.session import Session
 
 MODULES: Final = ("botocore.session", "botocore.client")
 """What the first client loads."""
+STS_READ_S: Final = 5
+STS_ATTEMPTS: Final = 3
 _LOCK = Lock()
 
 
@@ -29,17 +32,21 @@ def connect(
     `attempts` counts the first try. Standard retries wait for at most a second or two between tries; the
     adaptive ones would hold back healthy calls of other conversations after one throttle.
     """
+    config = _bounded(read_timeout_s, attempts, signature)
+    with _LOCK:  # a session is not safe to make clients from two threads at once
+        return session().create_client(service, endpoint_url=endpoint, config=config)
+
+
+def _bounded(read_timeout_s: float, attempts: int, signature: str) -> Config:
     from botocore.config import Config  # noqa: PLC0415 -- 0.3 s of import, paid by the first call to AWS
 
-    config = Config(
+    return Config(
         connect_timeout=2,
         read_timeout=read_timeout_s,
         retries={"total_max_attempts": attempts, "mode": "standard"},
         signature_version=signature,
         tcp_keepalive=True,
     )
-    with _LOCK:  # a session is not safe to make clients from two threads at once
-        return session().create_client(service, endpoint_url=endpoint, config=config)
 
 
 @cache
@@ -73,16 +80,21 @@ class _Role:
         self._name = name
 
     def load_credentials(self) -> Any:
-        """Return credentials that renew themselves."""
+        """Return credentials that renew themselves. Raises NoCredentialsError if the process has none of its own."""
         import botocore.session  # noqa: PLC0415 -- see connect
         from botocore.credentials import (  # noqa: PLC0415 -- see connect
             AssumeRoleCredentialFetcher,
             DeferredRefreshableCredentials,
         )
+        from botocore.exceptions import NoCredentialsError  # noqa: PLC0415 -- see connect
 
         own = botocore.session.get_session()
+        own.set_default_client_config(_bounded(STS_READ_S, STS_ATTEMPTS, "v4"))
+        credentials = own.get_credentials()
+        if credentials is None:
+            raise NoCredentialsError
         fetcher = AssumeRoleCredentialFetcher(
-            own.create_client, own.get_credentials(), self.arn, extra_args={"RoleSessionName": self._name}
+            own.create_client, credentials, self.arn, extra_args={"RoleSessionName": self._name}
         )
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, "assume-role")
 

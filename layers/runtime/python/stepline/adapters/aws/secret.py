@@ -14,5 +14,5 @@ def secret_text(arn: str) -> str:
     try:
         answer = connect("secretsmanager", read_timeout_s=5).get_secret_value(SecretId=arn)
     except AWS_ERRORS as error:
-        raise DependencyError("the model's key cannot be read", code="secret_unreadable") from error
+        raise DependencyError("a secret cannot be read", code="secret_unreadable") from error
     return str(answer["SecretString"])

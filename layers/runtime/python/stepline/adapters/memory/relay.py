@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+
 from stepline.errors import DependencyError, Gone
 from stepline.model.event import DeltaFrame, encode_frame
 from stepline.model.ids import Lane
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.delta import Delta, Deltas
+
+logger = logging.getLogger(__name__)
 
 
 class MemoryRelayStream:
@@ -35,17 +39,30 @@ class MemoryRelay:
         return MemoryRelayStream(self, lane, claim)
 
     def send(self, lane: Lane, claim: int, delta: Delta) -> None:
-        """Store one piece, then post it to whoever listens."""
-        self._deltas.put(lane, claim, delta)
+        """Store one piece, then post it to whoever listens; what cannot be stored or posted is no error of the writer's."""
+        try:
+            self._deltas.put(lane, claim, delta)
+        except DependencyError as error:
+            logger.warning("text not stored", extra={"code": error.reason})
         frame = encode_frame(
             DeltaFrame(
                 conversation=lane.conversation, claim=claim, lane=delta.name, off=delta.off, text=delta.text
             )
         )
         for connection in self._subscriptions.listeners(lane):
-            try:
-                self._publisher.post(connection, frame)
-            except Gone:
-                self._subscriptions.drop(lane, connection)
-            except DependencyError:
-                continue  # the client asks for what it missed, by offset
+            self._post(lane, connection, frame)
+
+    def _post(self, lane: Lane, connection: str, frame: bytes) -> None:
+        try:
+            self._publisher.post(connection, frame)
+        except Gone:
+            self._drop(lane, connection)
+        except DependencyError as error:
+            # The client asks for what it missed, by offset.
+            logger.warning("piece not posted", extra={"code": error.reason})
+
+    def _drop(self, lane: Lane, connection: str) -> None:
+        try:
+            self._subscriptions.drop(lane, connection)
+        except DependencyError as error:
+            logger.warning("subscription not dropped", extra={"code": error.reason})

@@ -26,6 +26,10 @@ _CUT_SHORT: Final = {
     "decision": " The decision you were writing was cut off, and nothing of it counts.",
     "tools": " The calls above that say so were not run.",
 }
+_STOPPED_SHORT: Final = {
+    **_CUT_SHORT,
+    "decision": " Of the decision you were writing only what they had seen of an answer counts.",
+}
 
 
 def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
@@ -51,8 +55,8 @@ def render_steered(entry: Steered) -> str:
         if entry.finalize
         else " The turn ends here."
     )
-    where = steer_path(entry)
-    return f"\n[SYSTEM MESSAGE]\nThe user {asked} ({where}).{_CUT_SHORT[entry.phase]}{left}\n"
+    cut = (_CUT_SHORT if entry.finalize else _STOPPED_SHORT)[entry.phase]
+    return f"\n[SYSTEM MESSAGE]\nThe user {asked} ({steer_path(entry)}).{cut}{left}\n"
 
 
 def shows_event(event: Inbound) -> bool:
