@@ -118,7 +118,7 @@ def test_a_stop_between_tools_leaves_the_rest_undone(scripted, conversation, dev
 
 def test_a_followup_during_the_answer_gets_a_completion_of_its_own(scripted, conversation, device):
     word, other = a_word(), a_word()
-    scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=25)
+    scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=15)
     first = device.session.say(ASKED.format(word=word))
     device.until_answering()
     device.session.say(f"And the word {other}?")

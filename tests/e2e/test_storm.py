@@ -26,7 +26,7 @@ CLIENTS = 50
 CONVERSATIONS = 20
 TURNS_AT_ONCE = 8
 DIALS_AT_ONCE = 5
-TOKEN_DELAY_MS = 40
+TOKEN_DELAY_MS = 20
 RESUMES = 0.02
 """Of what happens, a resume that nobody needs."""
 

@@ -36,7 +36,7 @@ def inbound(stage, conversation):
 def test_two_messages_at_once_from_two_devices_are_both_answered(scripted, conversation):
     words = [a_word(), a_word()]
     for word in words:
-        scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=20)
+        scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=10)
     with Device(scripted, conversation) as one, Device(scripted, conversation) as other:
         together = threading.Barrier(2)
 
@@ -92,7 +92,7 @@ def acknowledged(next_frame, kind):
 
 def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scripted, conversation):
     word = a_word()
-    scripted.fault(kind="slow_tokens", match=word, count=4, token_delay_ms=60)
+    scripted.fault(kind="slow_tokens", match=word, count=2, token_delay_ms=40)
     with (
         unhindered(scripted),
         scripted.socket() as (one, next_of_one),
@@ -128,7 +128,7 @@ def test_every_kind_of_message_counts_once_however_often_and_late_it_comes(scrip
 def test_a_turn_that_is_lost_each_time_ends_with_one_error_and_the_next_one_works(scripted, conversation):
     poison, word = a_word(), a_word()
     # Its model never comes to an end, so that its execution is lost each time.
-    scripted.fault(kind="slow_tokens", match=poison, count=TAKEOVERS + 1, token_delay_ms=400)
+    scripted.fault(kind="slow_tokens", match=poison, count=TAKEOVERS + 1, token_delay_ms=200)
     with Device(scripted, conversation, fails=True) as device:
         device.session.say(ASKED.format(word=poison))
         device.until(TextAppended)

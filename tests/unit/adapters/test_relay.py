@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from stepline.adapters import relay
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
@@ -225,6 +226,21 @@ def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
     stream.close()
     assert joined(posted(channel.frames)) == {"answer.0": "a" * (3 * PIECE_CHARS)}
     assert inboxes == [channel.frames] * listeners
+
+
+def test_a_stream_that_is_waited_for_in_vain_says_nothing_more(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "CLOSE_S", 0.0)
+    stage.listen("k1")
+    with stage.publisher.posted:  # the gateway does not answer
+        stream = stage.relay.open(LANE, CLAIM)
+        stream.push("answer.0", "a" * (3 * PIECE_CHARS))
+        stream.close()
+    stream._thread.join(WAIT_S)
+    assert not stream._thread.is_alive()
+    assert len(stage.publisher.tries) <= 1
+    assert stage.stored() == {}
 
 
 def test_no_connection_waits_for_the_way_beside_it(stage: Stage) -> None:

@@ -51,7 +51,16 @@ COMPACTION = {
 ENTRIES = [
     (Owner(user="ann"), ["belongs to ann"]),
     (Inbound(message_id="m", event="prompt", text="hi\nthere", user="ann", at=AT), ["prompt: hi there"]),
+    (
+        Inbound(message_id="m", event="form", text="", user="ann", at=AT, payload={"plan": "pro"}),
+        ['form: {"plan":"pro"}'],
+    ),
+    (Inbound(message_id="m", event="steer", text="", user="ann", at=AT, reactive=False), ["steer:"]),
     (Opened(turn="turn_1", at=AT, prompts=(1,)), ["── turn_1 opened"]),
+    (
+        Decided(iteration=2, claim=1, action="exit", started_at=AT, accepted=False, interrupted=True),
+        ["round 2: exit, cut off"],
+    ),
     (
         Decided(
             iteration=0,

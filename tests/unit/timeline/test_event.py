@@ -293,6 +293,8 @@ def test_a_decision_with_several_actions_is_told_as_a_bundle():
         ("error", "bad_params", False),
         ("error", "path_not_first", False),
         ("error", "sandbox_not_started", False),
+        ("error", "steered", False),
+        ("error", "cancelled", True),
         ("unverified", "unverified", None),
     ],
 )
@@ -305,6 +307,16 @@ def test_a_call_says_whose_tool_it_is_and_whether_it_ran(tool, family, status, c
     story.result(tool=tool, status=status, error={"code": code} if code else None)
     data = only(story, "react.tool.result").data
     assert (data["tool_family"], data["phase"], data["executed"]) == (family, "completed", executed)
+
+
+@pytest.mark.parametrize(("duration_ms", "executed"), [(0, False), (40, True)])
+def test_a_program_that_was_cancelled_before_it_began_did_not_run(duration_ms, executed):
+    story = Story()
+    story.message()
+    story.act(("exec_tools.execute_code_python", {}))
+    told = {"error": {"code": "cancelled"}, "program": True, "duration_ms": duration_ms}
+    story.result(tool="exec_tools.execute_code_python", status="error", **told)
+    assert only(story, "react.tool.result").data["executed"] is executed
 
 
 def test_notes_and_a_deferred_answer_are_shown_with_links_and_stay_as_they_were_in_the_log():

@@ -34,6 +34,7 @@ STORE_S = 1.0
 PIECE_CHARS = 4 * 1024
 LISTENERS_S = 1.0
 CLOSE_S = 5.0
+"""How long the end of a stream waits for its thread; one that is still there then sends and stores nothing more."""
 BACKOFF_S = 2.0
 _END = ("", "")
 
@@ -64,6 +65,7 @@ class ThreadedRelayStream:
     _quiet_until_s: dict[str, float] = field(default_factory=dict)
     _listeners: list[str] = field(default_factory=list)
     _listened_s: float = float("-inf")
+    _given_up: bool = False
 
     def start(self) -> ThreadedRelayStream:
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
@@ -77,6 +79,7 @@ class ThreadedRelayStream:
         self._queue.put(_END)
         self._thread.join(CLOSE_S)
         if self._thread.is_alive():
+            self._given_up = True
             logger.warning("relay did not finish", extra={"seconds": CLOSE_S})
 
     def _run(self) -> None:
@@ -141,6 +144,8 @@ class ThreadedRelayStream:
         return True
 
     def _post_piece(self, name: str, off: int, text: str) -> None:
+        if self._given_up:
+            return
         frame = DeltaFrame(
             conversation=self.lane.conversation, claim=self.claim, lane=name, off=off, text=text
         )
@@ -186,6 +191,8 @@ class ThreadedRelayStream:
     def _store(self) -> bool:
         """Store what waits; false if the table refuses, and then the rest waits on."""
         for pieces in self._rows():
+            if self._given_up:
+                return False
             try:
                 self.relay.deltas.put(self.lane, self.claim, *pieces)
             except DependencyError as error:

@@ -91,8 +91,9 @@ def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kin
     match entry:
         case Owner(user=user):
             return [f"belongs to {one_line(user)}"]
-        case Inbound(event=event, text=text):
-            return [f"{event}: {one_line(text)}"]
+        case Inbound(event=event, text=text, payload=payload):
+            said = text or (msgspec.json.encode(payload).decode() if payload else "")
+            return [f"{event}: {one_line(said)}".rstrip()]
         case Opened() | Closed():
             return _boundary(entry)
         case Decided():
@@ -123,9 +124,9 @@ def _decided(entry: Decided) -> list[str]:
     tokens = (
         f", {entry.usage.prompt_tokens} tokens in, {entry.usage.output_tokens} out" if entry.usage else ""
     )
-    accepted = "" if entry.accepted else ", rejected"
+    taken = ", cut off" if entry.interrupted else "" if entry.accepted else ", rejected"
     return [
-        f"round {entry.iteration}: {entry.action}{accepted}{tokens}",
+        f"round {entry.iteration}: {entry.action}{taken}{tokens}",
         *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),
         *(line for notice in entry.notices for line in _notice(notice, accepted=entry.accepted)),
     ]

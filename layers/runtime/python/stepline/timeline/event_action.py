@@ -60,9 +60,10 @@ NEVER_BEGAN: Final = frozenset(
         "docker_unavailable",
         "docker_image_missing",
         "docker_args_refused",
+        "steered",
     }
 )
-"""Codes of results that say: refused, or lost, before anything of the call ran."""
+"""Codes of results that say: refused, lost or left out before anything of the call ran."""
 
 _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
 
@@ -215,13 +216,14 @@ def _result(entry: Resulted, turn: str) -> CallEnded:
         preview=_preview(entry.blocks, own, ok=entry.status == "ok"),
         tool_family=_family(entry.tool_id),
         phase="completed",
-        executed=None if entry.status == "unverified" else not _never_began(code),
+        executed=None if entry.status == "unverified" else not _never_began(entry, code),
         code=code,
     )
 
 
-def _never_began(code: str) -> bool:
-    return code in NEVER_BEGAN or code.endswith(_MISPLACED)
+def _never_began(entry: Resulted, code: str) -> bool:
+    ended_before = code == "cancelled" and entry.program and not entry.duration_ms
+    return ended_before or code in NEVER_BEGAN or code.endswith(_MISPLACED)
 
 
 def _preview(blocks: Iterable[Produced], own: str, *, ok: bool) -> str:

@@ -163,7 +163,7 @@ class TurnSummary(EventData):
     ROUTE = "chat_step"
 
     markdown: Annotated[str, Doc(description="the same as a table for people")]
-    rounds: Annotated[int, Doc(description="decisions of the model, refused ones included")]
+    rounds: Annotated[int, Doc(description="decisions of the model, refused ones and those cut off included")]
     elapsed_ms: Annotated[int, Doc(description="as above")]
     model_ms: Annotated[int, Doc(description="in the model's decisions")]
     tools_ms: Annotated[int, Doc(description="in tools and programs")]

@@ -37,7 +37,10 @@ class DecisionMade(EventData):
     claim: Annotated[int, Doc(description="the stream in which it was written")]
     iteration: Annotated[int, Doc(description="the round, from 0")]
     action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
-    accepted: Annotated[bool, Doc(description="false if it broke the protocol; another round follows")]
+    accepted: Annotated[
+        bool,
+        Doc(description="false if it broke the protocol, and another round follows, or if it was cut off"),
+    ]
     notes: Annotated[str, Doc(description="its progress lines, with links for what they cite")]
     tools: Annotated[list[ToolName], Doc(description="in the order in which they run")]
     interrupted: Annotated[bool, Doc(description="it was cut off on purpose")]
@@ -86,7 +89,8 @@ class CallEnded(EventData):
     executed: Annotated[
         bool | None,
         Doc(
-            description="false if the call was refused, or its program lost, before it began; null if nobody knows"
+            description="false if the call was refused, left out for a steer, or its program lost or cancelled, before it "
+            "began; null if nobody knows"
         ),
     ]
     code: Annotated[str, Doc(description="why it failed")] = ""

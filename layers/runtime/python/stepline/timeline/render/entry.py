@@ -63,7 +63,7 @@ def render_opening(entry: Opened) -> str:
 def render_round(entry: Decided, unseen: Sequence[str]) -> str:
     """Render the top of a round's frame.
 
-    `unseen` are the paths of events that stand above and were not there when the model was asked.
+    `unseen` are the paths of events that came while the model was asked.
     """
     late = f"[decided before it could read: {_newest(unseen)}]\n" if unseen else ""
     return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
