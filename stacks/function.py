@@ -11,8 +11,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from stacks.access import Resources, statements
+from stacks.access import TELLING, Resources, statements
 from stacks.code import Package
+from stacks.environment import without_redis
 from stacks.stage import Stage
 from stepline import metrics
 from stepline.loop.graph import TASKS
@@ -91,7 +92,7 @@ class Function(Construct):
             memory_size=size.memory_mib,
             ephemeral_storage_size=cdk.Size.mebibytes(size.task_storage_mib) if stage.has_tasks else None,
             environment={
-                **environment,
+                **(environment if name in TELLING else without_redis(environment)),
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_METRICS_NAMESPACE": metrics.NAMESPACE,
             },

@@ -14,9 +14,9 @@ from aws_cdk.aws_apigatewayv2_authorizers import (
 from aws_cdk.aws_apigatewayv2_integrations import HttpLambdaIntegration, WebSocketLambdaIntegration
 from constructs import Construct
 
-from stacks.access import INGRESS, TELLING, Resources
+from stacks.access import INGRESS, Resources
 from stacks.code import Code
-from stacks.environment import ingress_environment, without_redis
+from stacks.environment import ingress_environment
 from stacks.function import Function
 from stacks.stage import Stage
 from stacks.state import StateStack
@@ -125,7 +125,7 @@ class IngressStack(cdk.Stack):
                 name,
                 stage=stage,
                 package=package,
-                environment=environment if name in TELLING else without_redis(environment),
+                environment=environment,
                 resources=resources,
             )
             for name in INGRESS

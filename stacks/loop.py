@@ -14,10 +14,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from stacks.access import LOOP, TELLING, Resources, bedrock_arns, statements
+from stacks.access import LOOP, Resources, bedrock_arns, statements
 from stacks.alarm import Watched, add_alarms
 from stacks.code import Code
-from stacks.environment import event_environment, loop_environment, without_redis
+from stacks.environment import event_environment, loop_environment
 from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
 from stacks.function import Function
@@ -96,7 +96,7 @@ class LoopStack(cdk.Stack):
                 name,
                 stage=stage,
                 package=package,
-                environment=environment if name in TELLING else without_redis(environment),
+                environment=environment,
                 resources=resources,
             )
             for name in LOOP

@@ -45,6 +45,8 @@ from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.model.ids import Lane
 
+from .redis_server import RedisServer
+
 # What names the emulator is no setting of the product.
 ENDPOINT = os.environ.get("STEPLINE_TEST_ENDPOINT", "")  # noqa: TID251
 
@@ -245,3 +247,19 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     found = Faults(monkeypatch)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def tls_server(tmp_path_factory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis-tls"), tls=True)
+    server.start()
+    yield server
+    server.stop()

@@ -108,22 +108,6 @@ class Channel:
             end()
 
 
-@pytest.fixture(scope="module")
-def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def tls_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis-tls"), tls=True)
-    server.start()
-    yield server
-    server.stop()
-
-
 def broadcast_by(server: RedisServer) -> RedisBroadcast:
     return RedisBroadcast(link=RedisLink(lambda: server.url, stage="test"), quiet_s=QUIET_S, away_s=AWAY_S)
 

@@ -4,7 +4,6 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -22,26 +21,10 @@ from stepline.adapters.redis import (
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.model.ids import Lane
 
-from .redis_server import PASSWORD, RedisServer
+from .redis_server import PASSWORD
 
 DEAD = "redis://127.0.0.1:1"
 PATIENCE_S = 30.0
-
-
-@pytest.fixture(scope="module")
-def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def tls_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis-tls"), tls=True)
-    server.start()
-    yield server
-    server.stop()
 
 
 class Time:

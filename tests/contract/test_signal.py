@@ -19,8 +19,6 @@ from stepline.model.ids import Lane
 from stepline.ports.log import Log, Written
 from stepline.ports.signal import Signals
 
-from .redis_server import RedisServer
-
 AT = "2026-11-21T10:15:00.000Z"
 PATIENCE_S = 30.0
 POLL_S = 0.01
@@ -84,14 +82,6 @@ class Place:
     def wait_until_read(self, upto: int) -> None:
         if self._looks:
             self.log.wait_until_read(upto)
-
-
-@pytest.fixture(scope="module")
-def redis_server(tmp_path_factory) -> Iterator[RedisServer]:
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture
