@@ -16,6 +16,7 @@ from stepline.model.execution import Mode
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
 from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
+from .explorer.viewer import LossyWay
 from .explorer.world import World
 
 RUNS = int(
@@ -40,6 +41,15 @@ def test_no_random_schedule_with_faults_breaks_the_protocol(mode: Mode) -> None:
         world = World(mode=mode)
         viewer = play(world, drawn(seed), Rand(seed))
         if found := violations(world, viewer):
+            broken[seed] = found
+    assert broken == {}
+
+
+def test_frames_that_never_arrive_are_asked_for() -> None:
+    broken = {}
+    for seed in range(RUNS // 3):
+        world = World(publisher_of=LossyWay())
+        if found := violations(world, play(world, drawn(seed), Rand(seed))):
             broken[seed] = found
     assert broken == {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stepline.model.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
 
 from .process import Process
@@ -73,4 +75,28 @@ class Viewer:
         return False
 
 
-__all__ = ["LANE", "USER", "Viewer"]
+class LossyWay:
+    """The way to the viewer's screen: every third frame is taken and never arrives, but for what it asked for itself."""
+
+    def __init__(self) -> None:
+        self._posts = 0
+
+    def __call__(self, process: Process, publisher: Any) -> Any:
+        return publisher if process.name == "viewer" else _Losing(self, publisher)
+
+    def takes(self) -> bool:
+        self._posts += 1
+        return self._posts % 3 == 0
+
+
+class _Losing:
+    def __init__(self, way: LossyWay, publisher: Any) -> None:
+        self._way = way
+        self._publisher = publisher
+
+    def post(self, connection: str, frame: bytes) -> None:
+        if not self._way.takes():
+            self._publisher.post(connection, frame)
+
+
+__all__ = ["LANE", "USER", "LossyWay", "Viewer"]

@@ -70,6 +70,7 @@ class World:
     once: str = "once"
     mutable: bool = False
     subscriptions_of: Callable[[Any], Any] = lambda adapter: adapter
+    publisher_of: Callable[[Process, Any], Any] = lambda _process, adapter: adapter
     proxy: Callable[[Process, str, Any], Any] = Proxy
     log: Any = field(default_factory=MemoryLog)
     artifacts: Any = field(default_factory=MemoryArtifacts)
@@ -115,7 +116,7 @@ class World:
         """Return the ports as this process sees them: it stops before each call."""
         deltas = Proxy(process, "deltas", self.deltas)
         subscriptions = self.subscriptions_of(Proxy(process, "subscriptions", self.subscriptions))
-        publisher = Proxy(process, "publisher", self.publisher)
+        publisher = self.publisher_of(process, Proxy(process, "publisher", self.publisher))
         return Ports(
             log=self.proxy(process, "log", self.log),
             artifacts=Proxy(process, "artifacts", self.artifacts),
