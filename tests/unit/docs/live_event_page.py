@@ -298,7 +298,7 @@ def _finalize() -> list[str]:
         "",
         f"After a steer with a text the model has `REACT_STEER_FINALIZE_ROUNDS` rounds ({policy.finalize_rounds}), of at most",
         f"`REACT_STEER_FINALIZE_MAX_TOKENS` tokens each ({policy.finalize_max_tokens}, never less than {TOKENS_MIN}), to put down what it has and to answer.",
-        f"It may call {tools}; any other call is refused, and the model is told. What is no answer in the last of these rounds becomes one: the",
+        f"Of its tools it may call {tools}; any other call is refused, and the model is told. What is no answer in the last of these rounds becomes one: the",
         "answer so far, or a sentence that says so. There are never more of these rounds than the turn has left, but always one. Several steers that come",
         "together are one, and a stop among them stops. A message or a reactive event behind a steer lets the turn go on.",
         "",
