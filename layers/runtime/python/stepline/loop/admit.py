@@ -29,7 +29,7 @@ from stepline.model.attachment import Attachment
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.ids import Lane, turn_id, utc
-from stepline.model.live_event import CREDIT, FOLLOWUP, PROMPT, RULES, STEER, STOP, is_reactive
+from stepline.model.live_event import CREDIT, FOLLOWUP, PROMPT, STEER, STOP, is_reactive
 
 Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
 
@@ -145,7 +145,7 @@ def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> 
     n, now = tail.n + 1, ports.clock.now()
     state = replace(tail.state, owner=arrival.user)
     event = make_event(arrival, at=utc(now), idle=state.status == "idle")
-    rule = RULES[event.event_class]
+    rule = event.rule
     entries: list[Entry] = [] if tail.n else [Owner(user=arrival.user)]
     entries.append(event)
     opens = False

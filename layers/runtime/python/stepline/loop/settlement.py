@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Dropped, Inbound, Steered
-from stepline.model.live_event import RULES, DropReason
+from stepline.model.live_event import DropReason
 
 
 class Settlement(NamedTuple):
@@ -31,14 +31,14 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
     """
     entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
     unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]
-    stop = max((n for n, event in unseen if event.event_class == "stop"), default=0)
+    stop = max((n for n, event in unseen if event.rule.then == "close"), default=0)
     heeded = {entry.n: entry.finalize for _, entry in entries if isinstance(entry, Steered)}
     newest_text = max((n for n, finalize in heeded.items() if finalize), default=0)
     promoted, handed, holding = [], [], False
     for n, event in unseen:
         if n in heeded or (event.steers and n <= newest_text):
             continue  # the turn heeded it, or a later one that is read with it
-        rule = RULES[event.event_class]
+        rule = event.rule
         holding = holding or (rule.holds and not stop)
         fate = rule.stopped if n < stop else rule.unseen
         reason: DropReason = "stopped" if n < stop else "turn_closed"

@@ -38,7 +38,7 @@ class Steer(NamedTuple):
     @property
     def stops(self) -> bool:
         """Whether it says stop."""
-        return self.event.event_class == "stop"
+        return self.event.rule.then == "close"
 
 
 def find_steer(events: Iterable[tuple[int, Inbound]], heeded: int) -> Steer | None:

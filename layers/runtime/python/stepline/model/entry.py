@@ -17,7 +17,7 @@ from stepline.model.block import Produced
 from stepline.model.bust import Bust
 from stepline.model.decision import Action, Notice
 from stepline.model.execution import ToolEvent
-from stepline.model.live_event import DropReason, EventClass, classify
+from stepline.model.live_event import RULES, DropReason, EventClass, EventRule, classify
 from stepline.model.plan import Plan
 from stepline.model.reduction import (
     Compacted,
@@ -89,9 +89,14 @@ class Inbound(Value, tag="in", tag_field="kind"):
         return classify(self.event, text=self.text, reactive=self.reactive)
 
     @property
+    def rule(self) -> EventRule:
+        """What the table says that it does."""
+        return RULES[self.event_class]
+
+    @property
     def steers(self) -> bool:
         """Whether it interrupts the open turn."""
-        return self.event_class in ("steer", "stop")
+        return self.rule.interrupts
 
 
 class Opened(Value, tag="opened", tag_field="kind"):
