@@ -1,4 +1,4 @@
-# Needs python3 (3.11 to 3.13, with venv), git and make; everything else is fetched into .venv and node_modules.
+# Needs python3 (3.11 to 3.14, with venv), git and make; everything else is fetched into .venv and node_modules.
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
@@ -64,10 +64,10 @@ lock: $(READY)  ## resolve the dependencies anew
 	uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url --no-header -o requirements.lock
 	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
 	uv pip compile layers/runtime/python/stepline/local/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/emulator.lock
-	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.13 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
+	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
 
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { echo "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.13"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { echo "Python 3.11, 3.12, 3.13 or 3.14 is needed: make PYTHON=python3.13"; exit 1; }
 	@echo "installing into .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock

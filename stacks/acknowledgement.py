@@ -97,11 +97,6 @@ ACKNOWLEDGED: Final = (
     ),
     # --- what the rule does not know
     Acknowledgement(
-        finding="L1",
-        places=(*(f"{function}/Function" for function in (*_INGRESS, *_LOOP)), "exec/ImageBuild/Start"),
-        reason="The layer's wheels are locked and tested for Python 3.13, which AWS supports until 2029.",
-    ),
-    Acknowledgement(
         finding="APIG4",
         places=("ingress/SocketApi/$default-Route", "ingress/SocketApi/$disconnect-Route"),
         reason="A websocket is authorized when it connects; AWS offers nothing on its other routes. Expiry is checked "

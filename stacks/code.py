@@ -18,7 +18,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-PYTHON_VERSION = "3.13"
+RUNTIME = lambda_.Runtime.PYTHON_3_14
+"""The newest Python that Lambda keeps snapshots of (SnapStart); the dependency layer is built for it."""
+PYTHON_VERSION = RUNTIME.name.removeprefix("python")
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
@@ -44,7 +46,7 @@ class Code:
     def for_aws(cls, root: Path, *, deps: Path | None = None) -> Code:
         """Handlers as they are, one layer with the library, one with its dependencies (built now if stale)."""
         return cls(
-            runtime=lambda_.Runtime.PYTHON_3_13,
+            runtime=RUNTIME,
             folder=root,
             layers=(root / "layers/runtime", deps or build_deps(root / "layers/deps")),
         )

@@ -17,6 +17,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from stacks.code import RUNTIME
 from stacks.stage import Stage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -164,7 +165,7 @@ class ImageBuild(Construct):
             self,
             "Start",
             function_name=f"stepline-{self._stage.name}-exec-image",
-            runtime=lambda_.Runtime.PYTHON_3_13,
+            runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             handler="index.handler",
             code=lambda_.Code.from_inline(Path(__file__).with_name("image_start.py").read_text()),

@@ -4,10 +4,9 @@ import sys
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
-from stacks.code import Code
+from stacks.code import RUNTIME, Code
 from stacks.deployment import Deployment
 from stacks.function import SIZES
 from stacks.stage import Stage
@@ -93,7 +92,7 @@ def test_no_key_of_a_model_is_in_a_template(any_stage):
 
 def test_in_aws_a_function_runs_python_with_both_layers(prod):
     for properties in functions(prod).values():
-        assert properties["Runtime"] == "python3.13"
+        assert properties["Runtime"] == "python3.14"
         assert properties["Architectures"] == ["arm64"]
         assert len(properties["Layers"]) == 2
 
@@ -150,7 +149,7 @@ def test_a_change_of_a_layer_alone_moves_live_to_new_versions(tmp_path, changed)
             module.write_text("new" if name == changed else "old")
             layers.append(folder / name)
         app = cdk.App(outdir=str(folder / "cdk.out"), context=CONTEXT)
-        code = Code(runtime=lambda_.Runtime.PYTHON_3_13, folder=ROOT, layers=tuple(layers))
+        code = Code(runtime=RUNTIME, folder=ROOT, layers=tuple(layers))
         stacks = Deployment(app, Stage(name="dev"), code=code, packages=()).stacks
         app.synth()
         templates = [Template.from_stack(stack) for stack in stacks]

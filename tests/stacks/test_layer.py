@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.code import PLATFORMS, PYTHON_VERSION, build_deps, render_bootstrap
+from stacks.code import PLATFORMS, PYTHON_VERSION, RUNTIME, build_deps, render_bootstrap
 
 LAYERS = Path(__file__).parents[2] / "layers"
 AARCH64 = 183
@@ -47,7 +47,7 @@ def test_every_binary_is_for_the_functions_platform(deps):
     for path in binaries:
         (machine,) = struct.unpack_from("<H", path.read_bytes()[:20], 18)
         assert machine == AARCH64, path
-        assert any(tag in path.name for tag in ("cp313", "cpython-313", "abi3")), path
+        assert any(tag in path.name for tag in ("cp314", "cpython-314", "abi3")), path
 
 
 def test_a_fresh_layer_is_not_built_again(deps):
@@ -68,8 +68,9 @@ def test_what_only_a_developer_needs_is_not(deps, package):
     assert not (deps / package).exists()
 
 
-def test_the_layer_is_for_the_declared_runtime():
-    assert PYTHON_VERSION == "3.13"
+def test_the_layer_is_for_the_declared_runtime_and_that_one_has_snapshots():
+    assert RUNTIME.name == f"python{PYTHON_VERSION}"
+    assert RUNTIME.supports_snap_start
     assert all(name.endswith("aarch64") for name in PLATFORMS)
 
 
