@@ -79,7 +79,7 @@ class Containers:
             readonly_root_filesystem=True,
             linux_parameters=_without(set(DEFAULT_CAPABILITIES) - set(COLLECTOR_CAPABILITIES)),
             mount_points=_mounts({SPACE: str(WORKSPACE), "private": str(PRIVATE), "supervisor-tmp": "/tmp"}),  # noqa: S108 - the container's own
-            ulimits=_ulimits({"core": 0, "nofile": OPEN_FILES}),
+            ulimits=_ulimits({"core": 1, "nofile": OPEN_FILES}),
             stop_timeout=STOP_S,
             log_configuration=self._logging(SUPERVISOR),
         )
@@ -102,7 +102,7 @@ class Containers:
             readonly_root_filesystem=True,
             linux_parameters=_without({"ALL"}),
             mount_points=_mounts({SPACE: str(WORKSPACE), "executor-tmp": "/tmp"}),  # noqa: S108 - as above
-            ulimits=_ulimits({"core": 0, "nofile": OPEN_FILES, "nproc": EXECUTOR_TASKS}),
+            ulimits=_ulimits({"core": 1, "nofile": OPEN_FILES, "nproc": EXECUTOR_TASKS}),
             stop_timeout=EXECUTOR_STOP_S,
             log_configuration=self._logging(EXECUTOR),
         )

@@ -13,7 +13,7 @@ import resource
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from . import kernel, landlock, seccomp
+from . import kernel, landlock, rules, seccomp
 
 _UMASK: Final = 0o022  # the collector may be another uid, and reads
 _STATUS: Final = "/proc/self/status"
@@ -29,6 +29,9 @@ _CLOSED: Final = (
     b"\nSeccomp:\t2\n",
 )
 _CPU_GRACE_S: Final = 5
+# In bytes. Too few for a file, and the one size at which the kernel does not hand a core to a program of the machine
+# either (fs/coredump.c): at 0 it would run that program, as root and outside of every namespace.
+_NO_CORE: Final = 1
 _SOCKETS: Final = "/proc/self/net/unix"
 _NAME_COLUMN: Final = 7  # of a socket that has a name; `@` is its first character if it lies in no folder
 _REACHABLE: Final = (
@@ -125,7 +128,7 @@ def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
 
 
 @functools.lru_cache(maxsize=8)
-def _built(reach: seccomp.Reach, protected: frozenset[int]) -> seccomp.Filter:
+def _built(reach: rules.Reach, protected: frozenset[int]) -> seccomp.Filter:
     return seccomp.build(kernel.MACHINE, reach, protected)
 
 
@@ -142,7 +145,7 @@ def _set_limits(limits: Mapping[str, Any]) -> None:
         resource.RLIMIT_AS: int(limits["memory_bytes"]),
         # Behind the wall clock's deadline: every core for the whole time.
         resource.RLIMIT_CPU: int(limits["timeout_s"]) * cores + _CPU_GRACE_S,
-        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_CORE: _NO_CORE,
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_RTPRIO: 0,
         resource.RLIMIT_NICE: 0,

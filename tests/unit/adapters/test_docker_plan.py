@@ -51,7 +51,7 @@ def test_the_limits_are_on_the_side_that_is_not_trusted():
     assert value_of(plan.executor, "--memory") == value_of(plan.executor, "--memory-swap") == ["2147483648"]
     assert value_of(plan.executor, "--cpus") == ["1.5"]
     assert value_of(plan.executor, "--pids-limit") == [str(77 + INIT_TASKS)]
-    assert value_of(plan.executor, "--ulimit") == ["nofile=99:99", "core=0:0"]
+    assert value_of(plan.executor, "--ulimit") == ["nofile=99:99", "core=1:1"]
     assert not {"--memory", "--cpus", "--pids-limit"} & set(plan.supervisor)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from exec_task.executor import kernel, landlock, seccomp
+from exec_task.executor import kernel, landlock, rules, seccomp
 from exec_task.executor.calls import NUMBERS
 
 from .jailed import GID, PAYLOAD, UID, linux, run_jailed
@@ -81,7 +81,7 @@ def test_limits_are_lowered_for_good():
     done = run_jailed(
         """
 import resource
-for name in ("FSIZE", "NPROC", "NOFILE", "AS", "CPU", "CORE", "MSGQUEUE"):
+for name in ("FSIZE", "NPROC", "NOFILE", "AS", "CPU", "MSGQUEUE"):
     found[name] = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))
 try:
     resource.setrlimit(resource.RLIMIT_NOFILE, (65, 65))
@@ -89,10 +89,25 @@ except ValueError as error:
     found["raise"] = str(error)
 """
     )
-    expected = {"FSIZE": 1 << 20, "NPROC": 512, "NOFILE": 64, "AS": 4 << 30, "CORE": 0, "MSGQUEUE": 0}
+    expected = {"FSIZE": 1 << 20, "NPROC": 512, "NOFILE": 64, "AS": 4 << 30, "MSGQUEUE": 0}
     assert {name: done.found[name] for name in expected} == {n: [v, v] for n, v in expected.items()}
     assert done.found["CPU"][0] >= 60
     assert "maximum limit" in done.found["raise"]
+
+
+def test_a_crash_is_nobodys_business_and_stays_so():
+    """At 1, and at no other limit, the kernel neither writes a core dump nor hands it to a program of the machine."""
+    done = run_jailed("""
+import resource
+for limit in ((0, 1), (0, 0), (1, 1)):
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, limit)
+        found["set"] = limit
+    except ValueError:  # as Python says EPERM here
+        found["refused"] = True
+(found["limit"],) = [line.split()[4:6] for line in open("/proc/self/limits") if line.startswith("Max core file")]
+""")
+    assert done.found == {"refused": True, "limit": ["1", "1"]}
 
 
 def test_processes_are_not_limited_where_somebody_else_counts_them():
@@ -187,10 +202,10 @@ def test_the_kernel_enforces_every_refusal_of_the_table():
     column = seccomp.ARCHITECTURES[platform.machine()].column
     refused = {
         call: NUMBERS[call][column]
-        for call, rule in seccomp.rules("self").items()
+        for call, rule in rules.rules("self").items()
         if not rule.checks and NUMBERS[call][column] is not None
     }
-    expected = {call: rule.code for call, rule in seccomp.rules("self").items() if call in refused}
+    expected = {call: rule.code for call, rule in rules.rules("self").items() if call in refused}
     done = run_jailed(
         CALL + f"found.update({{name: call(nr, -1, -1, -1, -1) for name, nr in {refused}.items()}})"
     )

@@ -1,6 +1,7 @@
 """The filter, run by an interpreter of BPF for both architectures, and against the kernel's own headers."""
 
 import errno
+import fcntl
 import re
 import struct
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exec_task.executor import kernel, seccomp
+from exec_task.executor import kernel, rules, seccomp
 from exec_task.executor.calls import LAST_KNOWN, NUMBERS
 
 MACHINES = ("x86_64", "aarch64")
@@ -24,7 +25,8 @@ NO_USE = """
     fsconfig fsmount fspick mount_setattr bpf keyctl add_key request_key userfaultfd perf_event_open kexec_load
     kexec_file_load init_module finit_module delete_module reboot swapon swapoff sethostname setdomainname
     quotactl acct settimeofday clock_settime adjtimex open_by_handle_at shmget semget msgget mq_open
-    io_setup sync syncfs memfd_create memfd_secret
+    io_setup sync syncfs memfd_create memfd_secret open_tree_attr inotify_init1 inotify_add_watch cachestat
+    file_setattr
 """
 
 FILTERS = {
@@ -69,12 +71,12 @@ def word(value: int) -> str:
     return errno.errorcode[value & 0xFFFF]
 
 
-def expected(rule: seccomp.Rule | None, args, own: int) -> int:
+def expected(rule: rules.Rule | None, args, own: int) -> int:
     """Decide by the meaning of a rule, without any BPF."""
 
-    def holds(check: seccomp.Check) -> bool:
+    def holds(check: rules.Check) -> bool:
         def values(listed):
-            stand_ins = {seccomp.OWN_PID: own, seccomp.OWN_GROUP: -own}
+            stand_ins = {rules.OWN_PID: own, rules.OWN_GROUP: -own}
             return {stand_ins.get(value, value) & WORD for value in listed}
 
         value = args[check.arg] & WORD
@@ -123,7 +125,7 @@ def test_the_assembled_filter_decides_what_the_rules_mean(machine, reach, number
     architecture = seccomp.ARCHITECTURES[machine]
     by_number = {
         NUMBERS[call][architecture.column]: rule
-        for call, rule in seccomp.rules(reach, frozenset({PROTECTED} if reach == "domain" else ())).items()
+        for call, rule in rules.rules(reach, frozenset({PROTECTED} if reach == "domain" else ())).items()
     }
     code = FILTERS[machine, reach].bind(OWN)
     assert verdict(code, architecture.audit, number, args) == expected(by_number.get(number), args, OWN)
@@ -201,10 +203,30 @@ def test_limits_and_priorities_are_set_only_on_oneself(machine):
 def test_nothing_is_typed_for_others_and_no_signal_is_ordered_by_descriptor(machine):
     assert {ask(machine, "ioctl", 0, request) for request in (0x5412, 0x541C, 0x8901, 0x8902)} == {"EPERM"}
     assert ask(machine, "ioctl", 0, 0x5401) == "allow"
-    assert {ask(machine, "fcntl", 0, command) for command in (8, 15)} == {"EPERM"}
-    assert ask(machine, "fcntl", 0, 1030) == "allow"
     assert ask(machine, "personality", WORD) == "allow"
     assert ask(machine, "personality", 0x0040000) == "EPERM"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_commands_on_descriptors_copy_lock_and_seal_and_nothing_else(machine):
+    """Refused are signals by the kernel's hand, leases and delegations, news of a folder, and whatever comes later."""
+    commands = {name: getattr(fcntl, name) for name in dir(fcntl) if name.startswith("F_")}
+    plain = {
+        name for name in commands if name.startswith(("F_DUP", "F_GET", "F_SETFD", "F_SETFL", "F_SETLK"))
+    }
+    plain |= {"F_OFD_GETLK", "F_OFD_SETLK", "F_OFD_SETLKW", "F_SETPIPE_SZ", "F_ADD_SEALS"} & commands.keys()
+    assert {ask(machine, "fcntl", 0, commands[name]) for name in plain} == {"allow"}
+    refused = {8: "own", 10: "its signal", 15: "own by id", 1024: "lease", 1026: "notify", 1040: "delegation"}
+    assert {ask(machine, "fcntl", 0, command) for command in refused} == {"EPERM"}
+    assert {ask(machine, "fcntl", 0, command) for command in range(1041, 1200)} == {"EPERM"}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_limit_on_core_dumps_is_nobodys_to_change(machine):
+    for call, *before in (("prlimit64", 0), ("setrlimit",)):
+        answers = {resource: ask(machine, call, *before, resource) for resource in range(16)}
+        assert {number for number, answer in answers.items() if answer != "allow"} == {4}
+        assert ask(machine, call, *before, 4 | 1 << 32) == "EPERM", "the kernel looks at the low word"
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -215,7 +237,7 @@ def test_disk_is_taken_only_where_a_file_grows_by_it(machine):
     assert {
         ask(machine, "fallocate", 3, mode) for mode in (1, 2, 3, 8, 0x10, 0x11, 0x20, 0x40, 0x80, -1)
     } == {"ENOTSUP"}
-    reserving = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839, 0x401C5820)
+    reserving = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839, 0x401C5820, 0x40086602)
     assert {ask(machine, "ioctl", 3, request) for request in reserving} == {"EPERM"}
     assert {ask(machine, "ioctl", 3, request | 7 << 32) for request in reserving} == {"EPERM"}
 

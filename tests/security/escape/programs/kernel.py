@@ -69,6 +69,51 @@ def have_the_kernel_signal():
     fcntl.fcntl(ours, fcntl.F_SETOWN, FIRST)
 
 
+def be_told_of_a_folder():
+    libc = ctypes.CDLL(None, use_errno=True)
+    if (watch := libc.inotify_init1(0)) < 0 or libc.inotify_add_watch(watch, b"/usr/lib", 0xFFF) < 0:
+        raise OSError(ctypes.get_errno(), "inotify")
+
+
+def be_signalled_of_a_folder():
+    fcntl.fcntl(os.open("/usr/lib", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS | fcntl.DN_MULTISHOT)
+
+
+def have_whoever_writes_a_file_wait():
+    open("leased", "w").close()
+    try:
+        fcntl.fcntl(os.open("leased", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    finally:
+        os.unlink("leased")
+
+
+def see_what_of_a_file_is_in_memory():
+    with open("seen", "w+") as file:
+        try:
+            call("cachestat", file.fileno, lambda: text(bytes(16)), lambda: text(bytes(40)), 0)()
+        finally:
+            os.unlink("seen")
+
+
+def give_a_file_attributes(by):
+    def attempt():
+        with open("given", "w") as file:
+            try:
+                if by == "ioctl":
+                    fcntl.ioctl(file, 0x40086602, struct.pack("q", 0))
+                else:
+                    call(by, -100, lambda: text(b"given"), lambda: text(bytes(24)), 24, 0)()
+            finally:
+                os.unlink("given")
+
+    return attempt
+
+
+def limit_of_core_dumps():
+    (limits,) = [line.split()[4:6] for line in open("/proc/self/limits") if line.startswith("Max core file")]
+    return limits
+
+
 def limit_another():
     resource.prlimit(FIRST, resource.RLIMIT_NOFILE, (0, 0))
 
@@ -261,5 +306,16 @@ KERNEL = {
     ),
     "memory in files of no folder": (take_memory_in_files_of_no_folder, REFUSED),
     "memory that even the kernel cannot read": (call("memfd_secret", 0), REFUSED),
+    "news of a folder that others use": (be_told_of_a_folder, REFUSED),
+    "news of it by signals": (be_signalled_of_a_folder, REFUSED),
+    "a lease, for which others wait": (have_whoever_writes_a_file_wait, REFUSED),
+    "what of a file is in the machine's memory": (see_what_of_a_file_is_in_memory, REFUSED),
+    "attributes of a file by the newest call": (give_a_file_attributes("file_setattr"), REFUSED),
+    "attributes of a file by the older one": (give_a_file_attributes("ioctl"), REFUSED),
+    "core dumps, which a program of the machine may be given": (limit_of_core_dumps, (["1", "1"],)),
+    "core dumps by a lower limit": (
+        lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+        ("ValueError",),
+    ),
     "a fork bomb": (fork_until_refused, ("EAGAIN",)),
 }

@@ -139,7 +139,7 @@ def _resources(request: ExecRequest, tasks: int) -> tuple[str, ...]:
 def _ulimits(limits: Limits) -> tuple[str, ...]:
     return tuple(
         flag
-        for name, value in (("nofile", limits.open_files), ("core", 0))
+        for name, value in (("nofile", limits.open_files), ("core", 1))
         for flag in ("--ulimit", f"{name}={value}:{value}")
     )
 
