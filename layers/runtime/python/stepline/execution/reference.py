@@ -16,9 +16,18 @@ from stepline.model.base import Value
 from stepline.model.ids import TURN
 from stepline.model.path import from_physical, parse_path, physical
 
+_ESCAPED: Final = r"\\(?:.|\Z)"
 _LITERAL: Final = re.compile(
-    r"""\#[^\n]*|(?P<quote>'{3}|"{3}|'|")(?P<text>(?:\\.|(?!(?P=quote)).)*+)(?:(?P=quote)|\Z)""", re.DOTALL
+    "|".join(
+        (
+            r"\#[^\n]*",
+            *(rf"{q * 3}([^{q}\\]*(?:(?:{_ESCAPED}|{q}(?!{q * 2}))[^{q}\\]*)*)(?:{q * 3}|\Z)" for q in "'\""),
+            *(rf"{q}([^{q}\\]*(?:{_ESCAPED}[^{q}\\]*)*)(?:{q}|\Z)" for q in "'\""),
+        )
+    ),
+    re.DOTALL,
 )
+"""A comment, or a literal with its text as the only group that took part; one that nobody closes goes to the end."""
 _REFERENCE: Final = re.compile(
     rf"(?<![A-Za-z0-9_-])(?:fi:(?P<logical>{TURN.pattern})\.(?:files/|outputs/|user\.attachments/|external\.)"
     rf"|(?P<physical>{TURN.pattern})/(?:files|outputs|attachments|external)/)(?P<rest>[^\n\\'\"<>|]*)"
@@ -40,7 +49,7 @@ def find_absent(code: str, *, turn: str, present: Collection[str]) -> tuple[Refe
         return ()
     absent: dict[str, Reference] = {}
     for literal in _LITERAL.finditer(code):
-        for found in _foreign(literal["text"] or "", turn):
+        for found in _foreign(literal[literal.lastindex] if literal.lastindex else "", turn):
             reference = _resolve(found, present)
             if reference is not None:
                 absent.setdefault(reference.path, reference)

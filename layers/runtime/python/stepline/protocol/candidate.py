@@ -16,7 +16,7 @@ from stepline.protocol.field import mend_surrogates
 
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 _OBJECT = re.compile(r'\{(?=\s*["}])')
-_GOES_ON = re.compile(r'[\s,}\]]*+"')
+_GOES_ON = re.compile(r'[\s,}\]]*"')
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 DEPTH_MAX: Final = 64
 

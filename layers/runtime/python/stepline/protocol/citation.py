@@ -119,7 +119,7 @@ class CitationStream:
         from stepline.protocol.markup import MarkupScanner  # noqa: PLC0415 - see above
 
         self._forms = {"<": raised.RAISED}
-        self._mark = re.compile(f"{MARK}|{raised.MARK}")
+        self._mark = raised.MARK
         self._scanner = MarkupScanner()
 
     def _take(self, text: str, *, final: bool) -> str:

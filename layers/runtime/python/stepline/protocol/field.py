@@ -25,7 +25,7 @@ _HEX = "[0-9a-fA-F]"
 _HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"
 # As much of a string as can be decoded: half a pair only once it is known what follows it.
 _BODY = re.compile(
-    rf"""[^"\\]*+(?:(?:\\["\\/bfnrt]|(?!{_HIGH})\\u{_HEX}{{4}}|{_HIGH}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*+)*+"""
+    rf"""[^"\\]*(?:(?:\\["\\/bfnrt]|(?!{_HIGH})\\u{_HEX}{{4}}|{_HIGH}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*)*"""
 )
 _CUT_ESCAPE = re.compile(rf"(?:{_HIGH})?(?:\\(?:u{_HEX}{{0,3}})?)?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -18,8 +18,8 @@ _UNPARSED: Final = frozenset(
 _MARK: Final = re.compile(r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*)|[!/?])")
 # Text and whole tags that change nothing, which is nearly all of a page, in one go.
 _PLAIN: Final = re.compile(
-    rf"(?:[^<]++|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup|a)(?![A-Za-z0-9-]))/?[A-Za-z][^<>\"'=]*+"
-    r"(?:=\s*(?:\"[^\"]*+\"|'[^']*+')[^<>\"'=]*+)*+>)*+",
+    rf"(?:[^<]+|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup|a)(?![A-Za-z0-9-]))/?[A-Za-z][^<>\"'=]*"
+    r"(?:=\s*(?:\"[^\"]*\"|'[^']*')[^<>\"'=]*)*>)*",
     re.IGNORECASE,
 )
 _IN_TAG: Final = re.compile(r"=\s*(?P<quote>[\"'])|>")

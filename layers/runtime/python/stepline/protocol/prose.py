@@ -24,15 +24,19 @@ _IN_ATTRIBUTE: Final = re.compile(
     r"<[A-Za-z][A-Za-z0-9-]*\s(?:[^\"'<>]|\"[^\"]*\"|'[^']*')*=\s*(?:\"[^\"]*|'[^']*|[^\s\"'<>]*)\Z"
 )
 # A line that begins so begins HTML that nobody checks, up to a blank line: there a tag need not be a sound one.
-_BLOCK: Final = re.compile(r"^[\s>*+0-9.)-]*<", re.MULTILINE)
+# The line is the last of those between which there are only such signs, so that no line is looked at for another.
+_LINE_START: Final = r"^(?:[^\S\n]|[>*+0-9.)-])*"
+_BLOCK: Final = re.compile(f"{_LINE_START}<", re.MULTILINE)
+# Behind `=` a quote begins a value and nothing else: there is one way to read a text.
 _IN_TAG: Final = re.compile(
-    r"</?[A-Za-z!?](?:[^\"'>=]++|=\s*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+|[\"'])*+\Z"
+    r"</?[A-Za-z!?][^\"'>=]*"
+    r"(?:(?:=\s*(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|(?![\s\"']))|[\"'])[^\"'>=]*)*\Z"
 )
 _PROGRAM: Final = re.compile(
-    r"(?:(?P<end></)|^[\s>*+0-9.)-]*<)(?:script|style)\b", re.IGNORECASE | re.MULTILINE
+    rf"(?:(?P<end></)|{_LINE_START}<)(?:script|style)\b", re.IGNORECASE | re.MULTILINE
 )
 # Behind the text of a link, or in the definition of one, which may stand in a list or in a quote.
-_BEFORE_ADDRESS: Final = re.compile(r"(?:\]\(|^[\s>*+0-9.)-]*\[[^\[\]\n]+\]:)\s*<?\Z", re.MULTILINE)
+_BEFORE_ADDRESS: Final = re.compile(rf"(?:\]\(|{_LINE_START}\[[^\[\]\n]+\]:)\s*<?\Z", re.MULTILINE)
 
 
 class ProseScanner:

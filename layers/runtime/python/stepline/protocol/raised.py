@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stepline.protocol.sid_token import MARK as TOKEN_MARK
 from stepline.protocol.sid_token import SHORT, TOKEN, Form, Range, cut_off, parse_ids
 
 _BODY_CHARS: Final = 1_000
@@ -21,8 +22,8 @@ _ORDERS = (
 _SIDS = re.compile("data-sids\\s*=([^>a-z]*)", re.IGNORECASE)
 _SHORT = re.compile(SHORT, re.IGNORECASE)
 
-MARK: Final = "<(?=[Ss]|\\Z)"
-"""The pattern of where one may begin."""
+MARK: Final = re.compile(f"{TOKEN_MARK}|<(?=[Ss]|\\Z)")
+"""Where in HTML a citation may begin, raised or not."""
 
 
 def _read(element: re.Match[str]) -> list[Range]:

@@ -19,9 +19,9 @@ from stepline.errors import DecisionError
 from stepline.protocol.candidate import DEPTH_MAX, NUMBER, clean, decode_at, find_object
 
 _BLANKS: Final = re.compile(r"[ \t\r\n]*")
-_CLEAN: Final = re.compile(r'(?:[^"\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_CLEAN: Final = re.compile(r'[^"\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*)*')
 _KEY: Final = re.compile(r'"((?:[^"\\\n]|\\[^\n]){0,100})"[ \t\r\n]*:')
-_NEXT: Final = re.compile(r'\s*+(?:```[a-z]*\s*+){0,2}\{\s*"')
+_NEXT: Final = re.compile(r'\s*(?:```[a-z]*\s*){0,2}\{\s*"')
 _WORD: Final = re.compile(r"true|false|null")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _VALUE_STARTS: Final = frozenset('"{[-0123456789tfn')

@@ -22,7 +22,7 @@ _CORES: Final = "[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*"
 _DEVICE: Final = "/dev/[a-zA-Z0-9_/-]+:"
 _NAME: Final = "[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}"
 
-ALLOWED: Final[Mapping[str, str]] = {
+_FORMS: Final = {
     "--blkio-weight": "[1-9][0-9]{1,3}",
     "--cpu-count": _COUNT,
     "--cpu-percent": _COUNT,
@@ -52,6 +52,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     "--ulimit": "[a-z]+=[0-9]{1,18}(?::[0-9]{1,18})?",
     "-m": _SIZE,
 }
+ALLOWED: Final[Mapping[str, re.Pattern[str]]] = {name: re.compile(form) for name, form in _FORMS.items()}
 """What may be set, and the form of its value."""
 
 
@@ -72,7 +73,7 @@ def _pairs(extra: Sequence[str]) -> Iterator[tuple[str, str]]:
             )
         if not joined:
             value = next(left, "")
-        if not re.fullmatch(ALLOWED[name], value):
+        if not ALLOWED[name].fullmatch(value):
             raise SandboxError(
                 f"extra_args: {value[:80]!r} is no value for {name} that limits something", code=CODE
             )

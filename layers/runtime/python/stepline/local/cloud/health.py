@@ -16,6 +16,9 @@ OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "Machine
 UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
 RUNBOOK: Final = "docs/how-to/runbook.md"
 
+_STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
+"""One word stands behind the stage's name, so the stacks of stage `dev-two` are none of stage `dev`."""
+
 
 class Stack(Value):
     """A deployed stack."""
@@ -36,8 +39,6 @@ class Resource(Value):
 
 def find_stacks(account: Account, stage: str) -> list[Stack]:
     """Return the stacks of a stage. Raises what botocore raises."""
-    # One word stands behind the stage's name, so that stage `dev` does not take the stacks of stage `dev-two`.
-    own = re.compile(rf"stepline-{re.escape(stage)}-[a-z]+")
     pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
     return [
         Stack(
@@ -47,7 +48,7 @@ def find_stacks(account: Account, stage: str) -> list[Stack]:
         )
         for page in pages
         for stack in page["Stacks"]
-        if own.fullmatch(stack["StackName"])
+        if (named := _STACK.fullmatch(stack["StackName"])) and named["stage"] == stage
     ]
 
 
