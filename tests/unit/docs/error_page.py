@@ -114,6 +114,7 @@ TOOLS = {
     "invalid_path_kind": "`fetch_ctx`: a family that is not fetched",
     "invalid_path_tc": "`fetch_ctx`: no path of a call",
     "invalid_path_so": "`fetch_ctx`: no path into the source pool",
+    "content_too_large": "more than 16 MiB are not taken whole; `react.read` shows a part, and a program finds files below `OUTPUT_DIR`",
     "content_not_text": "what stands there is no text; a program finds files below `OUTPUT_DIR`",
     "pull_paths_missing": "a notice: some of the paths could not be pulled; the result says why",
     "too_many_sources": "one call, or one run, brings at most 500 new sources",
@@ -148,6 +149,7 @@ BUNDLE = {
     "invalid_path_so": "`fetch_ctx`: the path breaks the grammar of `so:`",
     "invalid_path_file": "`fetch_ctx`: the path breaks the grammar of `fi:`",
     "invalid_path_skill": "`fetch_ctx`: the path breaks the grammar of `sk:`",
+    "content_too_large": "`fetch_ctx`: more than 16 MiB are not taken whole",
     "tool_failure": "`fetch_ctx`: what stands there cannot be had now",
 }
 LOCAL = {

@@ -10,7 +10,7 @@ import msgspec
 
 from stepline.errors import DependencyError, PathError, ToolError
 from stepline.model.path import FAMILIES, parse_path
-from stepline.tools.content import Content, load_content
+from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
 from stepline.tools.context import ToolContext
 
 logger = logging.getLogger(__name__)
@@ -41,10 +41,16 @@ def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
     try:
         return {"path": ref, "ret": _contents(load_content(path, context), context)}
     except ToolError as refused:
-        return _refused(ref, "not_found" if refused.reason in ABSENT else "tool_failure", refused)
+        return _refused(ref, _code(refused.reason), refused)
     except DependencyError as error:
         logger.warning("path not fetched", extra={"code": error.reason})
         return _refused(ref, "tool_failure", error)
+
+
+def _code(reason: str) -> str:
+    if reason == TOO_LARGE:
+        return reason
+    return "not_found" if reason in ABSENT else "tool_failure"
 
 
 def family_of(ref: str) -> str:
@@ -67,6 +73,8 @@ def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
     if content.rows:
         return {"mime": content.mime, "payload": list(content.rows)}
     if content.text is None:
+        if content.body is not None:
+            check_whole(content.body)
         data = context.artifacts.get(content.body.key) if content.body else b""
         return {"mime": content.mime, "base64": base64.b64encode(data).decode()}
     if content.mime.partition(";")[0] == "application/json":

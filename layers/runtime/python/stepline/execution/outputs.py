@@ -131,15 +131,15 @@ def _with_text(verdict: Verdict, spool: Path, room: int, *, most: int) -> tuple[
     """Return the verdict with what is known of a text, and how many characters of previews are left."""
     if verdict.code or verdict.key or not is_text(verdict.mime):
         return verdict, room
-    facts = read_text(spool / verdict.sha256, keep_chars=most)
-    if facts is None:
+    beginning = read_text(spool / verdict.sha256, keep_chars=most)
+    if beginning is None:
         return verdict, room
-    chars = min(room, most)
+    chars, symbols = min(room, most), beginning.size.offset
     preview = None
-    if chars >= min(PREVIEW_CHARS_MIN, facts.text_symbols):
-        preview = render_preview(facts, verdict.logical, max_chars=chars)
-        room -= min(chars, facts.text_symbols)
-    known = {"text_symbols": facts.text_symbols, "line_count": facts.line_count, "preview": preview}
+    if chars >= min(PREVIEW_CHARS_MIN, symbols):
+        preview = render_preview(beginning, verdict.logical, max_chars=chars)
+        room -= min(chars, symbols)
+    known = {"text_symbols": symbols, "line_count": beginning.line_count, "preview": preview}
     return msgspec.structs.replace(verdict, **known), room
 
 

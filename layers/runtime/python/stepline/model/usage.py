@@ -41,7 +41,12 @@ class Usage(Row):
 
 def estimate_tokens(text: str) -> int:
     """Return about how many tokens a text has, without a tokenizer; 0 for none."""
-    return -int(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+    return estimate_tokens_of(len(text.encode("utf-8", "surrogatepass")))
+
+
+def estimate_tokens_of(size_bytes: int) -> int:
+    """Return about how many tokens a text of so many bytes in UTF-8 has."""
+    return -int(-size_bytes // BYTES_PER_TOKEN)
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:

@@ -1,9 +1,9 @@
-"""What stands at a logical path, whole: text from the log or the artifact store, or a body to point at."""
+"""Content of a logical path: text of the log, or a body in the artifact store that is read when it is asked for."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -23,11 +23,13 @@ from stepline.model.path import (
     from_physical,
     parse_path,
 )
+from stepline.model.usage import estimate_tokens_of
+from stepline.ports.artifacts import Artifacts
 from stepline.timeline.piece import ALL, Shown
 from stepline.tools.context import ToolContext
 from stepline.tools.shelf import read_shelf
 from stepline.tools.source_rows import source_rows, sources_block
-from stepline.tools.window import SourceText, count_lines
+from stepline.tools.window import Found, Span, decode_pieces, find_part
 
 READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodePath)
 """Paths that lead to blocks of the log. Rows of the pool are read, too; the other families need a store that this agent does not have."""
@@ -47,17 +49,23 @@ _TEXT_MIMES: Final = frozenset(
 )
 
 
+WHOLE_MAX_BYTES: Final = 16 * 1024 * 1024
+"""The largest body that is held in memory whole: as text it may take four times as much, in a function that has 1 GiB."""
+TOO_LARGE: Final = "content_too_large"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The newest content of one path: `text`, or `body` for bytes that are no text; `block` says what it is.
+    """The newest content of one path: text of the log, or `body` in the artifact store; `block` says what it is.
 
     `rows` are those of the pool that the text consists of, if it is a list of some.
     """
 
     path: str
     block: Block
-    text: str | None
+    written: str = ""
     body: Body | None = None
+    artifacts: Artifacts
     rows: Sequence[Mapping[str, Any]] = ()
 
     @property
@@ -66,30 +74,76 @@ class Content:
         return self.body.mime if self.body else self.block.mime
 
     @cached_property
-    def source(self) -> SourceText:
-        """The text with its lines; empty for bytes that are no text."""
-        return SourceText(self.text or "")
+    def text(self) -> str | None:
+        """The whole text; None for bytes that are none.
+
+        Raises:
+            ToolError: `body_missing`; `content_too_large` to be held in memory.
+            DependencyError: the artifact store cannot answer now.
+        """
+        if self._is_binary:
+            return None
+        if self.body is not None:
+            check_whole(self.body)
+        try:
+            return "".join(self._pieces())
+        except UnicodeDecodeError:
+            return None
+
+    def find(self, span: Span, *, max_chars: int) -> Found | None:
+        """Return a part of the text, however long the text is; None for bytes that are no text. Raises as `text` does."""
+        if self._is_binary:
+            return None
+        try:
+            return find_part(self._pieces(), span, max_chars=max_chars)
+        except UnicodeDecodeError:
+            return None
 
     @cached_property
     def size_bytes(self) -> int:
         """UTF-8 bytes of the text, or the body's."""
-        return self.body.size_bytes if self.body and self.text is None else len((self.text or "").encode())
+        return self.body.size_bytes if self.body else len(self.written.encode())
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens the text has."""
+        return estimate_tokens_of(self.size_bytes)
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the content, by which two showings of it are told apart."""
-        if self.text is None and self.body:
-            return self.body.sha256
-        return hashlib.sha256((self.text or "").encode()).hexdigest()
-
-    @cached_property
-    def line_count(self) -> int:
-        """Lines of the text."""
-        return count_lines(self.text or "")
+        return self.body.sha256 if self.body else hashlib.sha256(self.written.encode()).hexdigest()
 
     def is_shown_by(self, shown: Shown) -> bool:
         """Tell whether what is visible is all of this, as it is now."""
         return shown.digest == ALL or self.sha256.startswith(shown.digest)
+
+    @property
+    def _is_binary(self) -> bool:
+        return self.body is not None and not is_text(self.body.mime)
+
+    def _pieces(self) -> Iterator[str]:
+        """Yield the text. Raises UnicodeDecodeError where a body that is said to be text is none."""
+        if self.body is None:
+            yield self.written
+            return
+        try:
+            yield from decode_pieces(self.artifacts.stream(self.body.key))
+        except NotFoundError as error:
+            raise ToolError(
+                "the log names bytes that are gone from the store", code="body_missing"
+            ) from error
+
+
+def check_whole(body: Body) -> None:
+    """Refuse a body that is too large to be held in memory, before it is read. Raises ToolError `content_too_large`."""
+    if body.size_bytes > WHOLE_MAX_BYTES:
+        raise ToolError(
+            f"{body.size_bytes} bytes are too many to be taken whole; react.read shows a part",
+            code="content_too_large",
+            bytes=body.size_bytes,
+            byte_limit=WHOLE_MAX_BYTES,
+        )
 
 
 def is_text(mime: str) -> bool:
@@ -102,13 +156,14 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     """Return what stands at a path.
 
     Raises:
-        ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`, `body_missing`.
-        DependencyError: the artifact store cannot answer now.
+        ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`.
     """
     if isinstance(path, SourcesPath):
         rows = source_rows(path, context)
         block = sources_block(path, rows, context)
-        return Content(path=block.path, block=block, text=block.text, rows=rows)
+        return Content(
+            path=block.path, block=block, written=block.text, artifacts=context.artifacts, rows=rows
+        )
     family = str(path).partition(":")[0]
     if shelf := context.shelves.get(family):
         return _whole(read_shelf(str(path), shelf, context), context)
@@ -125,14 +180,15 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
     block = with_body[-1] if with_body else blocks[0]
     where = block.path or str(path)
     if block.body is None:
-        return Content(path=where, block=block, text=_join(blocks))
-    return Content(path=where, block=block, text=_fetch_text(block.body, context), body=block.body)
+        return Content(path=where, block=block, written=_join(blocks), artifacts=context.artifacts)
+    return Content(path=where, block=block, body=block.body, artifacts=context.artifacts)
 
 
 def _whole(block: Block, context: ToolContext) -> Content:
     """Return the content of a block that is all of it."""
-    text = _fetch_text(block.body, context) if block.body else block.text
-    return Content(path=block.path, block=block, text=text, body=block.body)
+    return Content(
+        path=block.path, block=block, written=block.text, body=block.body, artifacts=context.artifacts
+    )
 
 
 def read_path(text: str, turn: str) -> LogicalPath:
@@ -163,15 +219,3 @@ def _join(blocks: tuple[Block, ...]) -> str:
     return "".join(
         text if i == len(texts) - 1 or text.endswith("\n") else f"{text}\n" for i, text in enumerate(texts)
     )
-
-
-def _fetch_text(body: Body, context: ToolContext) -> str | None:
-    """Return a body as text, or None if it is none."""
-    if not is_text(body.mime):
-        return None
-    try:
-        return context.artifacts.get(body.key).decode()
-    except NotFoundError as error:
-        raise ToolError("the log names bytes that are gone from the store", code="body_missing") from error
-    except UnicodeDecodeError:
-        return None

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
-from stepline.model.usage import estimate_tokens
 from stepline.timeline.piece import Shown
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
@@ -24,6 +23,7 @@ from stepline.tools.read_schema import READ
 from stepline.tools.read_sources import show_sources
 from stepline.tools.read_view import TOO_LARGE, TRUNCATED, View, show
 from stepline.tools.registry import Tool
+from stepline.tools.window import Found
 
 VISIBLE: Final = "exists_in_visible_context"
 
@@ -53,14 +53,15 @@ def _serve(
     """Return the row of one request and, if there is something to show, its view without a path."""
     try:
         content = load_content(read_path(request.path, context.turn), context)
-        row = {"path": content.path, **_asked(request, content), **_facts(content)}
+        found = content.find(request.span, max_chars=_max_chars(request, context))
+        row = {"path": content.path, **_asked(request, content), **_facts(content, found)}
         if stats_only:
             return {**row, "status": "stats_only"}, None
         if not content.size_bytes:
             return {**row, "status": "empty"}, None
         if not request.is_range and (shown := _shown_by(content, context)):
             return {**row, "status": VISIBLE, "visible_at": _visible_at(shown)}, None
-        view = _show(request, content, context)
+        view = _show(request, content, found, context)
     except (PathError, ToolError) as refused:
         known = {key: value for key, value in refused.context.items() if value is not None}
         flaw = (
@@ -76,10 +77,15 @@ def _serve(
     return {**row, **view.row}, _block(view, content, context)
 
 
-def _show(request: Request, content: Content, context: ToolContext) -> View:
+def _max_chars(request: Request, context: ToolContext) -> int:
+    """Return how many characters of a text are kept at most, whatever the range."""
+    return min(context.caps.max_chars, request.max_chars or context.caps.max_chars)
+
+
+def _show(request: Request, content: Content, found: Found | None, context: ToolContext) -> View:
     rows = None if request.is_range else content.rows
     view = show_sources(rows, context.caps, max_chars=request.max_chars) if rows else None
-    return view or show(request, content, context.caps)
+    return view or show(request, content, found, context.caps)
 
 
 def _asked(request: Request, content: Content) -> dict[str, str]:
@@ -87,13 +93,13 @@ def _asked(request: Request, content: Content) -> dict[str, str]:
     return {} if request.path == content.path else {"requested": request.path}
 
 
-def _facts(content: Content) -> dict[str, Any]:
+def _facts(content: Content, found: Found | None) -> dict[str, Any]:
     facts: dict[str, Any] = {"mime": content.mime, "bytes": content.size_bytes}
-    if content.text is not None:
+    if found is not None:
         facts |= {
-            "text_symbols": len(content.text),
-            "line_count": content.line_count,
-            "tokens": estimate_tokens(content.text),
+            "text_symbols": found.size.offset,
+            "line_count": found.size.line_before,
+            "tokens": content.tokens,
         }
     facts |= {
         name: content.block.meta[name] for name in ("kind", "missing_sids") if content.block.meta.get(name)

@@ -7,7 +7,7 @@ from typing import Any
 
 from stepline.errors import ToolError
 from stepline.model.base import Value
-from stepline.tools.window import LineNumbers, SourceText
+from stepline.tools.window import Found, LineNumbers, Span, Window
 
 
 class Request(Value):
@@ -33,28 +33,30 @@ class Request(Value):
         """Whether an exact piece was asked for, or the text with numbers: what is shown whether seen or not."""
         return self.by_lines or self.offset is not None or self.line_numbers in ("lines", "sparsed")
 
-    def bounds(self, source: SourceText) -> tuple[int, int]:
-        """Return the asked piece of `source` as character offsets, before any cap.
+    @property
+    def span(self) -> Span:
+        """The part that is asked for, before any cap."""
+        if self.offset is not None:
+            return Span(offset=self.offset, chars=self.max_chars)
+        return Span(line=self.line_start or 1, line_count=self.line_count)
 
-        Raises ToolError `range_ambiguous` or `range_outside`.
-        """
+    def check(self, found: Found) -> Window:
+        """Return the part that was found. Raises ToolError `range_ambiguous` or `range_outside`."""
         if self.by_lines and self.offset is not None:
             raise ToolError("ask for lines or for an offset, not for both", code="range_ambiguous")
-        total = len(source.starts)
-        first = self.line_start or 1
-        if first > total:
-            raise ToolError(f"line {first} is behind the last line", code="range_outside", line_count=total)
-        if (self.offset or 0) >= len(source.text):
+        if found.part is not None:
+            return found.part
+        if self.offset is not None:
             raise ToolError(
                 f"offset {self.offset} is behind the last character",
                 code="range_outside",
-                text_symbols=len(source.text),
+                text_symbols=found.size.offset,
             )
-        if self.offset is not None:
-            asked = self.max_chars or len(source.text)
-            return self.offset, min(self.offset + asked, len(source.text))
-        last = total if self.line_count is None else min(first + self.line_count - 1, total)
-        return source.starts[first - 1], source.line_end(last)
+        raise ToolError(
+            f"line {self.span.line} is behind the last line",
+            code="range_outside",
+            line_count=found.size.line_before,
+        )
 
 
 def parse_requests(params: Mapping[str, Any]) -> list[Request]:

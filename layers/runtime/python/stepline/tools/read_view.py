@@ -12,7 +12,7 @@ from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import Content
 from stepline.tools.context import ReadCaps, render_json
 from stepline.tools.read_request import Request
-from stepline.tools.window import LineNumbers, Window, fit_window
+from stepline.tools.window import Found, Place, Window, fit_window
 
 ATTACHED_MIMES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
 """Bytes a model can look at: shown whole or not at all."""
@@ -32,33 +32,28 @@ class View(Value):
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-def show(request: Request, content: Content, caps: ReadCaps) -> View:
+def show(request: Request, content: Content, found: Found | None, caps: ReadCaps) -> View:
     """Return the view of one content that is not empty. Raises ToolError for a range it does not have."""
-    if content.text is None:
+    if found is None:
         return _show_bytes(content, caps)
-    source = content.source
-    start, end = request.bounds(source)
-    numbers: LineNumbers = request.line_numbers or "lines"
-    limits = {
-        "max_chars": min(caps.max_chars, request.max_chars or caps.max_chars),
-        "max_bytes": min(caps.max_bytes, int(caps.max_tokens * BYTES_PER_TOKEN)),
-    }
+    part = request.check(found)
+    max_bytes = min(caps.max_bytes, int(caps.max_tokens * BYTES_PER_TOKEN))
     if not request.is_range:
-        whole = fit_window(source, start, end, **limits, line_numbers="disabled")
-        if whole.end == end:
+        whole = fit_window(part, max_bytes=max_bytes, line_numbers="disabled")
+        if whole.end == found.end:
             return _show_whole(whole)
-    window = fit_window(source, start, end, **limits, line_numbers=numbers)
-    if window.end == window.start:
+    window = fit_window(part, max_bytes=max_bytes, line_numbers=request.line_numbers or "lines")
+    if not window.text:
         return _marker(content, caps)
-    return _show_window(request, content, window, end)
+    return _show_window(request, content, window, found.end)
 
 
 def _show_whole(window: Window) -> View:
     return View(text=window.text, whole=True, row={"visible_tokens": estimate_tokens(window.text)})
 
 
-def _show_window(request: Request, content: Content, window: Window, end: int) -> View:
-    cut = window.end < end
+def _show_window(request: Request, content: Content, window: Window, end: Place) -> View:
+    cut = window.end.offset < end.offset
     shown = window.render()
     text = f"{_header(request, content, window)}\n{shown}"
     if cut:
@@ -78,8 +73,8 @@ def _read_range(request: Request, window: Window) -> dict[str, Any]:
     """Return where the window stands: offsets always, lines in the notation of the header."""
     return {
         "range_kind": "lines" if request.by_lines else "text_symbols",
-        "offset_text_symbols": window.start,
-        "text_symbols": window.end - window.start,
+        "offset_text_symbols": window.start.offset,
+        "text_symbols": len(window.text),
         "lines": window.notation(),
         "partial_lines": window.partial_lines(),
     }
@@ -89,37 +84,36 @@ def _header(request: Request, content: Content, window: Window) -> str:
     title = "[READ RANGE]" if request.is_range else "[READ PREVIEW]"
     lines = [title, f"path: {content.path}", f"lines: {window.notation()}"]
     lines += [f"partial_line: {line}" for line in window.partial_lines()]
-    lines.append(f"text_symbols: [{window.start}-{window.end}]/{len(window.source.text)}")
+    lines.append(f"text_symbols: [{window.start.offset}-{window.end.offset}]/{window.size.offset}")
     lines.append(f"line_numbers: {window.line_numbers}")
     return "\n".join([*lines, ""])
 
 
 def _footer(content: Content, window: Window, following: dict[str, Any]) -> str:
-    text = window.source.text
     again = render_json({"items": [following]})
+    before, total = window.start.offset, window.size.offset
     return "\n".join(
         [
             "[READ PREVIEW TRUNCATED]",
-            f"omitted_text_symbols: {len(text) - window.end} after, {window.start} before this piece",
-            f"whole: {len(text)} text_symbols, {content.size_bytes} bytes, about {estimate_tokens(text)} tokens",
+            f"omitted_text_symbols: {total - window.end.offset} after, {before} before this piece",
+            f"whole: {total} text_symbols, {content.size_bytes} bytes, about {content.tokens} tokens",
             f"to go on, call react.read with {again}",
         ]
     )
 
 
-def _next(request: Request, content: Content, window: Window, end: int) -> dict[str, Any]:
+def _next(request: Request, content: Content, window: Window, end: Place) -> dict[str, Any]:
     """Return the item that shows what is left of the piece that was asked for and ends at `end`."""
-    source, bounded = window.source, end < len(window.source.text)
-    line, last = source.line_at(window.end), source.line_at(end - 1)
+    at, bounded = window.end, end.offset < window.size.offset
     item: dict[str, Any] = {"path": content.path}
-    if source.starts[line - 1] == window.end and source.line_end(last) == end:
-        item["line_start"] = line
+    if at.begins_line and (end.begins_line or not bounded):
+        item["line_start"] = at.line
         if bounded:
-            item["line_count"] = last - line + 1
+            item["line_count"] = end.line - at.line
     else:
-        item["offset_text_symbols"] = window.end
+        item["offset_text_symbols"] = at.offset
         if bounded:
-            item["max_text_symbols"] = end - window.end
+            item["max_text_symbols"] = end.offset - at.offset
     if request.line_numbers:
         item["line_numbers"] = request.line_numbers
     return item

@@ -1,16 +1,19 @@
-r"""Windows: a piece of a text by lines or characters, no larger than what may be shown, and nothing but the text.
+r"""Windows: a part of a text by lines or characters, no larger than what may be shown, and nothing but the text.
 
 A line ends after `\n`; everything else (`\r`, form feeds) is part of it. Line numbers are 1-based, offsets are
-0-based characters.
+0-based characters. A text is read once and in pieces, and only the part is kept of it, so that a text of any
+length costs no more memory than what is shown.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+import codecs
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from stepline.model.base import Value
 
 LineNumbers: TypeAlias = Literal["lines", "sparsed", "disabled"]
 
@@ -23,79 +26,94 @@ def count_lines(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and text != "")
 
 
-@dataclass(frozen=True)
-class SourceText:
-    """A text and where its lines begin."""
+class Place(Value):
+    """A place between two characters: how many characters and line breaks stand before it, and whether one ends there."""
 
-    text: str
-
-    @cached_property
-    def starts(self) -> list[int]:
-        """Offset of every line."""
-        offsets = [0]
-        while (at := self.text.find("\n", offsets[-1])) >= 0:
-            offsets.append(at + 1)
-        if offsets[-1] == len(self.text):
-            offsets.pop()
-        return offsets
-
-    def line_at(self, offset: int) -> int:
-        """Return the number of the line that holds the character at `offset`."""
-        return bisect_right(self.starts, offset)
-
-    def line_end(self, line: int) -> int:
-        """Return the offset behind a line, its line break included."""
-        return self.starts[line] if line < len(self.starts) else len(self.text)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """Characters `start` to `end` (exclusive) of a source; never empty unless nothing fits."""
-
-    source: SourceText
-    start: int
-    end: int
-    line_numbers: LineNumbers
+    offset: int = 0
+    breaks: int = 0
+    begins_line: bool = True
 
     @property
-    def text(self) -> str:
-        """The piece itself."""
-        return self.source.text[self.start : self.end]
+    def line(self) -> int:
+        """The number of the line that goes on here, or begins."""
+        return self.breaks + 1
+
+    @property
+    def line_before(self) -> int:
+        """The number of the line that the character before this place belongs to."""
+        return self.breaks + (not self.begins_line)
+
+
+class Span(Value):
+    """A part of a text: `line_count` lines from `line` on, or `chars` characters from `offset` on; all of it if nothing is said."""
+
+    line: int = 1
+    line_count: int | None = None
+    offset: int | None = None
+    chars: int | None = None
+
+    def find_start(self, piece: str, at: Place) -> Place | None:
+        """Return where the part begins, if that is in or at the end of a piece that begins at `at`."""
+        if self.offset is None:
+            return _find_line(piece, at, self.line)
+        return _find_offset(piece, at, self.offset)
+
+    def find_end(self, piece: str, at: Place) -> Place | None:
+        """Return where the part ends, if that is in or at the end of a piece that begins at `at`."""
+        if self.offset is not None:
+            return None if self.chars is None else _find_offset(piece, at, self.offset + self.chars)
+        return None if self.line_count is None else _find_line(piece, at, self.line + self.line_count)
+
+
+class Window(Value):
+    """The part of a text that begins at `start`; `size` is where the whole text ends."""
+
+    text: str
+    start: Place
+    size: Place
+    line_numbers: LineNumbers = "disabled"
+
+    @property
+    def end(self) -> Place:
+        """Where the part ends."""
+        return _pass(self.start, self.text)
+
+    @property
+    def line_count(self) -> int:
+        """Lines of the whole text."""
+        return self.size.line_before
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield the number of every line that the window touches, and what it shows of it."""
-        at = self.start
-        while at < self.end:
-            line = self.source.line_at(at)
-            end = min(self.source.line_end(line), self.end)
-            yield line, self.source.text[at:end]
-            at = end
+        at, line = 0, self.start.line
+        while at < len(self.text):
+            end = self.text.find("\n", at) + 1 or len(self.text)
+            yield line, self.text[at:end]
+            at, line = end, line + 1
 
     def whole_lines(self) -> tuple[int, int] | None:
         """Return the first and last line that is shown whole, or None."""
-        if self.start >= self.end:
+        if not self.text:
             return None
-        first, last = self.source.line_at(self.start), self.source.line_at(self.end - 1)
-        first += self.source.starts[first - 1] < self.start
-        last -= self.source.line_end(last) > self.end
+        first = self.start.line + (not self.start.begins_line)
+        last = self.end.line_before - self._ends_within()
         return (first, last) if first <= last else None
 
     def partial_lines(self) -> list[int]:
         """Return the lines of which only a part is shown: at most the first and the last."""
-        if self.start >= self.end:
+        if not self.text:
             return []
-        first, last = self.source.line_at(self.start), self.source.line_at(self.end - 1)
-        cut = {first} if self.source.starts[first - 1] < self.start else set()
-        return sorted(cut | ({last} if self.source.line_end(last) > self.end else set()))
+        cut = set() if self.start.begins_line else {self.start.line}
+        return sorted(cut | ({self.end.line_before} if self._ends_within() else set()))
 
     def notation(self) -> str:
         """Return which lines are shown whole: `[3-8]/40`, or `[none]/40`."""
         whole = self.whole_lines()
         shown = f"{whole[0]}-{whole[1]}" if whole else "none"
-        return f"[{shown}]/{len(self.source.starts)}"
+        return f"[{shown}]/{self.line_count}"
 
     def render(self) -> str:
-        """Return the piece with its line numbers in a gutter that is no part of the text."""
+        """Return the part with its line numbers in a gutter that is no part of the text."""
         if self.line_numbers == "disabled":
             return self.text
         pieces = list(self.lines())
@@ -107,36 +125,98 @@ class Window:
             gutter(line) + piece if i in numbered else piece for i, (line, piece) in enumerate(pieces)
         )
 
+    def _ends_within(self) -> bool:
+        """Tell whether the last line that is touched goes on behind the window."""
+        return not self.end.begins_line and self.end.offset < self.size.offset
+
+
+class Found(Value):
+    """A part that was looked for: its beginning, where all of it ends, and where the text ends.
+
+    `part` is None if the text ends before the part begins.
+    """
+
+    part: Window | None
+    end: Place
+    size: Place
+
+
+def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
+    """Read a text that comes in pieces, once and to its end, and keep up to `max_chars` characters of one part."""
+    at, room = Place(), max_chars
+    kept: list[str] = []
+    begin, end = span.find_start("", at), None
+    for piece in pieces:
+        begin = begin or span.find_start(piece, at)
+        end = end or span.find_end(piece, at)
+        if begin and room:
+            cut = piece[max(0, begin.offset - at.offset) : end.offset - at.offset if end else None][:room]
+            kept.append(cut)
+            room = 0 if end else room - len(cut)
+        at = _pass(at, piece)
+    if begin is None or 0 < at.offset == begin.offset:
+        return Found(part=None, end=at, size=at)
+    return Found(part=Window(text="".join(kept), start=begin, size=at), end=end or at, size=at)
+
+
+def decode_pieces(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of bytes that come in pieces. Raises UnicodeDecodeError where they are no UTF-8."""
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    for piece in pieces:
+        yield decode(piece)
+    yield decode(b"", True)
+
 
 def gutter(line: int) -> str:
     """Return a line's number as it stands before the line: right-aligned in six columns, and a tab."""
     return f"{line:>6}\t"
 
 
-def fit_window(
-    source: SourceText, start: int, end: int, *, max_chars: int, max_bytes: int, line_numbers: LineNumbers
-) -> Window:
-    """Return the longest beginning of `start` to `end` that fits.
+def fit_window(part: Window, *, max_bytes: int, line_numbers: LineNumbers) -> Window:
+    """Return the longest beginning of a part that fits with its line numbers.
 
-    `max_chars` counts the source's characters; `max_bytes` counts UTF-8 with the gutter, because the gutter
-    costs the reader as much as the text does.
+    `max_bytes` counts UTF-8 with the gutter, because the gutter costs the reader as much as the text does.
     """
-    end = min(end, start + max_chars)
     if line_numbers == "sparsed":
         max_bytes -= _SPARSE_LINES * _GUTTER_MAX_BYTES
-    fitting = Window(source=source, start=start, end=end, line_numbers=line_numbers)
     if line_numbers != "lines":
-        kept = _prefix_chars(fitting.text, max_bytes)
-        return Window(source=source, start=start, end=start + kept, line_numbers=line_numbers)
-    at = start
-    for line, piece in fitting.lines():
+        kept = _prefix_chars(part.text, max_bytes)
+        return replace(part, text=part.text[:kept], line_numbers=line_numbers)
+    at = 0
+    for line, piece in part.lines():
         max_bytes -= len(gutter(line))
         kept = _prefix_chars(piece, max_bytes)
         max_bytes -= len(piece[:kept].encode())
         at += kept
         if kept < len(piece):
             break
-    return Window(source=source, start=start, end=at, line_numbers=line_numbers)
+    return replace(part, text=part.text[:at], line_numbers=line_numbers)
+
+
+def _pass(at: Place, piece: str) -> Place:
+    """Return the place behind a piece that begins at `at`."""
+    if not piece:
+        return at
+    return Place(
+        offset=at.offset + len(piece), breaks=at.breaks + piece.count("\n"), begins_line=piece[-1] == "\n"
+    )
+
+
+def _find_offset(piece: str, at: Place, offset: int) -> Place | None:
+    if offset > at.offset + len(piece):
+        return None
+    return _pass(at, piece[: offset - at.offset])
+
+
+def _find_line(piece: str, at: Place, line: int) -> Place | None:
+    """Return where a line begins that does not begin before `at`."""
+    breaks = line - at.line
+    if breaks > piece.count("\n"):
+        return None
+    offset = 0
+    for _ in range(breaks):
+        offset = piece.find("\n", offset) + 1
+    return Place(offset=at.offset + offset, breaks=line - 1)
 
 
 def _prefix_chars(text: str, max_bytes: int) -> int:
