@@ -1,5 +1,6 @@
 import gzip
 import io
+import re
 import struct
 import tarfile
 import warnings
@@ -173,8 +174,9 @@ def test_a_bomb_is_stopped_by_its_ratio(codes, mime):
 def test_a_zip_that_states_less_than_it_holds_is_unreadable_and_still_counted(codes):
     body = bytearray(zipped(a=b"x" * 2000))
     at = body.index(b"PK\1\2")
-    body[at + 24 : at + 28] = struct.pack("<I", 1)
-    body[at + 16 : at + 20] = struct.pack("<I", zlib.crc32(b"x"))
+    for size, checksum in ((22, 14), (at + 24, at + 16)):
+        struct.pack_into("<I", body, size, 1)
+        struct.pack_into("<I", body, checksum, zlib.crc32(b"x"))
     assert codes(bytes(body), ZIP) == ["archive_unreadable"]
     assert codes(bytes(body), ZIP, ArchiveLimits(max_inflated_bytes=1000)) == ["archive_too_large"]
 
@@ -203,8 +205,71 @@ def test_a_method_that_cannot_be_inflated_piece_by_piece_is_unreadable(codes, me
     assert codes(zipped_list([("a", b"x")], method), ZIP) == ["archive_unreadable"]
 
 
-def test_something_before_a_zip_makes_it_unreadable(codes):
+def covered(before=b"", between=b"", behind=b"", last=b""):
+    """Return a zip of one member with more in the file than that, and all offsets true."""
+    body = bytearray(zipped(a=b"x"))
+    at, end = body.index(b"PK\1\2"), body.rindex(b"PK\5\6")
+    struct.pack_into("<I", body, at + 42, len(before))
+    struct.pack_into("<I", body, end + 16, len(before) + at + len(between))
+    return before + bytes(body[:at]) + between + bytes(body[at:end]) + behind + bytes(body[end:]) + last
+
+
+class Pipe(io.BytesIO):
+    """A target that a zip is written to from its beginning to its end."""
+
+    def tell(self):
+        raise io.UnsupportedOperation
+
+
+@pytest.mark.parametrize("part", ["before", "between", "behind", "last"])
+@pytest.mark.parametrize(
+    "more", [b"x", b"#!/bin/sh\n", zipped(b=b"y"), b"PK\3\4"], ids=["x", "sh", "zip", "magic"]
+)
+def test_a_zip_with_anything_beside_members_and_directory_is_unreadable(codes, part, more):
+    assert codes(covered(), ZIP) == []
+    assert codes(covered(**{part: more}), ZIP) == ["archive_unreadable"]
+
+
+def test_a_script_before_a_zip_that_does_not_know_of_it_makes_it_unreadable(codes):
     assert codes(b"#!/bin/sh\n" + zipped(a=b"x"), ZIP) == ["archive_unreadable"]
+
+
+def test_members_that_share_their_bytes_make_a_zip_unreadable(codes):
+    body = zipped(a=b"x" * 100)
+    at, end = body.index(b"PK\1\2"), body.rindex(b"PK\5\6")
+    twice = body[:at] + body[at:end] * 2 + body[end : end + 8]
+    twice += struct.pack("<2H2IH", 2, 2, 2 * (end - at), at, 0)
+    assert codes(twice, ZIP) == ["archive_unreadable"]
+
+
+def test_a_zip_whose_directory_leaves_a_member_out_is_unreadable(codes):
+    body = zipped(a=b"x", b=b"y")
+    first, second = (found.start() for found in re.finditer(b"PK\1\2", body))
+    end = body.rindex(b"PK\5\6")
+    for kept in (body[first:second], body[second:end]):
+        told = body[:first] + kept + b"PK\5\6" + struct.pack("<4H2IH", 0, 0, 1, 1, len(kept), first, 0)
+        assert codes(told, ZIP) == ["archive_unreadable"]
+
+
+def test_a_member_that_states_other_sizes_than_the_directory_makes_a_zip_unreadable(codes):
+    body = bytearray(zipped_list([("a", b"x" * 100)], zipfile.ZIP_STORED))
+    body[18:22] = struct.pack("<I", 50)
+    assert codes(bytes(body), ZIP) == ["archive_unreadable"]
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["zip", "zip64"])
+@pytest.mark.parametrize("seekable", [True, False], ids=["file", "pipe"])
+@pytest.mark.parametrize("comment", [b"", b"made by hand"], ids=["bare", "comment"])
+def test_zips_are_sound_however_they_were_written(codes, monkeypatch, large, seekable, comment):
+    target = io.BytesIO() if seekable else Pipe()
+    if large:
+        monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("a", "b/c"):
+            with archive.open(name, "w", force_zip64=large) as member:
+                member.write(name.encode() * 100)
+        archive.comment = comment
+    assert codes(target.getvalue(), ZIP) == []
 
 
 def test_a_zip_directory_as_large_as_the_file_is_not_read(codes):

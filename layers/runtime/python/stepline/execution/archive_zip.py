@@ -2,7 +2,9 @@
 
 The standard library reads the directory at the end; it would also cut each member at the size that the directory
 states, and so hide what other programs unpack. Hence a member counts as it is stored: it ends where its data end,
-and directory, local header, size and checksum have to agree.
+and directory, local header, size and checksum have to agree. Members, directory and its end cover the file from its
+first byte to its last, each byte once: a reader that follows the members and one that follows the directory see the
+same, and nothing else fits into the file, before, between or behind them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from stepline.execution.archive_member import (
     ArchiveLimits,
     ArchiveProblem,
     Budget,
+    Unfit,
     drained,
     judge_link,
     judge_name,
@@ -30,6 +33,19 @@ from stepline.execution.archive_member import (
 _DIRECTORY_ENTRY_BYTES: Final = 256
 _MEMBER: Final = b"PK\x03\x04"
 _LOCAL: Final = struct.Struct("<4s5H3I2H")
+_ENTRY: Final = struct.Struct("<4s24x3H12x")
+_END: Final = struct.Struct("<4s4x2H2IH")
+_END_64: Final = struct.Struct("<4sQ12x4Q")
+_LOCATOR: Final = struct.Struct("<4s4xQ4x")
+_DESCRIPTORS: Final = tuple(
+    (struct.Struct(f"<{signature}I{sizes}"), prefix)
+    for signature, prefix in (("", ()), ("4s", (b"PK\7\x08",)))
+    for sizes in ("2I", "2Q")
+)
+_DESCRIBED: Final = 0x8
+_ZIP64_EXTRA: Final = 1
+_MAX_16: Final = 0xFFFF
+_MAX_32: Final = 0xFFFFFFFF
 _ENCRYPTED: Final = 0x1
 _UTF8: Final = 0x800
 BROKEN: Final = (
@@ -63,13 +79,12 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
     with BoundedFile(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-            file.seek(0)
-            if members and file.read(4) != _MEMBER:
-                raise unreadable("something precedes its first member")
+                members, directory = archive.infolist(), archive.start_dir
+            _check_end(file, directory, len(members))
         except BROKEN as error:
             raise unreadable(f"no directory of a zip archive can be read: {error}") from error
-        for member in members:
+        at = 0
+        for member in sorted(members, key=lambda member: member.header_offset):
             budget.enter()
             problem = judge_name(member.orig_filename)
             if problem is None and not _is_plain(member):
@@ -77,9 +92,13 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
             if problem is not None:
                 yield problem
             try:
-                _inflate(file, member, budget)
+                if member.header_offset != at:
+                    raise _untiled(member.orig_filename)
+                at = _inflate(file, member, budget)
             except BROKEN as error:
                 raise unreadable(f"a member cannot be read: {error}", member.orig_filename) from error
+        if at != directory:
+            raise _untiled()
 
 
 def _is_plain(member: zipfile.ZipInfo) -> bool:
@@ -88,18 +107,56 @@ def _is_plain(member: zipfile.ZipInfo) -> bool:
     return kind in (0, stat.S_IFREG, stat.S_IFDIR)
 
 
-def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> None:
-    """Inflate one member to nowhere. Raises what `BROKEN` names, Unfit."""
+def _untiled(member: str = "") -> Unfit:
+    return unreadable("there is something before, between or behind its members, or they overlap", member)
+
+
+def _check_end(file: io.FileIO, directory: int, members: int) -> None:
+    """Check that the file ends with a directory of all members and what says where it is. Raises Unfit, struct.error."""
+    file.seek(directory)
+    for _ in range(members):
+        magic, *lengths = _ENTRY.unpack(file.read(_ENTRY.size))
+        if magic != b"PK\1\2":
+            raise unreadable("its directory has other members than it states")
+        file.seek(sum(lengths), io.SEEK_CUR)
+    end = file.tell()
+    stated = None
+    if (found := file.read(_END_64.size))[:4] == b"PK\6\6":
+        _, rest_bytes, *stated = _END_64.unpack(found)
+        magic, place = _LOCATOR.unpack(file.read(_LOCATOR.size))
+        if (magic, place, rest_bytes) != (b"PK\6\7", end, _END_64.size - 12):
+            raise _untiled()
+    else:
+        file.seek(end)
+    magic, *short, comment = _END.unpack(file.read(_END.size))
+    if magic != b"PK\5\6" or file.seek(comment, io.SEEK_CUR) != file.seek(0, io.SEEK_END):
+        raise _untiled()
+    wanted = [members, members, end - directory, directory]
+    limits = (_MAX_16, _MAX_16, _MAX_32, _MAX_32)
+    agrees = all(
+        one == right or (stated and one == most)
+        for one, right, most in zip(short, wanted, limits, strict=True)
+    )
+    if not agrees or stated not in (None, wanted):
+        raise unreadable("its directory is not where or what its end states")
+
+
+def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
+    """Inflate one member to nowhere; return where it ends. Raises what `BROKEN` names, Unfit."""
     name = member.orig_filename
     file.seek(member.header_offset)
-    magic, _, flags, method, *_, name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
+    head = _LOCAL.unpack(file.read(_LOCAL.size))
+    magic, _, flags, method, _, _, checksum, packed_bytes, size_bytes, name_bytes, extra_bytes = head
     if magic != _MEMBER or method != member.compress_type:
         raise unreadable("directory and member disagree", name)
     if flags & _ENCRYPTED or member.flag_bits & _ENCRYPTED:
         raise unreadable("it is encrypted", name)
     if file.read(name_bytes).decode("utf-8" if flags & _UTF8 else "cp437") != name:
         raise unreadable("directory and member have different names", name)
-    file.seek(extra_bytes, io.SEEK_CUR)
+    size_bytes, packed_bytes = _long_sizes(file.read(extra_bytes), size_bytes, packed_bytes)
+    stated = (checksum, packed_bytes, size_bytes)
+    if not flags & _DESCRIBED and stated != (member.CRC, member.compress_size, member.file_size):
+        raise unreadable("directory and member state different sizes", name)
     size_bytes = checksum = 0
     for chunk in _chunks(file, member):
         budget.inflate(len(chunk), name)
@@ -107,6 +164,29 @@ def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> None:
         checksum = zlib.crc32(chunk, checksum)
     if (size_bytes, checksum) != (member.file_size, member.CRC):
         raise unreadable("it holds other bytes than it states", name)
+    return file.tell() + (_descriptor_bytes(file, member) if flags & _DESCRIBED else 0)
+
+
+def _long_sizes(extra: bytes, size_bytes: int, packed_bytes: int) -> tuple[int, int]:
+    """Return the sizes of a member; those that do not fit into its header stand in an extra field. Raises struct.error."""
+    while _MAX_32 in (size_bytes, packed_bytes) and extra:
+        kind, length = struct.unpack_from("<2H", extra)
+        if kind == _ZIP64_EXTRA:
+            return struct.unpack_from("<2Q", extra, 4)
+        extra = extra[4 + length :]
+    return size_bytes, packed_bytes
+
+
+def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
+    """Return how long the record behind a member is that states its sizes. Raises Unfit."""
+    at = file.tell()
+    found = file.read(max(form.size for form, _ in _DESCRIPTORS))
+    file.seek(at)
+    facts = (member.CRC, member.compress_size, member.file_size)
+    for form, prefix in _DESCRIPTORS:
+        if found.startswith(form.pack(*prefix, *facts)):
+            return form.size
+    raise unreadable("directory and member state different sizes", member.orig_filename)
 
 
 def _chunks(file: io.FileIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
