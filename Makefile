@@ -33,6 +33,9 @@ e2e: up  ## every end-to-end test, and the contracts of the ports, on the local 
 iam: exec-env  ## deploy a stage of its own, hold it to its roles, and take grants away
 	pytest -q -m enforced tests/e2e
 
+matrix:  ## the suites that need no stage on every supported Python that this machine has or can make
+	.ci/matrix 3.11+stage 3.12 debian:trixie debian:forky+stage
+
 bench: up  ## measure, and write bench/results.json
 	@python -m bench
 
@@ -77,5 +80,5 @@ $(READY): requirements.lock pyproject.toml
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e iam bench synth exec-env image up down clean lock
+.PHONY: help chat test check e2e iam matrix bench synth exec-env image up down clean lock
 .DEFAULT_GOAL := help

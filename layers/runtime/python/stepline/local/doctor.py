@@ -32,7 +32,7 @@ def _environment() -> Iterator[Check]:
         name="python",
         ok=sys.version_info >= OLDEST_PYTHON,
         detail=f"{platform.python_version()} at {sys.executable}",
-        remedy="" if sys.version_info >= OLDEST_PYTHON else "install Python 3.11, 3.12 or 3.13",
+        remedy="" if sys.version_info >= OLDEST_PYTHON else "install Python 3.11, 3.12, 3.13 or 3.14",
     )
     isolated = sys.prefix != sys.base_prefix
     yield Check(
