@@ -146,10 +146,7 @@ class LoopStack(cdk.Stack):
         )
 
     def _sweep(self, stage: Stage) -> None:
-        """Wake the sweeper when an execution ends badly or a task ends, and every five minutes for what no event told.
-
-        On the emulator the clock is off: tests and idle machines stay quiet, and `stepline up` sweeps once.
-        """
+        """Wake the sweeper when an execution ends badly or a task ends, and every five minutes for what no event told."""
         target = targets.LambdaFunction(self.functions["sweeper"].live, retry_attempts=2)
         events.Rule(
             self,
@@ -180,7 +177,6 @@ class LoopStack(cdk.Stack):
             self,
             "SweepClock",
             schedule=events.Schedule.rate(cdk.Duration.minutes(5)),
-            enabled=not stage.is_local,
             targets=[target],
         )
 

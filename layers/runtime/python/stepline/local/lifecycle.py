@@ -133,7 +133,7 @@ def mint(
 def recover(stage: LocalStage, since: datetime) -> None:
     """Sweep once, and for each execution that a restart ended, as AWS would have done at once.
 
-    The emulator fails what was running when it stopped, but tells nobody; the sweeper's clock is off there.
+    The emulator fails what was running when it stopped, but tells nobody.
     """
     states = client("stepfunctions", stage)
     pages = states.get_paginator("list_executions").paginate(
