@@ -15,7 +15,8 @@ from pathlib import Path
 
 from stepline.local.client.wire import dial_gateway
 from stepline.local.lifecycle import mint
-from stepline.local.stage import client
+from stepline.local.service import Service
+from stepline.local.stage import HOME, client, install_environment
 from stepline.model.event import decode_frame
 from stepline.model.ids import execution_name, make_lane
 
@@ -36,8 +37,13 @@ class Stage:
         self.deployed = deployed
         self.user = f"u{secrets.token_hex(4)}"
 
-    def command(self, *arguments, check=True):
-        """Run `stepline …` to its end and return it."""
+    @property
+    def emulator(self):
+        """The emulator's process."""
+        return Service("emulator", HOME)
+
+    def command(self, *arguments, check=True, env=None):
+        """Run `stepline …` to its end and return it; `env` is what another shell has set."""
         done = subprocess.run(
             [STEPLINE, *arguments],
             capture_output=True,
@@ -45,6 +51,7 @@ class Stage:
             timeout=TURN_TIMEOUT_S,
             check=False,
             stdin=subprocess.DEVNULL,
+            env={**install_environment(), **(env or {})},
         )
         if check and done.returncode != 0:
             raise AssertionError(

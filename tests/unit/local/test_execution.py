@@ -229,7 +229,11 @@ def test_tasks_run_where_a_daemon_of_this_machine_has_the_image(docker, home, mo
         "exec_home": "",
         "exec_tasks": "true",
     }
-    assert docker_variables()["DOCKER_HOST"] == "unix:///somewhere/docker.sock"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1")
+    found = docker_variables()
+    assert found["DOCKER_HOST"] == "unix:///somewhere/docker.sock"
+    assert "XDG_RUNTIME_DIR" not in found, "it led to the socket, and is another one in another shell"
+    assert found["PATH"].endswith(str(home.parent / "bin"))
 
 
 def test_a_daemon_elsewhere_runs_programs_and_no_tasks(docker, installed, monkeypatch):

@@ -4,6 +4,7 @@ import pytest
 
 from stepline.local.deploy import digest
 from stepline.local.emulator import LOCK_FILE, Emulator
+from stepline.local.fingerprint import Fingerprint
 from stepline.local.stage import (
     REPOSITORY,
     LocalStage,
@@ -56,6 +57,27 @@ def test_the_emulator_listens_on_loopback_and_keeps_its_functions_there(tmp_path
     assert variables["IOT_MTLS_ENABLED"] == "0"
     assert variables["PERSIST_STATE"] == variables["S3_PERSIST"] == "1"
     assert variables["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:9"
+
+
+def test_what_functions_see_is_the_same_from_every_shell(tmp_path, monkeypatch):
+    def seen():
+        return Emulator(tmp_path / "home").variables(4566, {})
+
+    before = seen()
+    for name in ("HOME", "LANG", "LC_ALL", "LC_TIME", "PATH", "TMPDIR", "TZ", "XDG_RUNTIME_DIR", "PLANTED"):
+        monkeypatch.setenv(name, "/elsewhere")
+    assert seen() == before
+    assert set(before).isdisjoint({"LC_ALL", "PLANTED"})
+
+
+def test_what_another_start_would_change_is_said_by_name_and_no_value_is_written(tmp_path):
+    fingerprint = Fingerprint(tmp_path / "emulator.json")
+    fingerprint.take({"ANTHROPIC_API_KEY": "sk-first", "STAYS": "1", "GOES": "1"})
+    assert fingerprint.changed({"ANTHROPIC_API_KEY": "sk-first", "STAYS": "1", "GOES": "1"}) == []
+    other = {"ANTHROPIC_API_KEY": "sk-second", "STAYS": "1", "COMES": "1"}
+    assert fingerprint.changed(other) == ["ANTHROPIC_API_KEY", "COMES", "GOES"]
+    assert "sk-" not in (tmp_path / "emulator.json").read_text()
+    assert mode(tmp_path / "emulator.json") == 0o600
 
 
 def test_the_emulator_is_pinned_by_hash():

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from stepline.local.fingerprint import Fingerprint
 from stepline.local.service import LOOPBACK, Service, claim_port
-from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, make_home, tool_environment, write_private
+from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, function_environment, make_home
 
 Progress = Callable[[str], None]
 ENFORCED: Final = {"AUTH": "true"}
@@ -20,6 +22,7 @@ ENFORCED: Final = {"AUTH": "true"}
 
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
+LAUNCHER: Final = Path(__file__).with_name("launch.py")
 STOP_TIMEOUT_S: Final = 15
 _SETTLED_S: Final = 0.5
 
@@ -32,7 +35,7 @@ class Emulator:
         self._home = make_home(home)
         self._environment = home / "emulator-env"
         self.service = Service("emulator", home)
-        self._fingerprint = home / "emulator.sha256"
+        self._fingerprint = Fingerprint(home / "emulator.json")
         self._state = home / "data/state"
 
     def install(self, progress: Progress) -> None:
@@ -55,22 +58,27 @@ class Emulator:
         self.install(progress)
         if self.service.running and self._port_file.exists():
             port = int(self._port_file.read_text())
-            if self._fingerprint.exists() and self._fingerprint.read_text() == self._digest(port, model):
+            if not (changed := self._fingerprint.changed(self._inputs(port, model))):
                 return _endpoint(port)
-            progress("restarting the emulator: the model or its settings changed")
+            progress(f"restarting the emulator: {', '.join(changed)} changed")
             self.stop()
         port = claim_port("emulator", PORT, self._home)
         shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
         progress(f"starting the emulator on {LOOPBACK}:{port}")
         self.service.start(
-            [str(self._python), "-P", str(Path(__file__).with_name("launch.py"))],
+            [str(self._python), "-P", str(LAUNCHER)],
             self.variables(port, model),
             health_url=f"{_endpoint(port)}/_ministack/health",
             timeout_s=30,
         )
         self._port_file.write_text(str(port))
-        write_private(self._fingerprint, self._digest(port, model).encode())
+        self._fingerprint.take(self._inputs(port, model))
         return _endpoint(port)
+
+    @property
+    def started_at(self) -> datetime:
+        """When it answered for the first time."""
+        return datetime.fromtimestamp(self._port_file.stat().st_mtime, UTC)
 
     def stop(self) -> bool:
         """Stop the emulator; return whether it saved its data.
@@ -104,7 +112,8 @@ class Emulator:
         """The whole environment of the emulator, and with it of every function."""
         temporary = self._home / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
-        return tool_environment(
+        return function_environment(
+            self._home,
             **CREDENTIALS,
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
@@ -127,9 +136,10 @@ class Emulator:
             **model,
         )
 
-    def _digest(self, port: int, model: Mapping[str, str]) -> str:
-        text = repr(sorted(self.variables(port, model).items())) + LOCK_FILE.read_text()
-        return hashlib.sha256(text.encode()).hexdigest()
+    def _inputs(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
+        """Return all that a running emulator was made of, by name."""
+        files = {path.name: path.read_text() for path in (LOCK_FILE, LAUNCHER)}
+        return self.variables(port, model) | files
 
 
 def _endpoint(port: int) -> str:

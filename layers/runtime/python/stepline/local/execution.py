@@ -15,7 +15,7 @@ from typing import Final
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.emulator import Progress
 from stepline.local.exec_image import build_image, find_daemon, find_image, image_name, remove_images
-from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home
+from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home, path_to
 from stepline.model.base import Value
 from stepline.model.execution import Mode
 
@@ -30,6 +30,7 @@ DOCKER_VARIABLES: Final = (
 )
 """What the `docker` command reads; functions that run programs need it too."""
 
+_LEADING: Final = ("DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
 LOCK_FILE: Final = REPOSITORY / "exec_task/requirements.lock"
 EXECUTOR_HOME: Final = REPOSITORY / "exec_task"
 _SOCKET: Final = "unix://"
@@ -91,15 +92,18 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
 
 
 def docker_variables() -> dict[str, str]:
-    """Return what of this environment leads the `docker` command to its daemon.
+    """Return what leads the `docker` command of a function to its daemon, and to the command if it stands apart.
 
     A socket that the command finds by its own configuration is named as well: the emulator, which runs the tasks
-    of mode fargate, reads the variable only.
+    of mode fargate, reads the variable only. What else led to it differs from shell to shell, and is left out.
     """
     here = install_environment()
     found = {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}
     address = found.get("DOCKER_HOST") or find_daemon()
-    return found | ({"DOCKER_HOST": address} if address.startswith(_SOCKET) else {})
+    if address.startswith(_SOCKET):
+        found = {name: value for name, value in found.items() if name not in _LEADING}
+        found["DOCKER_HOST"] = address
+    return found | path_to("docker")
 
 
 def install_exec_env(home: Path, progress: Progress) -> Path:

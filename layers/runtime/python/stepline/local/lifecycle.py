@@ -7,8 +7,9 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -35,6 +36,10 @@ from stepline.model.base import Value
 SCRIPTED_PORT: Final = 4568
 DRAIN_S: Final = 10
 SWEEPER: Final = "stepline-local-sweeper"
+RESTARTED: Final = "States.ServiceRestart"
+RESTART: Final = timedelta(minutes=1)
+"""No start of the emulator takes longer, and what it ends, it ends while it starts."""
+
 ENDED: Final = "Step Functions Execution Status Change"
 _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 _SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL",)
@@ -69,7 +74,7 @@ class Status(Value):
 def up(
     progress: Progress, home: Path = HOME, *, settings: Mapping[str, str] = MappingProxyType({})
 ) -> LocalStage:
-    """Start what is not running, deploy what has changed, take over what a stop interrupted.
+    """Start what is not running, deploy what has changed, take over every turn that stands still.
 
     `settings` are the emulator's own, beside ours (`emulator.ENFORCED`).
     """
@@ -77,11 +82,13 @@ def up(
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
         programs = prepare(home, progress)
-        asleep = not Service("emulator", home).running
-        known, asked_at = load(home), datetime.now(UTC)
-        endpoint = Emulator(home).start(
-            {**model, **_given(_SECRET_VARIABLES), **docker_variables(), **settings}, progress
+        emulator, known = Emulator(home), load(home)
+        docker = (
+            docker_variables()
+            if programs["exec_mode"] == "docker" or programs["exec_tasks"] == "true"
+            else {}
         )
+        endpoint = emulator.start({**model, **_given(_SECRET_VARIABLES), **docker, **settings}, progress)
         stage = deploy(
             home,
             endpoint=endpoint,
@@ -91,9 +98,7 @@ def up(
             known=known,
             progress=progress,
         )
-        if asleep or stage != known:
-            progress("looking for turns that a stop interrupted")
-            recover(stage, asked_at)
+        recover(stage, emulator.started_at - RESTART, progress)
         save(stage, home)
         return stage
 
@@ -130,29 +135,37 @@ def mint(
     return issuer.mint(user, issuer_url=stage.issuer_url, tenant=tenant, project=project, ttl_s=ttl_s)
 
 
-def recover(stage: LocalStage, since: datetime) -> None:
-    """Sweep once, and for each execution that a restart ended, as AWS would have done at once.
+def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
+    """Sweep, and look at each lane whose execution a restart ended after `since`, as AWS would have done at once.
 
-    The emulator fails what was running when it stopped, but tells nobody.
+    The emulator fails what was running when it stopped or was killed, but tells nobody.
     """
     states = client("stepfunctions", stage)
     pages = states.get_paginator("list_executions").paginate(
         stateMachineArn=stage.machine_arn, statusFilter="FAILED"
     )
+    counts: Counter[str] = Counter()
     for execution in pages.search("executions[]"):
         if execution["stopDate"] >= since:
             found = states.describe_execution(executionArn=execution["executionArn"])
-            _sweep(stage, {"detail-type": ENDED, "detail": {"status": "FAILED", "input": found["input"]}})
-    _sweep(stage, {})
+            if found.get("error") == RESTARTED:
+                counts += _sweep(
+                    stage, {"detail-type": ENDED, "detail": {"status": "FAILED", "input": found["input"]}}
+                )
+    counts += _sweep(stage, {})
+    if taken := counts["taken_over"] + counts["started"]:
+        progress(f"took over {taken} {'turn' if taken == 1 else 'turns'} that had stood still")
 
 
-def _sweep(stage: LocalStage, event: dict[str, object]) -> None:
+def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
+    """Call the sweeper; return how many lanes came to which end."""
     answer = client("lambda", stage).invoke(
         FunctionName=SWEEPER, Qualifier="live", Payload=json.dumps(event).encode()
     )
+    said = json.loads(answer["Payload"].read())
     if "FunctionError" in answer:
-        reason = json.loads(answer["Payload"].read()).get("errorMessage")
-        raise DependencyError(f"the deployed sweeper fails: {reason}", code="local_deploy")
+        raise DependencyError(f"the deployed sweeper fails: {said.get('errorMessage')}", code="local_deploy")
+    return Counter(said)
 
 
 def _start_issuer(home: Path, progress: Progress) -> str:

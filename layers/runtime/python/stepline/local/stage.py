@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,13 @@ ACCOUNT: Final = "000000000000"
 NAME: Final = "local"
 # The emulator's word for its own root user; they open nothing else.
 CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+_FUNCTION_PATH: Final = os.pathsep.join(
+    [
+        str(Path(sys.executable).parent),
+        *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
+        *("/opt/homebrew/bin", "/snap/bin"),
+    ]
+)
 
 
 class LocalStage(Value):
@@ -66,13 +75,30 @@ def write_private(path: Path, data: bytes) -> None:
 def tool_environment(**extra: str) -> dict[str, str]:
     """Return what a child of ours sees of this machine: where programs are, and how people write here.
 
-    API keys, cloud credentials and proxies stay out, since the emulator hands its environment to every function.
+    API keys, cloud credentials and proxies stay out.
     """
     here = install_environment()
     kept: dict[str, str] = {
         name: here[name] for name in ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "TZ") if name in here
     }
     return kept | extra
+
+
+def function_environment(home: Path, **extra: str) -> dict[str, str]:
+    """Return what a function sees of this machine: the same from whichever shell the stage is started."""
+    try:
+        folder = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a user id without an account, as in a container
+        folder = str(home)
+    return {"HOME": folder, "LANG": "C.UTF-8", "PATH": _FUNCTION_PATH, "TZ": "UTC"} | extra
+
+
+def path_to(command: str) -> dict[str, str]:
+    """Return the path on which a function finds a command of this machine, unless its own path is enough."""
+    found = shutil.which(command, path=install_environment()["PATH"])
+    if found is None or (folder := str(Path(found).parent)) in _FUNCTION_PATH.split(os.pathsep):
+        return {}
+    return {"PATH": os.pathsep.join([_FUNCTION_PATH, folder])}
 
 
 def install_environment() -> dict[str, str]:

@@ -1,0 +1,36 @@
+"""What a process was started with, without its values: enough to say which of them another start would change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from stepline.local.stage import read_json, write_private
+
+
+class Fingerprint:
+    """A digest of each named value, in a file. The values may be keys."""
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; nothing happens yet."""
+        self._path = path
+
+    def take(self, values: Mapping[str, str]) -> None:
+        """Remember these values, and no others."""
+        write_private(self._path, json.dumps(_digests(values), indent=1).encode())
+
+    def changed(self, values: Mapping[str, str]) -> list[str]:
+        """Return the names whose values are not those remembered, new and missing ones too.
+
+        Where nothing is remembered, that is all there is to say.
+        """
+        if not self._path.exists():
+            return ["everything"]
+        before, now = read_json(self._path), _digests(values)
+        return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def _digests(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: hashlib.sha256(f"{name}={value}".encode()).hexdigest() for name, value in values.items()}

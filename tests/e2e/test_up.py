@@ -1,0 +1,81 @@
+"""`stepline up` on a stage that runs: it changes nothing without need, and finds what stands still."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from stepline.adapters.aws.table import HEAD, conversation_pk, key
+from stepline.local.client.effect import TextAppended
+from stepline.local.stage import client, install_environment
+from stepline.model.ids import make_lane, utc
+from tests.e2e.device import Device, check_devices
+from tests.e2e.stage import a_word
+from tests.e2e.test_recovery import LONG, check_log
+from tests.e2e.test_takeover import lose
+
+pytestmark = pytest.mark.emulator
+
+
+def test_up_from_another_shell_leaves_a_running_turn_alone(scripted, conversation):
+    word, pid = a_word(), scripted.emulator.pid
+    scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=60)
+    path = install_environment()["PATH"]
+    other = {
+        "LANG": "tr_TR.UTF-8",
+        "LC_ALL": "C",
+        "TZ": "Pacific/Apia",
+        "TMPDIR": "/var/tmp",
+        "HOME": "/var/tmp",
+    }
+    with Device(scripted, conversation) as device:
+        device.session.say(LONG.format(word=word))
+        device.until(TextAppended)
+        said = scripted.command("up", env={**other, "PATH": f"/opt/elsewhere/bin:{path}"})
+        assert "restarting" not in said.stderr
+        assert scripted.emulator.pid == pid
+        assert word in device.until_settled().answer
+        check_devices(scripted, conversation, device)
+    assert scripted.entries(conversation, "takeover") == []
+
+
+@contextmanager
+def nobody_told(stage):
+    """Let the ends of executions reach nobody, as where an overload keeps the sweeper from being called."""
+    events = client("events", stage.deployed)
+    (rule,) = [one["Name"] for one in events.list_rules()["Rules"] if "TurnEndedBadly" in one["Name"]]
+    events.disable_rule(Name=rule)
+    try:
+        yield
+    finally:
+        events.enable_rule(Name=rule)
+
+
+def grow_old(stage, conversation):
+    """Let the turn have been open for a day; the sweeper leaves alone what began just now."""
+    client("dynamodb", stage.deployed).update_item(
+        TableName=stage.deployed.table,
+        Key=key(conversation_pk(make_lane("local", "default", conversation)), HEAD),
+        UpdateExpression="SET lane_since = :since",
+        ConditionExpression="attribute_exists(lane_open)",
+        ExpressionAttributeValues={":since": {"S": utc(datetime.now(UTC) - timedelta(days=1))}},
+    )
+
+
+def test_up_takes_over_a_turn_that_stands_still_while_the_stage_runs(scripted, conversation):
+    word, pid = a_word(), scripted.emulator.pid
+    scripted.fault(kind="slow_tokens", match=word, count=1, token_delay_ms=60)
+    with Device(scripted, conversation) as device:
+        device.session.say(LONG.format(word=word))
+        device.until(TextAppended)
+        with nobody_told(scripted):
+            lose(scripted, conversation)
+        grow_old(scripted, conversation)
+        said = scripted.command("up")
+        assert (scripted.emulator.pid, "took over 1 turn" in said.stderr) == (pid, True)
+        assert word in device.until_settled().answer
+        check_devices(scripted, conversation, device)
+    assert len(scripted.entries(conversation, "takeover")) == 1
+    check_log(scripted, conversation)
