@@ -31,4 +31,4 @@ def _receive(connection: str, body: str) -> None:
     except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
         app().ports.meter.count(EDGE_ERRORS)
         logger.exception("message failed")
-        app().report_internal(connection)
+        app().report_internal(connection, body)

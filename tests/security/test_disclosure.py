@@ -38,7 +38,7 @@ def told() -> tuple[Scene, list[bytes]]:
     scene.send(id="m2")
     scene.run()
     receive(scene.ports, "k1", json.dumps({"action": "resume", "conversation": LANE.conversation}))
-    report_internal(scene.ports, "k1")
+    report_internal(scene.ports, "k1", "")
     scene.model.assert_read()
     return scene, inbox
 

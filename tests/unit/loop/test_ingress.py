@@ -178,11 +178,29 @@ def test_an_error_names_the_message_and_the_conversation_it_answers() -> None:
     assert (error.code, error.message_id, error.conversation) == ("not_found", "m7", "c-1")
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (body(text=""), "bad_message"),
+        (body("event", kind="Bad Kind"), "bad_message"),
+        (body("event", kind="prompt"), "bad_event"),
+        (body(action="shout", message_id="m1"), "unknown_action"),
+        (body(text="x" * MESSAGE_MAX_BYTES), "message_too_large"),
+    ],
+)
+def test_an_error_about_a_message_that_cannot_be_taken_names_it(text: str, code: str) -> None:
+    scene = Scene()
+    inbox = scene.connect("k1")
+    say(scene, text)
+    (error,) = of(ErrorFrame, inbox)
+    assert (error.code, error.message_id, error.conversation) == (code, "m1", "c-1")
+
+
 def test_an_unknown_connection_is_unauthorized() -> None:
     scene = Scene()
     inbox = scene.app.ports.publisher.open("k9")  # type: ignore[attr-defined]  # the memory twin's own
     say(scene, body(), connection="k9")
-    assert [frame.code for frame in of(ErrorFrame, inbox)] == ["unauthorized"]
+    assert [(frame.code, frame.message_id) for frame in of(ErrorFrame, inbox)] == [("unauthorized", "m1")]
     assert scene.batches() == []
 
 
@@ -403,9 +421,9 @@ def test_an_answer_that_cannot_be_delivered_is_the_next_resumes_business() -> No
 def test_a_failure_of_ours_is_told_without_saying_which() -> None:
     scene = Scene()
     inbox = scene.connect("k1")
-    report_internal(scene.ports, "k1")
+    report_internal(scene.ports, "k1", body())
     ((error,), frame) = (of(ErrorFrame, inbox), inbox[0])
-    assert error.code == "internal"
+    assert (error.code, error.message_id) == ("internal", "m1")
     assert b"Error" not in frame.replace(b'"frame":"error"', b"")
 
 

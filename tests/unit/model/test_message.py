@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import InputError, LimitError
-from stepline.model.message import MESSAGE_MAX_BYTES, Ping, Resume, Send, StreamCursor, parse_message
+from stepline.model.message import (
+    MESSAGE_MAX_BYTES,
+    Names,
+    Ping,
+    Resume,
+    Send,
+    StreamCursor,
+    parse_message,
+    read_names,
+)
 
 
 def send(**fields: Any) -> str:
@@ -95,6 +104,83 @@ def test_a_refusal_names_the_field_that_is_wrong(field: str, value: Any) -> None
     error = refusal(send(**{field: value}))
     assert error.reason == "bad_message"
     assert field in str(error)
+
+
+FILE = {"filename": "a.txt", "mime": "text/plain", "size_bytes": 5, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"text": ""}, "`text` must not be empty"),
+        ({"text": 7}, "`text` must be a text"),
+        ({"extra": 1}, "`extra` is no field of this message"),
+        ({"action": "shout"}, "`action` must be `send`, `event`, `resume`, `ping` or `auth`"),
+        ({"action": "ping"}, "`message_id` is no field of this message"),
+        (
+            {"message_id": "a b"},
+            "`message_id` is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
+        ),
+        ({"action": "event"}, "`kind` is missing"),
+        (
+            {"action": "event", "kind": "Form"},
+            "`kind` is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
+        ),
+        ({"action": "event", "kind": "form", "reactive": "yes"}, "`reactive` must be true or false"),
+        ({"action": "event", "kind": "form", "payload": []}, "`payload` must be an object"),
+        (
+            {"action": "event", "kind": "form", "attachments": [FILE] * 21},
+            "`attachments` has at most 20 entries",
+        ),
+        (
+            {"action": "event", "kind": "form", "attachments": [FILE | {"mime": "x"}]},
+            "`attachments.0.mime` is a media type, for example `text/plain`",
+        ),
+        ({"action": "resume", "after": -1}, "`after` must be at least 0"),
+        (
+            {"action": "resume", "stream": {"claim": 1, "off": {"a": "x"}}},
+            "`stream.off` must be a whole number",
+        ),
+    ],
+)
+def test_a_refusal_is_a_sentence(fields: dict[str, Any], sentence: str) -> None:
+    assert str(refusal(send(**fields))) == sentence
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("{", "the message is not JSON"),
+        ("[]", "the message must be an object"),
+        ("{}", "`action` is missing: it must be `send`, `event`, `resume`, `ping` or `auth`"),
+        ("[" * 20_000, "the message is nested too deep"),
+    ],
+)
+def test_what_is_no_message_at_all_is_told_as_a_sentence(body: str, sentence: str) -> None:
+    assert str(refusal(body)) == sentence
+
+
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        (send(text=""), Names(message_id="m1", conversation="c-1")),
+        (send(action="shout"), Names(message_id="m1", conversation="c-1")),
+        (send(message_id=7), Names(conversation="c-1")),
+        (send(conversation=["c-1"]), Names(message_id="m1")),
+        (send(message_id="m" * 65), Names(conversation="c-1")),
+        ("[]", Names()),
+        ("{", Names()),
+        ("[" * 20_000, Names()),
+        (f'{{"message_id": "m1", "text": {"[" * 20_000}{"]" * 20_000}}}', Names()),
+    ],
+)
+def test_the_names_of_a_message_are_read_whatever_else_is_wrong_with_it(body: str, names: Names) -> None:
+    assert read_names(body) == names
+
+
+@given(st.text())
+def test_names_are_read_of_whatever_comes(body: str) -> None:
+    assert isinstance(read_names(body), Names)
 
 
 @pytest.mark.parametrize("value", ["5", 5.5, True, -1, None, [5]])

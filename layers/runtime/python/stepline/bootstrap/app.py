@@ -103,10 +103,10 @@ class App:
 
         receive(self.ports, connection, body)
 
-    def report_internal(self, connection: str) -> None:
+    def report_internal(self, connection: str, body: str) -> None:
         from stepline.loop.ingress import report_internal  # noqa: PLC0415 - as above
 
-        report_internal(self.ports, connection)
+        report_internal(self.ports, connection, body)
 
     @cached_property
     def agent(self) -> Agent:

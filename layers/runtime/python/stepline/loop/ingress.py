@@ -24,7 +24,7 @@ from stepline.loop.ticket import renew
 from stepline.model.attachment import Attachment
 from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
 from stepline.model.ids import Lane
-from stepline.model.message import Auth, Event, Message, Ping, Resume, Send, StreamCursor, parse_message
+from stepline.model.message import Auth, Event, Ping, Resume, Send, StreamCursor, parse_message, read_names
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)
@@ -35,11 +35,10 @@ SEND_AGAIN = "This could not be done right now. Please send it again in a moment
 
 
 def receive(ports: Ports, connection: str, body: str) -> None:
-    """Take one message; whatever is wrong with it becomes one error frame with a stable code.
+    """Take one message; whatever is wrong with it becomes one error frame with a stable code and the message's id.
 
     What is wrong with us (a bug, a right that a role lacks) propagates: the edge counts it, logs it and reports it.
     """
-    message: Message | None = None
     try:
         principal = recognise(ports, connection)
         message = parse_message(body)
@@ -51,10 +50,10 @@ def receive(ports: Ports, connection: str, body: str) -> None:
             answer(ports, connection, principal, message)
     except REFUSED as error:
         logger.info("message refused", extra={"code": error.reason})
-        refuse(ports, connection, error.reason, str(error), message)
+        refuse(ports, connection, error.reason, str(error), body)
     except PASSING as error:
         logger.warning("message not taken", extra={"code": error.reason, **error.context})
-        refuse(ports, connection, error.reason, SEND_AGAIN, message)
+        refuse(ports, connection, error.reason, SEND_AGAIN, body)
 
 
 def recognise(ports: Ports, connection: str) -> Principal:
@@ -109,24 +108,16 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
     )
 
 
-def refuse(ports: Ports, connection: str, code: str, text: str, message: Message | None) -> None:
-    """Post one error frame about a message, as far as it could be read."""
-    frame = ErrorFrame(
-        code=code,
-        message=text,
-        message_id=message.message_id if isinstance(message, Send | Event) else "",
-        conversation="" if message is None or isinstance(message, Auth) else message.conversation,
-    )
+def refuse(ports: Ports, connection: str, code: str, text: str, body: str) -> None:
+    """Post one error frame about a message, with the names in it that can be read."""
+    names = read_names(body)
+    frame = ErrorFrame(code=code, message=text, message_id=names.message_id, conversation=names.conversation)
     _post(ports, connection, frame)
 
 
-def report_internal(ports: Ports, connection: str) -> None:
+def report_internal(ports: Ports, connection: str, body: str) -> None:
     """Tell the client that a message failed for a reason of ours, without saying which."""
-    _post(
-        ports,
-        connection,
-        ErrorFrame(code="internal", message="Something went wrong here. Please send it again."),
-    )
+    refuse(ports, connection, "internal", "Something went wrong here. Please send it again.", body)
 
 
 def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send | Event) -> None:

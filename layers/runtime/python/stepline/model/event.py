@@ -78,7 +78,10 @@ class AckFrame(Value, tag="ack", tag_field="frame"):
 
 
 class ErrorFrame(Value, tag="error", tag_field="frame"):
-    """The answer to a message we could not take. `code` is stable."""
+    """The answer to a message we could not take. `code` is stable; `message` is a sentence for people.
+
+    `message_id` and `conversation` are those of the message whenever they could be read in it, whatever else is wrong.
+    """
 
     code: str
     message: str

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import msgspec
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stepline.errors import InputError, LimitError
 from stepline.model.attachment import ATTACHMENT_MAX_BYTES, ATTACHMENTS_MAX, FILENAME_MAX_BYTES, MIME, SHA256
+from stepline.model.base import Value
 from stepline.model.ids import SEGMENT
 from stepline.model.live_event import KIND
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 MESSAGE_MAX_BYTES = 128 * 1024
 """API Gateway's own limit for one websocket message, counted in bytes of UTF-8."""
@@ -108,5 +113,77 @@ def parse_message(body: str) -> Message:
         code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(
             first["type"], "bad_message"
         )
-        where = ".".join(str(part) for part in first["loc"][1:]) or "message"
-        raise InputError(f"{where}: {first['msg']}", code=code) from error
+        raise InputError(_render_problem(first), code=code) from error
+
+
+class Names(Value):
+    """The names in a message that could be read, empty where one could not: what an error frame answers."""
+
+    message_id: str = ""
+    conversation: str = ""
+
+
+def read_names(body: str) -> Names:
+    """Return what a message calls itself and its conversation, whatever else is wrong with it. Raises nothing."""
+    try:
+        found = _NAMES.decode(body)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return Names()
+    return Names(message_id=_readable(found.message_id), conversation=_readable(found.conversation))
+
+
+class _Anything(Value):
+    message_id: Any = ""
+    conversation: Any = ""
+
+
+_NAMES: Final = msgspec.json.Decoder(_Anything)
+_NAME_MAX_CHARS: Final = 64
+
+
+def _readable(name: object) -> str:
+    return name if isinstance(name, str) and len(name) <= _NAME_MAX_CHARS else ""
+
+
+_ACTIONS: Final = "`send`, `event`, `resume`, `ping` or `auth`"
+_WORDS: Final = {
+    f"^{SEGMENT.pattern}$": "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
+    f"^{KIND.pattern}$": "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
+    f"^{MIME.pattern}$": "is a media type, for example `text/plain`",
+    f"^{SHA256.pattern}$": "is a SHA-256 in 64 hexadecimal digits",
+}
+_SENTENCES: Final = {
+    "missing": "is missing",
+    "extra_forbidden": "is no field of this message",
+    "string_type": "must be a text",
+    "string_too_short": "must not be empty",
+    "string_too_long": "has at most {max_length} characters",
+    "int_type": "must be a whole number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "list_type": "must be a list",
+    "too_long": "has at most {max_length} entries",
+}
+
+
+def _render_problem(problem: ErrorDetails) -> str:
+    """Return what is wrong as a sentence that names the field, without what was sent there."""
+    kind, facts = problem["type"], problem.get("ctx", {})
+    if kind == "json_invalid":
+        deep = "recursion" in problem["msg"]
+        return "the message is nested too deep" if deep else "the message is not JSON"
+    if kind == "union_tag_invalid":
+        return f"`action` must be {_ACTIONS}"
+    if kind == "union_tag_not_found":
+        return f"`action` is missing: it must be {_ACTIONS}"
+    # The lanes of a stream have names that the sender made up; they stay out.
+    where = ".".join(str(part)[:_NAME_MAX_CHARS] for part in problem["loc"][1:4] if part != "[key]")
+    where = "stream.off" if where.startswith("stream.off.") else where
+    if not where:
+        return "the message must be an object"
+    if kind == "string_pattern_mismatch":
+        return f"`{where}` {_WORDS.get(facts['pattern'], 'is malformed')}"
+    return f"`{where}` {_SENTENCES.get(kind, 'is malformed').format(**facts)}"
