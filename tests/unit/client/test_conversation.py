@@ -153,6 +153,44 @@ def test_a_foreign_conversation_is_not_found(gateway):
     assert [effect.frame.code for effect in shown if isinstance(effect, Refused)] == ["not_found"]
 
 
+@pytest.mark.parametrize("code", ["bad_message", "bad_json", "unknown_action", "message_too_large"])
+def test_a_refusal_that_names_nothing_ends_the_wait_for_the_one_message_that_was_said(gateway, code):
+    gateway.script = lambda _: [ErrorFrame(code=code, message="`text` must not be empty")]
+    completed, shown = converse(gateway)
+    assert completed is False
+    assert [effect.frame.code for effect in shown if isinstance(effect, Refused)] == [code]
+
+
+def test_a_turn_whose_events_cannot_be_had_is_not_waited_for(gateway):
+    def script(r):
+        if r["action"] == "resume":
+            return [ErrorFrame(code="body_missing", message="a body is gone", conversation=C)]
+        return [ack(r, 5)]
+
+    gateway.script = script
+    completed, shown = converse(gateway, state=ClientState(conversation=C))
+    assert completed is False
+    assert shown[-1].frame.code == "body_missing"
+
+
+def test_a_conversation_that_began_anew_under_its_old_name_is_answered_in(gateway):
+    def script(r):
+        if r["action"] == "resume" and r["after"]:
+            refusal = ErrorFrame(code="resume_beyond_end", message="it ends at 2", conversation=C)
+            return [refusal]
+        if r["action"] == "resume":
+            return [batch(1, "chat.start"), batch(2, "chat.complete"), synced(2)]
+        return [batch(3, "chat.start"), ack(r, 3), batch(4, "chat.complete", answer="yes")]
+
+    gateway.script = script
+    shown = []
+    with opener(gateway)(ClientState(conversation=C, cursor=50)) as session:
+        effects = session.effects()
+        assert watch(session, effects, shown.append) is False
+        assert ask(session, effects, "hi", shown.append)
+    assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [1, 2, 3, 4]
+
+
 def test_watching_begins_where_the_client_was_killed_and_ends_with_the_turn(gateway):
     gateway.script = lambda _: [
         batch(3, "chat.step"),

@@ -275,3 +275,54 @@ def test_an_event_that_is_too_large_is_refused_before_it_is_sent():
     with far.session() as session, pytest.raises(LimitError):
         session.tell("form", {"what": "x" * 131_072})
     assert far.actions() == []
+
+
+def test_a_message_over_which_every_connection_breaks_is_given_up():
+    def script(request):
+        if request["action"] == "resume":
+            return [SyncFrame(conversation=C, n=3)]
+        far.wires[-1].cut()
+        return []
+
+    far = Far(script)
+    with far.session(cursor=3) as session:
+        session.say("poison", message_id="m1")
+        effects = drive(session, 200)
+        assert session.state.unacked == {}
+    assert [e.frame.code for e in effects if isinstance(e, Refused)] == ["no_answer"]
+    assert len(far.of("send")) == PACE.connections
+
+
+def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_word():
+    refusal = ErrorFrame(
+        code="internal", message="Something went wrong here.", message_id="m1", conversation=C
+    )
+    far = Far(lambda request: [refusal] if request["action"] == "send" else [])
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        assert drive(session, 100) == [Refused(frame=refusal)]
+    assert len(far.of("send")) == PACE.tries
+
+
+def test_resumes_that_are_never_answered_are_told_though_pings_are():
+    far = Far(lambda request: [PongFrame(conversation=C, n=3)] if request["action"] == "ping" else [])
+    with far.session(cursor=3) as session:
+        effects = drive(session, 10.0 * PACE.resumes + 1)
+    assert [effect.frame.code for effect in effects] == ["no_answer"]
+
+
+def test_a_gap_that_no_resume_closes_is_told():
+    far = Far(at_event(5))
+    with far.session(cursor=3) as session:
+        effects = drive(session, 600)
+    told = [effect for effect in effects if isinstance(effect, Refused)]
+    assert {effect.frame.code for effect in told} == {"no_answer"}
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told(is_open):
+    far = Far(at_event(3, open=is_open))
+    with far.session(cursor=3) as session:
+        effects = drive(session, PACE.silent_s + 10)
+    told = [effect.frame.code for effect in effects if isinstance(effect, Refused)]
+    assert told == (["turn_silent"] if is_open else [])

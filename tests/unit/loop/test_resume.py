@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Say
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.loop.resume import DELTA_CHARS, pong, resume, running_text
 from stepline.model.batch import Batch
 from stepline.model.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
@@ -145,11 +145,20 @@ def test_offsets_of_another_stream_count_for_nothing() -> None:
     assert [(f.off, f.text) for f in of(DeltaFrame, inbox)] == [(0, "All is quiet.")]
 
 
-def test_a_client_that_claims_more_than_there_is_gets_nothing_and_no_error() -> None:
+def test_a_client_that_claims_more_text_than_there_is_gets_nothing_and_no_error() -> None:
     scene = streaming(answer_0="All")
-    inbox = ask(scene, after=10**9, claim=1, have={"answer.0": 10**9})
+    inbox = ask(scene, claim=1, have={"answer.0": 10**9})
     assert of(DeltaFrame, inbox) == []
     assert frames(inbox)[-1].n == 1
+
+
+def test_a_client_that_claims_an_event_beyond_the_end_is_refused_and_told_nothing_of_it() -> None:
+    scene = streaming(answer_0="All")
+    for after in (2, 10**9):
+        with pytest.raises(InputError) as refused:
+            ask(scene, after=after)
+        assert refused.value.reason == "resume_beyond_end"
+    assert isinstance(frames(ask(scene, after=1))[-1], SyncFrame)
 
 
 def test_stored_pieces_that_overlap_are_one_text_and_nothing_is_told_beyond_a_hole() -> None:

@@ -69,8 +69,8 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
                 admitted, settled = max(admitted, frame.n), max(settled, frame.n)
             case TurnEnded(n=n, outcome=outcome):
                 settled, completed = max(settled, n), outcome == "completed"
-            case Refused(frame=frame) if frame.message_id == message_id:
-                return False
+            case Refused(frame=frame) if frame.message_id in (message_id, ""):
+                return False  # without an id it is about what we listen to: nothing more would be heard
             case Refused() if not session.state.unacked and not admitted:
                 return False
             case _:

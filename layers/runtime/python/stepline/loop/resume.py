@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
 from stepline.loop.admit import check_owner
 from stepline.loop.effect import deliver, event_frames
 from stepline.loop.journal import Journal
@@ -35,10 +35,21 @@ def resume(
 ) -> None:
     """Send a connection every event after `after`, and the running text beyond what it has of stream `claim`.
 
-    It listens until `until_s`; `have` counts characters by lane name. Raises NotFoundError for a conversation that is absent or foreign.
+    It listens until `until_s`; `have` counts characters by lane name.
+
+    Raises:
+        NotFoundError: the conversation is absent or foreign.
+        InputError: `resume_beyond_end`, it has no event `after`.
+
     """
     journal = Journal(ports, lane, "resume")
-    check_readable(journal.tail(consistent=True), user)
+    end = journal.tail(consistent=True)
+    check_readable(end, user)
+    if after > end.n:
+        raise InputError(
+            f"the conversation ends at {end.n} and has no event {after}; begin again at 0",
+            code="resume_beyond_end",
+        )
     ports.subscriptions.subscribe(lane, connection, until_s)
     missed = journal.since(after, consistent=True)
     tail = missed[-1] if missed else journal.tail(consistent=True)

@@ -13,7 +13,10 @@ class Pace(Value):
     resume_every_s      between two resumes, the second because the first did not bring it all
     resume_answer_s     until a resume is asked for again
     answer_s            until a message, a ping or a renewal is
-    tries               of one message, and of a resume that is refused
+    tries               of one message on one connection, and of a resume that is refused
+    connections         on which one message goes out, after which it is given up
+    resumes             in a row that bring nothing new, after which that is told
+    silent_s            of an open turn, after which that is told: longer than an execution may take
     ping_every_s        while a turn is open: finds a lost last frame
     idle_ping_every_s   else: a gateway closes what is silent for ten minutes
     pings               unanswered ones, after which the connection counts as broken
@@ -28,6 +31,9 @@ class Pace(Value):
     resume_answer_s: float = 10.0
     answer_s: float = 20.0
     tries: int = 5
+    connections: int = 20
+    resumes: int = 12
+    silent_s: float = 4500.0
     ping_every_s: float = 25.0
     idle_ping_every_s: float = 240.0
     pings: int = 3

@@ -48,11 +48,17 @@ from stepline.timeline.event_type import TERMINAL
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
 """Refusals that say: the same message again, with a fresh token."""
 
-PASSING: Final = frozenset({"busy", "dependency", "unknown_outcome"}) | EXPIRED
+PASSING: Final = frozenset({"busy", "dependency", "internal", "unknown_outcome"}) | EXPIRED
 """Refusals that say: the same message again, later."""
 
-LATER: Final = (PASSING - EXPIRED) | {"gateway", "internal"}
-"""Of these, and of failures of ours: those that may stand for any message, if they name none."""
+LATER: Final = (PASSING - EXPIRED) | {"gateway"}
+"""Of these, and of the gateway's own failures: those that may stand for any message, if they name none."""
+
+UNREADABLE: Final = frozenset({"bad_json", "bad_message", "unknown_action", "message_too_large"})
+"""Refusals of a message in which the server may have found no id."""
+
+BEYOND_END: Final = "resume_beyond_end"
+"""The refusal that says: the conversation is shorter than what is known of it, so it is another one of this name."""
 
 Folded = tuple[ClientState, tuple[Effect, ...]]
 
@@ -76,8 +82,7 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
         case AckFrame():
             return _fold_ack(state, frame)
         case ErrorFrame() if frame.conversation in ("", state.conversation):
-            settled = frame.code not in PASSING
-            return forget_message(state, frame.message_id) if settled else state, (Refused(frame=frame),)
+            return _fold_refusal(state, frame)
         case AuthFrame() | ErrorFrame():
             return state, ()  # of the connection, or of another conversation
         case _ if frame.conversation == state.conversation:
@@ -101,6 +106,17 @@ def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
     if frame.conversation == state.conversation:
         state = replace(state, newest=max(state.newest, frame.n))
     return state, (Acknowledged(frame=frame),)
+
+
+def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
+    """Forget what is refused for good; a message without a readable id is the only one that is unanswered."""
+    if not frame.message_id and frame.code in UNREADABLE and len(state.unacked) == 1:
+        frame = replace(frame, message_id=next(iter(state.unacked)))
+    if frame.code == BEYOND_END:
+        state = ClientState(conversation=state.conversation, unacked=state.unacked)
+    elif frame.code not in PASSING:
+        state = forget_message(state, frame.message_id)
+    return state, (Refused(frame=frame),)
 
 
 def _fold_progress(state: ClientState, frame: EventFrame | DeltaFrame | SyncFrame | PongFrame) -> Folded:

@@ -14,13 +14,14 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, SteplineError
+from stepline.local.client.catchup import Catchup
 from stepline.local.client.credential import Credential
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.link import Link, Uniform
-from stepline.local.client.outbox import Outbox, no_answer
+from stepline.local.client.outbox import Outbox, no_answer, silent
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.pace import Pace
-from stepline.local.client.reducer import EXPIRED, LATER, PASSING, fold_frame, resume_request
+from stepline.local.client.reducer import BEYOND_END, EXPIRED, LATER, PASSING, fold_frame, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
 from stepline.local.client.wire import Dial, encode_request, read_frame
 from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
@@ -53,13 +54,13 @@ class Session:
         self._clock = clock
         self._link = Link(dial, clock, self._pace, uniform)
         self._outbox = Outbox(clock, self._pace)
+        self._catchup = Catchup(clock, self._pace, state.cursor)
         self._credential = credential if credential and credential.renews else None
         self._renewing = self._trusted = False
         self._renew_due_s = 0.0
         self._known = state.cursor > 0
-        self._synced, self._was_behind = True, False
-        self._resume_due_s, self._resumes = 0.0, 0
         self._pinged_s, self._unheard = 0.0, 0
+        self._heard_s = clock.monotonic_s()
 
     def __enter__(self) -> Self:
         """Connect; a conversation we stand in is resumed."""
@@ -152,6 +153,8 @@ class Session:
         self._unheard = 0
         if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
             self._trusted = True
+        if not isinstance(frame, PongFrame | SyncFrame):
+            self._heard_s = self._clock.monotonic_s()
         if isinstance(frame, AuthFrame):
             self._renewing = False
             self._plan_renewal(frame.expires_at)
@@ -160,8 +163,8 @@ class Session:
         """Draw the session's own conclusions; tell whether the effect is for the caller."""
         match effect:
             case Synced():
-                self._synced = True
-                self._put_off_resume()
+                self._catchup.synced = True
+                self._catchup.put_off()
             case Acknowledged():
                 self._outbox.settle(effect.frame.message_id)
                 # Whoever speaks in a conversation listens to it from then on.
@@ -180,17 +183,18 @@ class Session:
             self._link.broken = True
             return False
         if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
-            self._outbox.put_off(frame.message_id)
+            self._outbox.refuse(frame)
         elif self._renewing and frame.code in PASSING and not frame.conversation:
             self._renewing = False  # it is asked for again when its answer is due
-        elif frame.code in LATER and not frame.message_id and self._resumes < self._pace.tries:
+        elif frame.code in LATER and not frame.message_id and self._catchup.tries < self._pace.tries:
             self._outbox.put_off_all()
-            self._put_off_resume()
+            self._catchup.put_off()
         else:
             self._give_up(frame.message_id)
-            self._synced = (
-                self._synced or not frame.message_id
-            )  # what is refused for good is not asked for again
+            if not frame.message_id:
+                self._catchup.synced = True  # what is refused for good is not asked for again
+            if frame.code == BEYOND_END:
+                self.listen()  # from the beginning
             return True
         return False
 
@@ -202,25 +206,27 @@ class Session:
         now_s = self._clock.monotonic_s()
         if self._credential and now_s >= self._renew_due_s:
             self._renew(self._credential)
-        self._ask_for_what_is_missing(now_s)
         if self._known and now_s >= self._ping_due_s():
             self._ping(now_s)
+        if self._catchup.is_due(self.state):
+            yield from self._ask_for_what_is_missing()
         for message_id in self._outbox.due():
             if not self._outbox.is_spent(message_id):
                 self._say_again(message_id)
                 continue
+            last_word = self._outbox.last_word(self.state.conversation, message_id)
             self._give_up(message_id)
-            yield Refused(frame=no_answer(self.state.conversation, message_id))
+            yield Refused(frame=last_word)
+        if self.state.open and now_s >= self._heard_s + self._pace.silent_s:
+            self._heard_s = now_s
+            yield Refused(frame=silent(self.state.conversation))
 
-    def _ask_for_what_is_missing(self, now_s: float) -> None:
-        behind = self.state.behind()
-        if behind and not self._was_behind:
-            self._resume_due_s = max(self._resume_due_s, now_s + self._pace.gap_s)
-        self._was_behind = behind
-        if not behind and self._synced:
-            self._resumes = 0
-        elif now_s >= self._resume_due_s:
+    def _ask_for_what_is_missing(self) -> Iterator[Effect]:
+        if not self._catchup.is_spent:
             self._resume()
+            return
+        self._catchup.give_up()
+        yield Refused(frame=no_answer(self.state.conversation))
 
     def _ping_due_s(self) -> float:
         every_s = self._pace.ping_every_s if self.state.open else self._pace.idle_ping_every_s
@@ -258,15 +264,9 @@ class Session:
         self._outbox.settle(message_id)
 
     def _resume(self) -> None:
-        self.listening, self._synced = True, False
-        self._resumes += 1
-        self._resume_due_s = self._clock.monotonic_s() + self._pace.resume_answer_s
+        self.listening = True
+        self._catchup.note()
         self._ask(resume_request(self.state))
-
-    def _put_off_resume(self) -> None:
-        """Ask for what is missing a little later each time: it may not be stored yet, or the server is busy."""
-        wait_s = self._pace.resume_every_s * 2 ** min(self._resumes, 6)
-        self._resume_due_s = self._clock.monotonic_s() + wait_s / 2
 
     def _ask(self, request: dict[str, Any]) -> None:
         self._link.send(encode_request(request))
