@@ -34,7 +34,7 @@ CLIENT = {
     "auth_expired": "the token behind the connection has expired; renew it by `auth`, or connect again",
     "not_found": "the conversation is somebody else's or, for `resume` and `ping`, not there",
     "resume_beyond_end": "`resume` names an event that the conversation does not have: forget what is known of it, and begin at 0",
-    "rate_limited": "the user sends more messages a minute than the deployment allows; the message says when to go on",
+    "rate_limited": "the user sends more messages a minute than the deployment allows; `retry_after_s` says when to go on",
     "busy": "the conversation was contended ten times in a row; send the same `message_id` again",
     "dependency": "a service we stand on failed for now; send the same `message_id` again",
     "unknown_outcome": "a write's answer was lost; send the same `message_id` again, it is admitted once",

@@ -294,7 +294,7 @@ def test_beyond_the_limit_a_message_does_not_reach_the_log_and_is_told_when_to_c
         say(scene, body(message_id=id))
     assert len(scene.batches()) == 2
     (error,) = of(ErrorFrame, inbox)
-    assert (error.code, error.message_id) == ("rate_limited", "m3")
+    assert (error.code, error.message_id, error.retry_after_s) == ("rate_limited", "m3", 15)
     assert error.message == "You may send 2 messages a minute. Please send this one again in 15 s."
     scene.clock.pause(15)
     say(scene, body(message_id="m3"))

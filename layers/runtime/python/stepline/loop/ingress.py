@@ -50,10 +50,10 @@ def receive(ports: Ports, connection: str, body: str) -> None:
             answer(ports, connection, principal, message)
     except REFUSED as error:
         logger.info("message refused", extra={"code": error.reason})
-        refuse(ports, connection, error.reason, str(error), body)
+        refuse(ports, connection, body, error.reason, str(error), retry_after_s=_retry_after_s(error))
     except PASSING as error:
         logger.warning("message not taken", extra={"code": error.reason, **error.context})
-        refuse(ports, connection, error.reason, SEND_AGAIN, body)
+        refuse(ports, connection, body, error.reason, SEND_AGAIN)
 
 
 def recognise(ports: Ports, connection: str) -> Principal:
@@ -108,16 +108,27 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
     )
 
 
-def refuse(ports: Ports, connection: str, code: str, text: str, body: str) -> None:
+def refuse(ports: Ports, connection: str, body: str, code: str, text: str, *, retry_after_s: int = 0) -> None:
     """Post one error frame about a message, with the names in it that can be read."""
     names = read_names(body)
-    frame = ErrorFrame(code=code, message=text, message_id=names.message_id, conversation=names.conversation)
+    frame = ErrorFrame(
+        code=code,
+        message=text,
+        message_id=names.message_id,
+        conversation=names.conversation,
+        retry_after_s=retry_after_s,
+    )
     _post(ports, connection, frame)
 
 
 def report_internal(ports: Ports, connection: str, body: str) -> None:
     """Tell the client that a message failed for a reason of ours, without saying which."""
-    refuse(ports, connection, "internal", "Something went wrong here. Please send it again.", body)
+    refuse(ports, connection, body, "internal", "Something went wrong here. Please send it again.")
+
+
+def _retry_after_s(error: SteplineError) -> int:
+    found = error.context.get("retry_after_s")
+    return int(found) if isinstance(found, int | float) else 0
 
 
 def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, message: Send | Event) -> None:

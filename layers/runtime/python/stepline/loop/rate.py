@@ -15,7 +15,7 @@ def check_rate(ports: Ports, principal: Principal) -> None:
     """Count one message; a refused one counts too, and so does one that is sent again.
 
     Raises:
-        LimitError: `rate_limited`, with a sentence that says when to try again.
+        LimitError: `rate_limited`, with a sentence and `retry_after_s` that say when to try again.
 
     """
     limit = ports.policy.user_messages_per_minute
@@ -26,4 +26,5 @@ def check_rate(ports: Ports, principal: Principal) -> None:
         raise LimitError(
             f"You may send {limit} messages a minute. Please send this one again in {MINUTE_S - passed_s} s.",
             code="rate_limited",
+            retry_after_s=MINUTE_S - passed_s,
         )
