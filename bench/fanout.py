@@ -85,7 +85,7 @@ def _posting(stage: LocalStage) -> Posting:
 def _conversation() -> str:
     """Return a conversation that exists: one turn was taken in it."""
     name = f"bench-{secrets.token_hex(6)}"
-    command = [STEPLINE, "send", "Answer with one word.", "--conversation", name, "--user", USER]
+    command = [STEPLINE, "send", "Answer with one word.", "--conversation", name, "--new", "--user", USER]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=WAIT_S, check=False, stdin=subprocess.DEVNULL
     )

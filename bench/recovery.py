@@ -51,7 +51,7 @@ def _recover(stage: LocalStage) -> float:
     """Kill whoever decides a turn of its own; return the seconds until the round is taken again."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     _write_slowly(stage, word)
-    command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation]
+    command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation, "--new"]
     with subprocess.Popen(
         [*command, "--user", "bench", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as client:

@@ -58,7 +58,7 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     _answer_without_pause(stage, word)
     lines = stepline(
-        "send", TEXT.format(word=word), "--conversation", conversation, "--user", "bench", "--json"
+        "send", TEXT.format(word=word), "--conversation", conversation, "--new", "--user", "bench", "--json"
     )
     if is_first:
         return []

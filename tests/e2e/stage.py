@@ -63,7 +63,7 @@ class Stage:
         """Return the lines of a whole turn."""
         user = user or self.user
         done = self.command(
-            "send", text, "--conversation", conversation, "--user", user, "--json", check=check
+            "send", text, "--conversation", conversation, "--new", "--user", user, "--json", check=check
         )
         return read_lines(done.stdout)
 
@@ -83,7 +83,7 @@ class Stage:
     def sending(self, text, conversation):
         """Yield a client in the middle of its turn; it is killed at the end, if it lives."""
         with subprocess.Popen(
-            [STEPLINE, "send", text, "--conversation", conversation, "--user", self.user, "--json"],
+            [STEPLINE, "send", text, "--conversation", conversation, "--new", "--user", self.user, "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

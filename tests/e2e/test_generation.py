@@ -111,6 +111,7 @@ def test_the_command_line_shows_the_link_of_a_source(scripted, conversation):
         "Search for prompt caching and tell me what you find.",
         "--conversation",
         conversation,
+        "--new",
         "--user",
         scripted.user,
     )

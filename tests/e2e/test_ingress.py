@@ -16,8 +16,9 @@ pytestmark = pytest.mark.emulator
 
 def test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it(stage, conversation):
     stage.send("Hello there.", conversation)
-    theirs = stage.send("Mine now.", conversation, user="mallory", check=False)
-    assert [line["code"] for line in theirs if line["frame"] == "error"] == ["not_found"]
+    words = ("send", "Mine now.", "--conversation", conversation, "--user", "mallory", "--json")
+    for more, code in (((), "conversation_not_found"), (("--new",), "not_found")):
+        assert json.loads(stage.command(*words, *more, check=False).stderr)["code"] == code
     stage.user = "mallory"
     with stage.socket() as (socket, next_frame):
         for action in ({"action": "resume", "after": 0}, {"action": "ping"}):

@@ -50,7 +50,13 @@ def test_a_planted_word_goes_through_the_write_the_bucket_and_the_read(stage, co
 def test_a_turn_without_a_terminal_prints_its_answer(stage, conversation):
     word = a_word()
     done = stage.command(
-        "send", WRITE_AND_READ.format(word=word), "--conversation", conversation, "--user", stage.user
+        "send",
+        WRITE_AND_READ.format(word=word),
+        "--conversation",
+        conversation,
+        "--new",
+        "--user",
+        stage.user,
     )
     assert word in done.stdout
     assert clean(done.stdout) == done.stdout

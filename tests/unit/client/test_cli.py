@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 from pathlib import Path
 
 import click
@@ -9,10 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from stepline.errors import DependencyError
+from stepline.local import caller
 from stepline.local.argument import parse_have, parse_payload
 from stepline.local.caller import name_user
-from stepline.local.cli import Edge, main
+from stepline.local.cli import main
+from stepline.local.failure import Edge
 from stepline.local.reference import render_reference
+from stepline.local.stage import LocalStage
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
 
@@ -21,11 +27,19 @@ def test_the_reference_page_is_what_the_commands_say():
     assert REFERENCE.read_text() == render_reference()
 
 
+@pytest.mark.parametrize("word", ["-h", "--help"])
 @pytest.mark.parametrize("name", sorted(main.commands))
-def test_every_command_explains_itself_without_a_stage(name):
-    result = CliRunner().invoke(main, [name, "--help"])
+def test_every_command_explains_itself_without_a_stage(name, word):
+    result = CliRunner().invoke(main, [name, word])
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
+
+
+def test_the_summaries_of_the_commands_fit_a_terminal_of_80_columns():
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=80).output.splitlines()
+    summaries = lines[lines.index("Commands:") + 1 :]
+    assert [line for line in summaries if line.endswith("...") or len(line) > 80] == []
+    assert len(summaries) == len(main.commands)
 
 
 def test_what_a_killed_client_had_is_read():
@@ -38,16 +52,125 @@ def test_what_cannot_be_read_is_refused(text):
         parse_have(text)
 
 
-def test_our_errors_are_one_line_and_exit_code_1():
+def failing(error):
     group = Edge("group")
 
     @group.command()
-    def broken():
-        raise DependencyError("it is not there", code="socket_unreachable")
+    @click.option("--json", is_flag=True)
+    def broken(json):
+        raise error
 
-    result = CliRunner().invoke(group, ["broken"])
-    assert result.exit_code == 1
-    assert result.output == "error: socket_unreachable: it is not there\n"
+    return lambda *words: CliRunner().invoke(group, ["broken", *words])
+
+
+def test_our_errors_are_one_line_beside_the_output_and_exit_code_1():
+    result = failing(DependencyError("it is not there", code="socket_unreachable"))()
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: socket_unreachable: it is not there\n"
+
+
+def test_with_json_an_error_is_the_object_of_an_error_frame():
+    result = failing(DependencyError("it is not there", code="socket_unreachable"))("--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert json.loads(result.stderr) == {
+        "frame": "error",
+        "code": "socket_unreachable",
+        "message": "it is not there",
+    }
+
+
+def test_a_strangers_words_in_an_error_do_not_act_on_the_terminal():
+    result = failing(DependencyError("no\x1b[2Jmore", code="gateway"))()
+    assert "\x1b" not in result.stderr
+
+
+def test_ctrl_c_is_exit_code_130_and_no_traceback():
+    result = failing(KeyboardInterrupt())()
+    assert result.exit_code == 130
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", ""],
+        ["send", " \n"],
+        ["send", "-"],
+        ["send"],
+        ["send", "hi", "--user", ""],
+        ["send", "hi", "--user", "a\nb"],
+        ["send", "hi", "--conversation", ""],
+        ["send", "hi", "--conversation", "../c"],
+        ["chat", "--user", ""],
+        ["chat", "--conversation", "a b"],
+        ["event", "Bad Kind"],
+        ["event", ""],
+        ["event", "form", "--payload", "{"],
+        ["event", "form", "--conversation", ""],
+        ["watch", ""],
+        ["watch", "c1", "--after", "-1"],
+        ["watch", "c1", "--have", "1/answer"],
+        ["log", "c1", "--after", "-1"],
+        ["log", "a b"],
+        ["export", ""],
+        ["conversations", "--user", ""],
+        ["token", "--user", ""],
+        ["status", "--nonsense"],
+        ["nonsense"],
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_form_before_anything_runs(words, monkeypatch):
+    monkeypatch.setattr(caller, "find_stage", lambda: pytest.fail("something ran"))
+    result = CliRunner().invoke(main, words, input="", prog_name="stepline")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(r"error: usage: [^\n]+ \(stepline[a-z ]* --help\)\n", result.stderr)
+
+
+@pytest.mark.parametrize("words", [["send", ""], ["watch", "c1", "--after", "-1"], ["token", "--nonsense"]])
+def test_with_json_it_is_refused_in_the_other_form(words):
+    result = CliRunner().invoke(main, [*words, "--json"], input="")
+    assert (result.exit_code, result.stdout) == (2, "")
+    said = json.loads(result.stderr)
+    assert (said["frame"], said["code"]) == ("error", "usage")
+
+
+@pytest.fixture
+def stopped_stage(monkeypatch):
+    """A stage that was deployed and at whose place nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    known = LocalStage(
+        endpoint=url,
+        issuer_url=url,
+        socket_url=url,
+        table="t",
+        bucket="b",
+        machine_arn="m",
+        model_url=url,
+        fingerprint="f",
+    )
+    monkeypatch.setattr(caller, "load", lambda: known)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", "hi"],
+        ["event", "form"],
+        ["chat"],
+        ["watch", "c1"],
+        ["log", "c1"],
+        ["export", "c1"],
+        ["conversations"],
+        ["token"],
+    ],
+)
+@pytest.mark.usefixtures("stopped_stage")
+def test_a_stage_that_does_not_run_is_named_with_the_command_that_starts_it(words):
+    result = CliRunner().invoke(main, words, input="")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: not_running: the local stage is not running: `stepline up` starts it\n"
 
 
 def test_a_given_user_is_taken_as_given():

@@ -70,6 +70,15 @@ def test_what_is_not_there_is_said_in_a_line(run, words, code):
     assert done.stderr.startswith(f"error: {code}: ")
 
 
+def test_a_place_where_nothing_can_be_written_is_said_in_a_line(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file/below", "/proc/nowhere"):
+        done = run("c1", "--out", str(place))
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: not_writable: {place}/")
+        assert done.stderr.count("\n") == 1
+
+
 def test_a_conversation_that_is_not_there_has_no_documents():
     with pytest.raises(NotFoundError):
         exports(MemoryLog(), MemoryArtifacts(), LANE)

@@ -214,7 +214,7 @@ def test_a_turn_that_failed_complains_with_its_code():
             TurnEnded(n=3, turn_id="t", outcome="error", answer="", code="context_limit", message="too long")
         )
         view.show(Refused(frame=ErrorFrame(code="not_found", message="no such conversation")))
-    assert complained == ["error: context_limit too long", "error: not_found no such conversation"]
+    assert complained == ["error: context_limit: too long", "error: not_found: no such conversation"]
     assert not written
 
 

@@ -1,5 +1,6 @@
 """The command lines themselves: what they refuse, and with which exit code; and who calls a deployed stage."""
 
+import socket
 import sys
 
 import pytest
@@ -128,9 +129,16 @@ def test_a_stage_that_does_not_stand_is_told(home, outputs):
     assert "stepline deploy --stage prod" in str(caught.value)
 
 
-def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, monkeypatch):
+@pytest.fixture
+def endpoint():
+    """The address of a stage that answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_without_a_stage_the_local_one_is_called_with_a_token_of_its_own(home, monkeypatch, endpoint):
     local = LocalStage(
-        endpoint="http://127.0.0.1:1",
+        endpoint=endpoint,
         issuer_url="http://127.0.0.1:2",
         socket_url="ws://127.0.0.1:1/x",
         table="t",

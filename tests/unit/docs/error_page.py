@@ -154,6 +154,9 @@ BUNDLE = {
     "tool_failure": "`fetch_ctx`: what stands there cannot be had now",
 }
 LOCAL = {
+    "usage": "a command is not used as it can be; nothing was done, and the exit code is 2",
+    "not_running": "the local stage is deployed and does not run",
+    "not_writable": "a file cannot be written where `--out` says",
     "bad_setting": "a variable's value cannot be read",
     "api_unreachable": "the HTTP API gives no ticket; the connection goes on, and is replaced when its token expires",
     "socket_unreachable": "the websocket cannot be opened, or broke and does not come back",
@@ -163,7 +166,7 @@ LOCAL = {
     "local_exec": "programs cannot run here in the mode that was asked for; the message says what stands in the way",
     "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
-    "local_service": "a service of the local stage did not start; its last lines follow",
+    "local_service": "a service of the local stage did not start, its last lines follow; or had to be killed",
     "conversation_not_found": "the stage has no such conversation",
     "not_deployed": "nothing is deployed here under that name; the message has the command that does it",
     "no_token": "a deployed stage asks for a token, and none was given or the token command printed none",

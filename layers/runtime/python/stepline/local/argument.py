@@ -1,12 +1,19 @@
-"""What a command is given as text, read."""
+"""What a command is given as text, read and checked before anything runs; and the options that commands share."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import Any, NamedTuple
 
 import click
+
+from stepline.model.ids import SEGMENT, is_user
+from stepline.model.live_event import KIND
+
+CURSOR = click.IntRange(min=0)
+"""An event's or a batch's number to begin after."""
 
 
 class Have(NamedTuple):
@@ -34,3 +41,62 @@ def parse_payload(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise click.BadParameter("expected a JSON object", param_hint="--payload")
     return found
+
+
+def read_text(text: str) -> str:
+    """Return what to say; `-` stands for standard input. Raises click.BadParameter if it is nothing."""
+    said = sys.stdin.read().rstrip("\n") if text == "-" else text
+    if not said.strip():
+        raise click.BadParameter("there is nothing to say", param_hint="TEXT")
+    return said
+
+
+def check_conversation(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
+    """Return a conversation's name, empty if none is given. Raises click.BadParameter."""
+    if name is not None and not SEGMENT.fullmatch(name):
+        raise click.BadParameter(
+            "a conversation's name is at most 64 letters, digits, _ and -, and begins with a letter or a digit",
+            param=parameter,
+        )
+    return name or ""
+
+
+def check_user(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
+    """Return a user's name, empty if none is given. Raises click.BadParameter."""
+    if name is not None and not is_user(name):
+        raise click.BadParameter("a user's name is printable ASCII, at most 256 characters", param=parameter)
+    return name or ""
+
+
+def check_kind(_context: click.Context, parameter: click.Parameter, kind: str) -> str:
+    """Return an event's kind. Raises click.BadParameter."""
+    if not KIND.fullmatch(kind):
+        raise click.BadParameter(
+            "a kind is at most 32 small letters, digits, _ and -, and begins with a letter", param=parameter
+        )
+    return kind
+
+
+conversation_argument = click.argument("conversation", callback=check_conversation)
+conversation_option = click.option(
+    "--conversation",
+    default=None,
+    callback=check_conversation,
+    metavar="ID",
+    help="Go on in this conversation.",
+)
+new_option = click.option("--new", is_flag=True, help="Begin the conversation if there is none of this name.")
+user_option = click.option(
+    "--user",
+    default=None,
+    callback=check_user,
+    metavar="NAME",
+    help="Speak as this user of the local stage; default: your login name.",
+)
+stage_option = click.option(
+    "--stage", default="", metavar="NAME", help="Speak to this deployed stage, as whom STEPLINE_TOKEN says."
+)
+token_option = click.option(
+    "--token-command", default="", metavar="CMD", help="A command that prints a token, for --stage."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import getpass
 import re
 import shlex
+import socket
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
-from stepline.errors import AuthError, InputError
+from stepline.errors import AuthError, DependencyError, InputError
 from stepline.local.stage import HOME, LocalStage, load
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 TENANT = "local"
 PROJECT = "default"
+CONNECT_S: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +40,23 @@ class Caller:
 
 
 def find_stage() -> LocalStage:
-    """Return this machine's stage. Raises InputError `not_deployed`."""
+    """Return this machine's stage. Raises InputError `not_deployed`, DependencyError `not_running`."""
     stage = load()
     if stage is None:
-        raise InputError("nothing is deployed here: run `stepline up` first", code="not_deployed")
+        raise InputError("nothing is deployed on this machine: `stepline up` does it", code="not_deployed")
+    check_running(stage)
     return stage
+
+
+def check_running(stage: LocalStage) -> None:
+    """Raise DependencyError `not_running` unless something listens where the emulator should."""
+    place = urlsplit(stage.endpoint)
+    try:
+        socket.create_connection((place.hostname, place.port), CONNECT_S).close()
+    except OSError as error:
+        raise DependencyError(
+            "the local stage is not running: `stepline up` starts it", code="not_running"
+        ) from error
 
 
 def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Caller:
@@ -49,6 +64,7 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Cal
 
     Raises:
         InputError: `not_deployed`, or `bad_stage`.
+        DependencyError: `not_running`.
         AuthError: `no_token`, neither a token nor a command that prints one.
     """
     if stage:

@@ -10,16 +10,27 @@ from stepline.model.base import Value
 class Check(Value):
     """What was looked at and found; `remedy` is a command or a sentence, empty when all is well.
 
-    `note` marks what stops nothing: `warn` will hurt some day, `unknown` could not be looked at.
+    `note` marks what stops nothing: `off` is not set up and not needed, `warn` will hurt some day, `unknown` could not be
+    looked at.
     """
 
     name: str
     ok: bool
     detail: str
     remedy: str = ""
-    note: Literal["", "warn", "unknown"] = ""
+    note: Literal["", "off", "warn", "unknown"] = ""
 
     @property
     def mark(self) -> str:
         """The word in front of the line."""
         return self.note or ("ok" if self.ok else "NO")
+
+    def as_json(self) -> dict[str, object]:
+        """The finding as an object."""
+        return {
+            "mark": self.mark.lower(),
+            "name": self.name,
+            "ok": self.ok,
+            "detail": self.detail,
+            "remedy": self.remedy,
+        }

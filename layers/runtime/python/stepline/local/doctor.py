@@ -79,14 +79,17 @@ def _execution(home: Path) -> Iterator[Check]:
         yield Check(
             name=f"mode {backend.mode}",
             ok=not backend.obstacle or bool(usable),
-            detail=f"not usable: {backend.obstacle}" if backend.obstacle else "programs can run there",
+            detail=f"programs cannot run there: {backend.obstacle}"
+            if backend.obstacle
+            else "programs can run there",
             remedy=backend.remedy,
+            note="off" if backend.obstacle and usable else "",
         )
 
 
 def _home(home: Path) -> Iterator[Check]:
     if not home.exists():
-        yield Check(name="state", ok=True, detail=f"{home} does not exist yet")
+        yield Check(name="state", ok=True, detail=f"{home} is made by `stepline up`")
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     yield Check(
@@ -100,15 +103,19 @@ def _home(home: Path) -> Iterator[Check]:
 def _stage(home: Path) -> Iterator[Check]:
     status = lifecycle.status(home)
     for name, runs in status.services.items():
+        words = home / f"{name}.log"
+        remedy = f"stepline up (its last words are in {words})" if words.exists() else "stepline up"
         yield Check(
             name=name,
             ok=runs,
-            detail="runs" if runs else "stopped",
-            remedy="" if runs else f"stepline up (its last words are in {home / name}.log)",
+            detail="is running" if runs else "is not running",
+            remedy="" if runs else remedy,
         )
     stage = load(home)
     if stage is None:
-        yield Check(name="deployment", ok=False, detail="never deployed", remedy="stepline up")
+        yield Check(
+            name="deployment", ok=False, detail="nothing is deployed on this machine", remedy="stepline up"
+        )
     elif status.services["emulator"]:
         yield _ask(
             "machine",

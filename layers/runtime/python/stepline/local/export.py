@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from stepline.errors import NotFoundError
+from stepline.errors import InputError, NotFoundError
+from stepline.local.argument import conversation_argument
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
@@ -20,18 +21,18 @@ TTL_S = 300
 
 
 @click.command()
-@click.argument("conversation")
+@conversation_argument
 @click.option("--turn", default="", metavar="ID", help="Only the log of this turn.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     metavar="DIR",
     help="Write the documents into this folder, and print their names.",
 )
 def export(conversation: str, turn: str, out: Path | None) -> None:
-    """Export a conversation of the local stage: its timeline, its sources, and the log of each turn.
+    """Export a conversation of the local stage as documents.
 
-    Without --out every document is one JSON object a line: `kind`, `tags`, `text` for an index, `payload`.
+    They are its timeline, its sources, and the log of each turn. Without --out every document is one JSON object a line: `kind`, `tags`, `text` for an index, `payload`.
     """
     import msgspec
 
@@ -60,10 +61,13 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
 
 
 def write(document: Export, folder: Path) -> str:
-    """Write what a document says to its file in the folder; return where that is."""
+    """Write what a document says to its file in the folder; return where that is. Raises InputError `not_writable`."""
     name = document.kind.removeprefix("artifact:").replace(":", ".")
     turn = document.payload.get("turn_id", "")
     path = folder / name / f"{turn}.json" if turn else folder / f"{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document.payload, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document.payload, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}", code="not_writable") from error
     return str(path)

@@ -36,6 +36,6 @@ def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
 
     def show(effect: Effect) -> None:
         for line in render_effect(effect):
-            click.echo(render_json(line))
+            click.echo(render_json(line), err=line["frame"] == "error")
 
     return show

@@ -18,10 +18,11 @@ def render_reference() -> str:
 
 
 def _help(command: click.Command, parent: click.Group | None) -> str:
-    above = click.Context(parent, info_name="stepline") if parent else None
+    above = click.Context(parent, info_name="stepline", **parent.context_settings) if parent else None
     name = command.name if parent else "stepline"
+    widths = {"terminal_width": WIDTH_CHARS, "max_content_width": WIDTH_CHARS}
     with click.Context(
-        command, parent=above, info_name=name, terminal_width=WIDTH_CHARS, max_content_width=WIDTH_CHARS
+        command, parent=above, info_name=name, **{**command.context_settings, **widths}
     ) as context:
         text = command.get_help(context)
     title = f"stepline {name}" if parent else "stepline"

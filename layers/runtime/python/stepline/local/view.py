@@ -102,7 +102,7 @@ class PlainView:
         if ended.outcome == "completed":
             self._write(f"\n{clean(ended.answer)}")
         else:
-            self._complain(f"error: {one_line(f'{ended.code} {ended.message}')}")
+            self._complain(f"error: {one_line(f'{ended.code}: {ended.message}')}")
         for line in self._footer:
             self._write(line)
         self._footer = []
@@ -201,7 +201,7 @@ class RichView:
         if self._claim < ended.n:
             self._forget()
         if ended.outcome == "error":
-            self._print(Text(f"error: {one_line(f'{ended.code} {ended.message}')}", style="bold red"))
+            self._print(Text(f"error: {one_line(f'{ended.code}: {ended.message}')}", style="bold red"))
         else:
             self._print(_markdown(ended.answer))
             for line in self._footer:
@@ -273,7 +273,7 @@ def _kind(lane: str) -> str:
 
 def render_refusal(frame: ErrorFrame) -> str:
     """Return what the server could not take, and why, in one line."""
-    return f"error: {one_line(f'{frame.code} {frame.message}')}"
+    return f"error: {one_line(f'{frame.code}: {frame.message}')}"
 
 
 def _markdown(text: str) -> Markdown:

@@ -37,7 +37,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 def deploy(
     *, stage: str, choices: tuple[str, ...], profile: str, region: str, yes: bool, no_smoke: bool
 ) -> None:
-    """Deploy the app to an AWS account, or bring a deployed stage up to date.
+    """Deploy a stage to an AWS account, or bring it up to date.
 
     Choices are remembered, so that the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. With
     STEPLINE_TOKEN set, the turn at the end is that token's; otherwise a user of the stage's pool is made for it.
@@ -64,9 +64,9 @@ def deploy(
 @region_option
 @yes_option
 def destroy(*, stage: str, profile: str, region: str, yes: bool) -> None:
-    """Delete a deployed stage; what stays is listed with the commands that delete it.
+    """Delete a deployed stage.
 
-    Stage `prod` keeps its table, bucket and users; every other stage loses them.
+    What stays is listed with the commands that delete it. Stage `prod` keeps its table, bucket and users; every other stage loses them.
     """
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage

@@ -1,0 +1,262 @@
+"""The commands on conversations: say something, watch, list, print the log, and a token for a client of one's own."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from stepline.errors import NotFoundError
+from stepline.local.argument import (
+    CURSOR,
+    check_kind,
+    conversation_argument,
+    conversation_option,
+    json_option,
+    new_option,
+    parse_have,
+    parse_payload,
+    read_text,
+    stage_option,
+    token_option,
+    user_option,
+)
+from stepline.local.cloud.command import environment_token
+from stepline.local.failure import INTERRUPTED
+from stepline.local.output import progress, shower
+
+if TYPE_CHECKING:
+    from stepline.local.caller import Caller
+    from stepline.local.client.session import Session
+    from stepline.local.client.state import ClientState
+
+
+@click.command()
+@click.argument("text")
+@conversation_option
+@new_option
+@user_option
+@stage_option
+@token_option
+@json_option
+def send(
+    *, text: str, conversation: str, new: bool, user: str, stage: str, token_command: str, as_json: bool
+) -> None:
+    """Send one message and wait for its answer.
+
+    TEXT may be - to read it from standard input. Ctrl-C ends the wait, not the turn.
+
+    With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
+    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn completed, else 1.
+    """
+    said = read_text(text)
+    _tell(
+        lambda session: session.say(said),
+        find_caller(stage, user, token_command),
+        stage=stage,
+        conversation=conversation,
+        new=new,
+        as_json=as_json,
+    )
+
+
+@click.command()
+@click.argument("kind", callback=check_kind)
+@click.option(
+    "--payload", default="{}", metavar="JSON", help="What it says: an object; `text` in it is its text."
+)
+@click.option("--reactive/--quiet", default=None, help="Whether it asks for an answer; default: by its kind.")
+@conversation_option
+@new_option
+@user_option
+@stage_option
+@token_option
+@json_option
+def event(
+    *,
+    kind: str,
+    payload: str,
+    reactive: bool | None,
+    conversation: str,
+    new: bool,
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
+    """Tell a conversation of an event, and wait for its turn.
+
+    KIND is form, wizard, alert, steer, stop, or any other. Waits until no turn is running; Ctrl-C ends the wait, not
+    the turn. Exit code 0 if the event was taken and the turn, if there was one, completed, else 1.
+    """
+    said = parse_payload(payload)
+    _tell(
+        lambda session: session.tell(kind, said, reactive=reactive),
+        find_caller(stage, user, token_command),
+        stage=stage,
+        conversation=conversation,
+        new=new,
+        as_json=as_json,
+    )
+
+
+@click.command()
+@conversation_argument
+@click.option("--after", default=0, type=CURSOR, metavar="N", help="Begin after this event number.")
+@click.option("--have", multiple=True, metavar="CLAIM/LANE=CHARS", help="Running text that is there already.")
+@user_option
+@stage_option
+@token_option
+@json_option
+def watch(
+    *,
+    conversation: str,
+    after: int,
+    have: tuple[str, ...],
+    user: str,
+    stage: str,
+    token_command: str,
+    as_json: bool,
+) -> None:
+    """Show what happened, and go on until no turn is running.
+
+    Under each answer stands what its turn consumed.
+
+    With --have, running text begins where an earlier `send --json` was cut off.
+    """
+    from stepline.local.client.state import ClientState, LaneText
+    from stepline.local.conversation import watch as follow
+
+    pieces = [parse_have(text) for text in have]
+    claim = max((piece.claim for piece in pieces), default=0)
+    lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
+    state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
+    with _session(find_caller(stage, user, token_command), state, stage=stage) as session:
+        completed = follow(session, session.effects(), shower(as_json, usage=True))
+    sys.exit(0 if completed else 1)
+
+
+@click.command()
+@conversation_argument
+@click.option("--after", default=0, type=CURSOR, metavar="N", help="Begin after this batch.")
+@json_option
+def log(conversation: str, after: int, as_json: bool) -> None:
+    """Print the log of a conversation from the table.
+
+    Its batches, with --json whole and one a line.
+    """
+    from stepline.local.caller import PROJECT, TENANT, find_stage
+    from stepline.local.logview import open_log, read_batches, render_batch, render_summary
+    from stepline.local.record import render_json
+    from stepline.model.ids import make_lane
+
+    batches = read_batches(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
+    for batch in batches:
+        lines = [render_json(render_batch(batch))] if as_json else render_summary(batch)
+        for line in lines:
+            click.echo(line)
+    if not batches and not after:
+        raise NotFoundError(f"no conversation {conversation}", code="conversation_not_found")
+
+
+@click.command()
+@user_option
+@json_option
+def conversations(user: str, as_json: bool) -> None:
+    """List your conversations on the local stage, newest first.
+
+    Each with the time of its last event, how its last turn stands, and its title. They are read from the table; the API
+    of a deployed stage has no list of them.
+    """
+    from stepline.local.caller import PROJECT, TENANT, find_stage, name_user
+    from stepline.local.listview import render_listing, render_row
+    from stepline.local.logview import open_log
+    from stepline.local.record import render_json
+
+    log, _ = open_log(find_stage())
+    for listing in log.conversations(TENANT, PROJECT, name_user(user)):
+        click.echo(render_json(render_listing(listing)) if as_json else render_row(listing))
+
+
+@click.command()
+@user_option
+@stage_option
+@token_option
+@json_option
+def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
+    """Print a token for a client of your own.
+
+    On the local stage a fresh one, good for an hour. With --stage it is the one that STEPLINE_TOKEN or --token-command
+    gives. With --json also where to use it: the `url` of the websocket and, where it renews itself, the `api_url`.
+    """
+    from stepline.local.record import render_json
+
+    caller = find_caller(stage, user, token_command)
+    found = {"token": caller.token(), "url": caller.url}
+    if caller.api_url:
+        found["api_url"] = caller.api_url
+    if not stage:
+        found["user"] = caller.user
+    click.echo(render_json(found) if as_json else found["token"])
+
+
+def find_caller(stage: str, user: str, token_command: str) -> Caller:
+    """Return who calls, by the options of a command and the environment's token."""
+    from stepline.local import caller
+
+    return caller.find_caller(stage, user, token=environment_token(), token_command=token_command)
+
+
+def check_exists(caller: Caller, conversation: str) -> None:
+    """Raise NotFoundError `conversation_not_found` unless the caller has this conversation."""
+    from stepline.local.caller import sessions
+    from stepline.local.client.state import ClientState
+
+    with sessions(caller)(ClientState(conversation=conversation)) as session:
+        _join(session)
+
+
+def _tell(
+    say: Callable[[Session], str], caller: Caller, *, stage: str, conversation: str, new: bool, as_json: bool
+) -> None:
+    """Say something in a conversation, show what comes of it, and exit."""
+    from stepline.local.client.state import ClientState
+    from stepline.local.conversation import new_conversation, settle
+
+    state = ClientState(conversation=conversation or new_conversation())
+    with _session(caller, state, stage=stage) as session:
+        if conversation and new:
+            session.join()
+        elif conversation:
+            _join(session)
+        completed = settle(session, session.effects(), say(session), shower(as_json))
+    if not as_json and not conversation:
+        progress(f"go on with: stepline send --conversation {state.conversation} …")
+    sys.exit(0 if completed else 1)
+
+
+def _join(session: Session) -> None:
+    if not session.join():
+        name = session.state.conversation
+        raise NotFoundError(
+            f"there is no conversation {name}: --new begins one of this name", code="conversation_not_found"
+        )
+
+
+@contextmanager
+def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Session]:
+    """Yield a session; if Ctrl-C ends it, say how to watch on, since the turn goes on."""
+    from stepline.local.caller import sessions
+
+    with sessions(caller)(state) as session:
+        try:
+            yield session
+        except KeyboardInterrupt:
+            where = ["--stage", stage] if stage else ["--user", caller.user]
+            words = ["stepline", "watch", state.conversation, "--after", str(session.state.cursor), *where]
+            progress(f"a turn that runs goes on; watch it with: {shlex.join(words)}")
+            sys.exit(INTERRUPTED)

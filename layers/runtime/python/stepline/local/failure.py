@@ -1,0 +1,55 @@
+"""How a command fails: one line on standard error and an exit code, whatever went wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import click
+
+from stepline.errors import SteplineError
+
+FAILED: Final = 1
+MISUSED: Final = 2
+INTERRUPTED: Final = 130
+"""What a shell reports of a command that Ctrl-C ended."""
+
+
+class Edge(click.Group):
+    """Turns errors into `error: code: sentence`, or with --json into the object of an `error` frame."""
+
+    def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> NoReturn:
+        """Run a command and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in words
+        options["standalone_mode"] = False
+        try:
+            code = super().main(words, *more, **options)
+        except click.UsageError as error:
+            help_of = error.ctx.command_path if error.ctx else self.name
+            said = error.format_message().rstrip(".")
+            fail("usage", f"{said} ({help_of} --help)", MISUSED, as_json=as_json)
+        except click.ClickException as error:
+            fail("usage", error.format_message(), MISUSED, as_json=as_json)
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+        except SteplineError as error:
+            fail(error.reason, str(error), as_json=as_json)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = False) -> NoReturn:
+    """Say what went wrong and exit."""
+    click.echo(render_failure(code, message, as_json=as_json), err=True)
+    sys.exit(exit_code)
+
+
+def render_failure(code: str, message: str, *, as_json: bool) -> str:
+    """Return the words of an error, which may be several lines: a program's last words."""
+    from stepline.local.terminal import clean
+
+    if as_json:
+        return json.dumps({"frame": "error", "code": code, "message": message})
+    return f"error: {code}: {clean(message)}"
