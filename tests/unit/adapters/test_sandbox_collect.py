@@ -201,6 +201,9 @@ def test_another_file_system_is_not_entered(place):
         (b"..\\..\\x", "path_backslash", "..\\..\\x"),
         (b"...", "path_dot_segment", "..."),
         (b" x", "path_blank_edge", " x"),
+        (b"trail.", "path_dot_edge", "trail."),
+        (b"NUL.txt", "path_reserved_name", "NUL.txt"),
+        (b"report.md:hidden", "path_reserved_character", "report.md:hidden"),
     ],
 )
 def test_a_name_that_no_path_can_hold_is_refused_and_shown_harmless(place, name, code, shown):

@@ -118,13 +118,15 @@ OUTPUT = {
 """Why a file is not taken over."""
 
 ARCHIVE = {
-    "archive_unreadable": "two readers could see two different contents, or this one less than another; encrypted ones too",
+    "archive_unreadable": "two readers could see two different contents, or this one less than another: a zip with anything before, between or behind its members; encrypted ones too",
     "archive_empty": "it holds nothing",
     "archive_too_many_entries": f"more than {ArchiveLimits().max_entries:,} members",
     "archive_too_large": f"more than {ArchiveLimits().max_inflated_bytes // MIB} MiB inflated",
     "archive_ratio_too_high": f"it grows to more than {ArchiveLimits().max_ratio} times its size, and to more than "
     f"{ArchiveLimits().ratio_from_bytes // MIB} MiB",
     "archive_path_escape": "a member with an absolute name, or one that leads out of its folder",
+    "archive_name_ambiguous": "a member whose name another system [reads as another one](paths.md#what-is-refused), or that holds a backslash",
+    "archive_name_clash": "two members of one name, also if only their case or the writing of an accent differs",
     "archive_internal_path": "a member in a folder of the system or of the run",
     "archive_runtime_log": "a member named like a log of the run",
     "archive_not_regular_file": "a link or a device",

@@ -96,10 +96,22 @@ def test_what_is_no_archive_is_not_looked_into(codes):
         ("logs/x", "archive_internal_path"),
         ("a/Infra.log", "archive_runtime_log"),
         ("supervisor.log", "archive_runtime_log"),
+        ("a/NUL.txt", "archive_name_ambiguous"),
+        ("trail./x", "archive_name_ambiguous"),
+        ("trail ", "archive_name_ambiguous"),
+        ("report.md:hidden", "archive_name_ambiguous"),
+        ("a\\b", "archive_name_ambiguous"),
+        ("fine", "archive_name_clash"),
+        ("./Fine", "archive_name_clash"),
     ],
 )
 def test_a_member_that_is_not_the_programs_own_is_named(codes, mime, name, code):
     assert codes(PACKED[mime](["fine", name]), mime) == [code]
+
+
+@pytest.mark.parametrize("mime", PACKED)
+def test_two_members_whose_names_differ_in_the_writing_of_an_accent_clash(codes, mime):
+    assert codes(PACKED[mime](["\u00dcber", "u\u0308BER", "Uber"]), mime) == ["archive_name_clash"]
 
 
 @pytest.mark.parametrize("mime", PACKED)

@@ -132,6 +132,17 @@ HOSTILE = [
     (f"fi:{T}.files/\ud800", "path_control_character"),
     (f"fi:{T}.files/ a.md", "path_blank_edge"),
     (f"fi:{T}.files/.. /a.md", "path_blank_edge"),
+    (f"fi:{T}.files/con", "path_reserved_name"),
+    (f"fi:{T}.outputs/a/NUL.tar.gz", "path_reserved_name"),
+    (f"fi:{T}.outputs/Com1 .txt", "path_reserved_name"),
+    (f"fi:{T}.outputs/lpt².txt", "path_reserved_name"),
+    (f"fi:{T}.user.attachments/CONOUT$", "path_reserved_name"),
+    (f"fi:{T}.files/trail.", "path_dot_edge"),
+    (f"fi:{T}.files/trail./a.md", "path_dot_edge"),
+    (f"fi:{T}.files/trail ", "path_blank_edge"),
+    (f"fi:{T}.files/report.md:hidden", "path_reserved_character"),
+    *((f"fi:{T}.files/ab{character}.md", "path_reserved_character") for character in '<>:"|?*'),
+    ("ks:docs/aux.md", "path_reserved_name"),
     (f"fi:{T}.files/{'a' * 256}", "path_too_long"),
     (f"fi:{T}.files/{'é' * 128}", "path_too_long"),
     (f"fi:{T}.files/{'/'.join(['abcdefghi'] * 91)}", "path_too_long"),
@@ -179,6 +190,13 @@ def test_what_the_grammar_does_not_say_is_refused(text: str, code: str) -> None:
     with pytest.raises(PathError) as refused:
         parse_path(text)
     assert refused.value.reason == code
+
+
+@pytest.mark.parametrize(
+    "name", ["console.log", "com0", "com10.txt", "nul-1.txt", "auxiliary/x", "a.b.c", ".env", "~x$"]
+)
+def test_a_name_that_only_looks_like_a_reserved_one_is_read(name: str) -> None:
+    assert str(parse_path(f"fi:{T}.files/{name}")) == f"fi:{T}.files/{name}"
 
 
 def test_a_refusal_never_repeats_a_long_text() -> None:

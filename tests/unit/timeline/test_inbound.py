@@ -73,6 +73,9 @@ def test_any_files_have_names_that_are_segments_of_paths_and_stand_beside_each_o
         (["a/b/../c.txt", "C:\\new\\c.txt"], ["c.txt", "c-2.txt"]),
         (["plan-2.pdf", "plan.pdf", "plan.pdf"], ["plan-2.pdf", "plan.pdf", "plan-3.pdf"]),
         (["..", ".env", "a\tb\u202e.txt"], ["file", ".env", "a_b_.txt"]),
+        (["CON", "nul.txt", "con"], ["_CON", "_nul.txt", "_con-2"]),
+        (["trail.", "trail . .", "a:b?.md"], ["trail", "trail-2", "a_b_.md"]),
+        (["\u00dcber.md", "U\u0308BER.md"], ["\u00dcber.md", "\u00dcBER-2.md"]),
         (["x" * 400 + ".csv"], ["x" * (NAME_MAX_BYTES - 4) + ".csv"]),
     ],
 )

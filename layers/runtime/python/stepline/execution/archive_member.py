@@ -9,6 +9,8 @@ from typing import Final
 
 from stepline.model.base import Value
 from stepline.model.execution import MIB
+from stepline.model.name import fold_name
+from stepline.model.traversal import find_ambiguity
 
 CHUNK_BYTES: Final = 64 * 1024
 
@@ -109,6 +111,21 @@ def judge_name(name: str) -> ArchiveProblem | None:
         )
     if parts and parts[-1].casefold() in _LOGS:
         return _problem("archive_runtime_log", "the member is named like a log of the run", name)
+    return None
+
+
+def judge_elsewhere(name: str, taken: set[str], *, is_folder: bool = False) -> ArchiveProblem | None:
+    """Say why a member is another one on another system. A file's name is taken: no other member may have it."""
+    if "\\" in name:
+        return _problem("archive_name_ambiguous", "a backslash separates folders on some systems only", name)
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ambiguity := next(filter(None, map(find_ambiguity, parts)), None):
+        return _problem("archive_name_ambiguous", ambiguity[1], name)
+    folded = fold_name("/".join(parts))
+    if not is_folder and folded in taken:
+        return _problem("archive_name_clash", "two members have one name, at least on some systems", name)
+    if not is_folder:
+        taken.add(folded)
     return None
 
 

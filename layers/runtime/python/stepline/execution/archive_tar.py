@@ -18,6 +18,7 @@ from stepline.execution.archive_member import (
     ArchiveProblem,
     Budget,
     drained,
+    judge_elsewhere,
     judge_link,
     judge_name,
     unreadable,
@@ -128,6 +129,7 @@ def inspect_tar(chunks: Iterator[bytes], budget: Budget) -> Iterator[ArchiveProb
     """Yield what is wrong with each member. Raises Unfit, OSError."""
     stream = _Stream(chunks)
     names: list[str] = []
+    taken: set[str] = set()
     size_bytes: int | None = None
     while (header := _header(stream)) is not None:
         if header.type in _LONG + _PAX:
@@ -137,7 +139,7 @@ def inspect_tar(chunks: Iterator[bytes], budget: Budget) -> Iterator[ArchiveProb
             size_bytes = size_bytes if size is None else size
             continue
         budget.enter()
-        yield from _judge(header, names)
+        yield from _judge(header, names, taken)
         stream.skip(_padded(_size(header, size_bytes)))
         names, size_bytes = [], None
     if names or size_bytes is not None:
@@ -159,11 +161,13 @@ def _header(stream: _Stream) -> tarfile.TarInfo | None:
         raise unreadable(f"a header cannot be read: {error}") from error
 
 
-def _judge(header: tarfile.TarInfo, names: list[str]) -> Iterator[ArchiveProblem]:
+def _judge(header: tarfile.TarInfo, names: list[str], taken: set[str]) -> Iterator[ArchiveProblem]:
     """Judge a member by each of the names its headers give it: readers differ in which one they take."""
-    problems = [judge_name(name) for name in (header.name, *names)]
+    name = names[-1] if names else header.name
+    problems = [judge_name(one) for one in (header.name, *names)]
     if header.type not in (*_PLAIN, tarfile.DIRTYPE):
-        problems.append(judge_link(names[-1] if names else header.name))
+        problems.append(judge_link(name))
+    problems.append(judge_elsewhere(name, taken, is_folder=header.isdir()))
     found = next((problem for problem in problems if problem is not None), None)
     if found is not None:
         yield found

@@ -25,6 +25,7 @@ from stepline.execution.archive_member import (
     Budget,
     Unfit,
     drained,
+    judge_elsewhere,
     judge_link,
     judge_name,
     unreadable,
@@ -83,20 +84,22 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
             _check_end(file, directory, len(members))
         except BROKEN as error:
             raise unreadable(f"no directory of a zip archive can be read: {error}") from error
-        at = 0
+        at, taken = 0, set[str]()
         for member in sorted(members, key=lambda member: member.header_offset):
             budget.enter()
-            problem = judge_name(member.orig_filename)
+            name = member.orig_filename
+            if member.header_offset != at:
+                raise _untiled(name)
+            problem = judge_name(name)
             if problem is None and not _is_plain(member):
-                problem = judge_link(member.orig_filename)
+                problem = judge_link(name)
+            problem = problem or judge_elsewhere(name, taken, is_folder=name.endswith("/"))
             if problem is not None:
                 yield problem
             try:
-                if member.header_offset != at:
-                    raise _untiled(member.orig_filename)
                 at = _inflate(file, member, budget)
             except BROKEN as error:
-                raise unreadable(f"a member cannot be read: {error}", member.orig_filename) from error
+                raise unreadable(f"a member cannot be read: {error}", name) from error
         if at != directory:
             raise _untiled()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Iterator
 
 
@@ -13,10 +14,18 @@ def ancestors(path: str) -> Iterator[str]:
         at = path.find("/", at + 1)
 
 
+def fold_name(path: str) -> str:
+    """Return what all names have in common that some file system takes for one: canonical caseless matching of Unicode."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+
+
 class Names:
     """The names taken in one root, so that no two files meet on any file system.
 
-    Names that differ only in case are one name on some systems, and a file cannot stand where a folder must.
+    Names that differ only in case, or in how their accents are written, are one name on some systems, and a file cannot
+    stand where a folder must.
     """
 
     def __init__(self) -> None:
@@ -25,7 +34,7 @@ class Names:
 
     def take(self, path: str) -> str | None:
         """Take a name; return the path that has it or stands in its way, and then nothing is taken."""
-        folded = path.casefold()
+        folded = fold_name(path)
         above = list(ancestors(folded))
         taken = self._files.get(folded) or self._folders.get(folded)
         taken = taken or next((self._files[folder] for folder in above if folder in self._files), None)

@@ -21,6 +21,7 @@ from stepline.model.entry import Dropped, Inbound, Opened
 from stepline.model.ids import Lane
 from stepline.model.logical_path import AttachmentPath
 from stepline.model.name import Names
+from stepline.model.traversal import find_ambiguity
 from stepline.timeline.turn import event_path, prompt_path
 
 EVENT_TYPES: Final = {"followup": "user.followup", "steer": "user.steer"}
@@ -32,6 +33,8 @@ UNNAMED: Final = "file"
 _ENDING: Final = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,12}$")
 _UNSAFE: Final = re.compile(r'[|<>:"*?\[\]]')
 """Signs that some file systems refuse, or that end a line of facts."""
+_EDGE: Final = re.compile(r"[\s.]+\Z")
+"""What some systems drop from the end of a name; a name is short here, so that the search stays cheap."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -157,7 +160,9 @@ def _segment(filename: str) -> str:
     name = unicodedata.normalize("NFC", _UNSAFE.sub("_", seen)).strip()
     stem, ending = _split(name)
     stem = stem.encode()[: NAME_MAX_BYTES - len(ending)].decode(errors="ignore").strip()
-    return f"{stem}{ending}" if stem.strip(".") else f"{UNNAMED}{ending}"
+    name = f"{stem}{ending}" if stem.strip(".") else f"{UNNAMED}{ending}"
+    name = _EDGE.sub("", name)
+    return name if find_ambiguity(name) is None else f"_{name}"
 
 
 def _numbered(name: str, number: int) -> str:
