@@ -92,6 +92,7 @@ TOOLS = {
     "read_nothing_requested": "`react.read` without a path",
     "range_ambiguous": "lines and an offset were asked for at once",
     "range_outside": "the range begins behind the end of the text",
+    "content_type_mismatch": "the name says that the file is no text, and what is written is one; `react.read` says it of a picture that is none",
     "content_not_utf8": "the content holds half of a surrogate pair",
     "scratchpad_requires_internal": "`scratchpad` goes with the channel `internal` only",
     "protocol_violation.plan_steps": "the mode needs steps",

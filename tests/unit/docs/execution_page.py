@@ -113,6 +113,7 @@ OUTPUT = {
     "artifact_internal_path_blocked": "an archive that is [not taken](#archives)",
     "file_unusually_small": "a PDF, DOCX, PPTX or XLSX too small to hold anything",
     "artifact_invalid": "an XLSX that does not open (`xlsx_open_failed`) or shows no sheet (`xlsx_no_visible_sheets`)",
+    "content_type_mismatch": "its bytes do not begin as those of the type that its name says, or it is a text only by its name",
     "artifact_not_in_contract": "too many files that no contract names",
 }
 """Why a file is not taken over."""

@@ -58,7 +58,7 @@ def context() -> ToolContext:
 
 def filled(scene: Scene, **fields):
     scene.left("outputs/a.csv", "month,total\n")
-    scene.left("outputs/b.png", b"\x89PNG")
+    scene.left("outputs/b.png", b"\x89PNG\r\n\x1a\n")
     scene.left("files/kept.py", "x")
     return run_blocks(scene.envelope(**fields), context())
 

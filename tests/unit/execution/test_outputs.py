@@ -132,11 +132,70 @@ def test_an_archive_of_plain_files_is_taken_over(scene) -> None:
 )
 def test_a_document_too_small_to_hold_anything_is_refused(scene, name, least) -> None:
     scene.contract = promised(name, f"b{name}")
-    scene.left(f"outputs/{name}", b"x" * (least - 1))
-    scene.left(f"outputs/b{name}", b"y" * least)
+    head = b"%PDF-1.7" if name == "a.pdf" else b"PK\3\4"
+    scene.left(f"outputs/{name}", head.ljust(least - 1))
+    scene.left(f"outputs/b{name}", head.ljust(least))
     first, second = codes(scene.judge())
     assert first == "file_unusually_small"
     assert second == ("artifact_invalid" if name == "a.xlsx" else "")
+
+
+HTML = b"<!doctype html><script>alert(1)</script>"
+ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("chart.png", HTML),
+        ("chart.PNG", ELF),
+        ("photo.jpg", b"\x89PNG\r\n\x1a\n"),
+        ("film.mp4", HTML),
+        ("table.xls", b"a,b\n1,2\n"),
+        ("report.pdf", HTML.ljust(600)),
+        ("letter.docx", HTML.ljust(1200)),
+        ("notes.txt", ELF),
+        ("page.html", b"PK\3\4" + bytes(40)),
+        ("script.sh", b"MZ\x90" + bytes(40)),
+        ("data.csv", b"\xff\xd8\xff\xe0" + bytes(40)),
+    ],
+)
+def test_a_file_that_is_not_what_its_name_says_is_not_taken_over(scene, name, data) -> None:
+    scene.contract = promised(name)
+    scene.left(f"outputs/{name}", data)
+    scene.left(f"files/{name}", data)
+    verdicts = scene.judge()
+    assert codes(verdicts) == ["content_type_mismatch"]
+    assert [(file.path, file.code) for file in verdicts.left] == [
+        (at(f"files/{name}"), "content_type_mismatch")
+    ]
+    assert verdicts.kept == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("notes.txt", "Grüße".encode()),
+        ("old.csv", "Grüße;1\n".encode("latin-1")),
+        ("wide.csv", "a,b\n".encode("utf-16")),
+        ("MZ.md", b"MZ is how a Windows program begins. GIF89a is how a picture does."),
+        ("page.html", b"just a line"),
+        ("drawing.svg", b"<?xml version='1.0'?><svg/>"),
+        ("run.sh", b"#!/bin/sh\n"),
+        ("x.rtf", b"{\\rtf1 hello}"),
+        ("song.mp3", b"\xff\xfb\x90\x00"),
+        ("sound.wav", b"RIFF\x24\x08\x00\x00WAVEfmt "),
+        ("photo.jpeg", b"\xff\xd8\xff\xe0\x00\x10JFIF"),
+        ("model.bin", ELF),
+        ("program", ELF),
+        ("cache.db", b"anything"),
+        ("weights.unknown", HTML),
+    ],
+)
+def test_a_file_that_may_be_what_its_name_says_is_taken_over(scene, name, data) -> None:
+    scene.contract = promised(name)
+    scene.left(f"outputs/{name}", data)
+    assert codes(scene.judge()) == [""]
 
 
 BROKEN_BOOKS = [

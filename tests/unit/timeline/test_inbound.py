@@ -27,7 +27,7 @@ from tests.unit.loop.scene import LANE, answered, called
 from tests.unit.timeline.story import Story, patient, stories
 from tests.unit.timeline.words import forged
 
-PNG = b"\x89PNG not really"
+PNG = b"\x89PNG\r\n\x1a\nnot really"
 FLOOR = "Ground floor: 80 m²\n".encode()
 
 

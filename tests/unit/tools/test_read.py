@@ -282,7 +282,7 @@ def test_a_call_that_names_nothing_is_refused_with_a_status(world, params):
 
 
 def test_bytes_that_a_model_can_look_at_are_shown_whole_or_not_at_all(world):
-    png = world.keep(f"fi:{TURN}.user.attachments/a.png", b"\x89PNG...", "image/png")
+    png = world.keep(f"fi:{TURN}.user.attachments/a.png", b"\x89PNG\r\n\x1a\n...", "image/png")
     shown = read(world, paths=[png.path])
     assert shown.blocks[-1].body == png.body
     assert shown.blocks[-1].mime == "image/png"
@@ -291,6 +291,14 @@ def test_bytes_that_a_model_can_look_at_are_shown_whole_or_not_at_all(world):
     kept = read(world, paths=[png.path])
     assert row(kept)["status"] == "too_large_for_visible_context_bytes"
     assert kept.blocks[-1].body is None
+
+
+def test_a_picture_that_is_none_is_not_shown_and_says_so(world):
+    page = world.keep(f"fi:{TURN}.user.attachments/a.png", b"<html><script>", "image/png")
+    output = read(world, paths=[page.path])
+    assert row(output)["status"] == "metadata_only"
+    assert row(output)["flaw"].startswith("content_type_mismatch: ")
+    assert output.blocks[-1].body is None
 
 
 @pytest.mark.parametrize(

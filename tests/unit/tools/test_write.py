@@ -128,3 +128,10 @@ def test_two_files_that_cannot_lie_in_one_folder_are_refused(world, other):
 def test_a_file_may_be_written_again_under_its_own_name(world):
     write(world, path="report.md", content="a")
     assert write(world, path="report.md", content="b").status == "ok"
+
+
+@pytest.mark.parametrize("path", ["chart.png", "report.pdf", "files/book.xlsx", "song.MP3"])
+def test_a_text_is_not_written_under_a_name_that_says_it_is_none(world, path):
+    output = world.call("react.write", {"path": path, "content": "<html><script>alert(1)</script>"})
+    assert output.error["code"] == "content_type_mismatch"
+    assert world.artifacts.objects == {}

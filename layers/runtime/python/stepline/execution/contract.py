@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from stepline.errors import PathError, ToolError
-from stepline.execution.mime import guess_mime
 from stepline.model.base import Value
 from stepline.model.decision import Notice
 from stepline.model.execution import ContractFile, Visibility
+from stepline.model.mime import guess_mime
 from stepline.model.name import Names
 from stepline.model.path import FilePath, artifact_path, physical
 

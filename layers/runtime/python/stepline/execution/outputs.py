@@ -16,7 +16,6 @@ import msgspec
 
 from stepline.errors import PathError
 from stepline.execution.archive import inspect_archive
-from stepline.execution.mime import DOCX, PDF, PPTX, XLSX, guess_mime
 from stepline.execution.preview import (
     PREVIEW_CHARS_MIN,
     PREVIEWS_CHARS,
@@ -34,8 +33,9 @@ from stepline.model.execution import (
     Run,
     WorkFile,
 )
+from stepline.model.mime import DOCX, PDF, PPTX, XLSX, guess_mime, is_text
 from stepline.model.path import from_physical
-from stepline.tools.content import is_text
+from stepline.model.signature import HEAD_BYTES, MISMATCH, find_mismatch
 
 OUTPUTS_KEPT_MAX: Final = 50
 PROJECT_KEPT_MAX: Final = 500
@@ -110,7 +110,14 @@ def _inspect(verdict: Verdict, path: Path | None) -> Verdict:
         )
     if path is not None and verdict.mime == XLSX and (flaw := inspect_workbook(path)):
         return _failed(verdict, "artifact_invalid", flaw.message, detail=flaw.code)
+    if path is not None and (mismatch := _mismatch(path, verdict.mime)):
+        return _failed(verdict, MISMATCH, mismatch)
     return verdict
+
+
+def _mismatch(path: Path, mime: str) -> str:
+    with path.open("rb") as file:
+        return find_mismatch(file.read(HEAD_BYTES), mime)
 
 
 class _Blocked(Value):
@@ -155,6 +162,8 @@ def _keep(others: Iterable[CollectedFile], spool: Path, turn: str) -> tuple[list
             left.append(_left(file, "path_not_writable", "only files/ and outputs/ of the turn are kept"))
         elif blocked := _blocked_archive(spool / file.sha256, verdict):
             left.append(_left(file, BLOCKED, blocked.message))
+        elif mismatch := _mismatch(spool / file.sha256, verdict.mime):
+            left.append(_left(file, MISMATCH, mismatch))
         elif not room[space]:
             left.append(_left(file, "artifact_not_in_contract", "too many files that no contract names"))
         else:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
+from stepline.model.mime import is_text
 from stepline.model.path import (
     AttachmentPath,
     CallPath,
@@ -23,6 +24,7 @@ from stepline.model.path import (
     from_physical,
     parse_path,
 )
+from stepline.model.signature import HEAD_BYTES
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
 from stepline.timeline.piece import ALL, Shown
@@ -33,21 +35,6 @@ from stepline.tools.window import Found, Span, decode_pieces, find_part
 
 READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodePath)
 """Paths that lead to blocks of the log. Rows of the pool are read, too; the other families need a store that this agent does not have."""
-
-_TEXT_SUFFIXES = ("+json", "+xml")
-_TEXT_MIMES: Final = frozenset(
-    {
-        "application/json",
-        "application/x-ndjson",
-        "application/xml",
-        "application/yaml",
-        "application/x-yaml",
-        "application/javascript",
-        "application/toml",
-        "application/sql",
-    }
-)
-
 
 WHOLE_MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest body that is held in memory whole: as text it may take four times as much, in a function that has 1 GiB."""
@@ -118,6 +105,10 @@ class Content:
         """Tell whether what is visible is all of this, as it is now."""
         return shown.digest == ALL or self.sha256.startswith(shown.digest)
 
+    def head(self) -> bytes:
+        """Return the first bytes of a body, of which there may be more. Raises as `text` does."""
+        return next(self._stream(), b"")[:HEAD_BYTES]
+
     @property
     def _is_binary(self) -> bool:
         return self.body is not None and not is_text(self.body.mime)
@@ -127,8 +118,13 @@ class Content:
         if self.body is None:
             yield self.written
             return
+        yield from decode_pieces(self._stream())
+
+    def _stream(self) -> Iterator[bytes]:
+        if self.body is None:
+            return
         try:
-            yield from decode_pieces(self.artifacts.stream(self.body.key))
+            yield from self.artifacts.stream(self.body.key)
         except NotFoundError as error:
             raise ToolError(
                 "the log names bytes that are gone from the store", code="body_missing"
@@ -144,12 +140,6 @@ def check_whole(body: Body) -> None:
             bytes=body.size_bytes,
             byte_limit=WHOLE_MAX_BYTES,
         )
-
-
-def is_text(mime: str) -> bool:
-    """Tell whether bytes of this type are read as UTF-8 text."""
-    kind = mime.partition(";")[0].strip().lower()
-    return kind.startswith("text/") or kind in _TEXT_MIMES or kind.endswith(_TEXT_SUFFIXES)
 
 
 def load_content(path: LogicalPath, context: ToolContext) -> Content:

@@ -8,6 +8,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body
+from stepline.model.signature import MISMATCH, find_mismatch
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import Content
 from stepline.tools.context import ReadCaps, render_json
@@ -121,13 +122,19 @@ def _next(request: Request, content: Content, window: Window, end: Place) -> dic
 
 def _show_bytes(content: Content, caps: ReadCaps) -> View:
     if content.mime not in ATTACHED_MIMES:
-        return View(
-            text=f"[BINARY FILE NOT SHOWN]\npath: {content.path}\nmime: {content.mime}\nbytes: {content.size_bytes}\n",
-            row={"status": METADATA_ONLY},
-        )
+        return _not_shown(content)
     if content.size_bytes > caps.max_bytes:
         return _marker(content, caps)
+    if mismatch := find_mismatch(content.head(), content.mime):
+        return _not_shown(content, f"{MISMATCH}: {mismatch}")
     return View(body=content.body, whole=True, row={})
+
+
+def _not_shown(content: Content, flaw: str = "") -> View:
+    lines = [f"path: {content.path}", f"mime: {content.mime}", f"bytes: {content.size_bytes}"]
+    lines += [f"flaw: {flaw}"] if flaw else []
+    row = {"status": METADATA_ONLY, **({"flaw": flaw} if flaw else {})}
+    return View(text="\n".join(["[BINARY FILE NOT SHOWN]", *lines, ""]), row=row)
 
 
 def _marker(content: Content, caps: ReadCaps) -> View:

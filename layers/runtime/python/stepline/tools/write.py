@@ -17,8 +17,10 @@ import msgspec
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
+from stepline.model.mime import guess_mime, is_text
 from stepline.model.name import Names
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
+from stepline.model.signature import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.source import Source
 from stepline.protocol.citation import cited_sids
 from stepline.tools.context import ToolContext, ToolOutput
@@ -35,23 +37,6 @@ CANVAS_EXTENSIONS: Final = (
 )
 """What a client's canvas can draw."""
 
-_MIMES: Final = {
-    ".md": "text/markdown",
-    ".markdown": "text/markdown",
-    ".html": "text/html",
-    ".htm": "text/html",
-    ".mermaid": "text/vnd.mermaid",
-    ".mmd": "text/vnd.mermaid",
-    ".json": "application/json",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".xml": "application/xml",
-    ".csv": "text/csv",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".py": "text/x-python",
-    ".svg": "image/svg+xml",
-}
 WRITE: Final = ToolSpec(
     tool_id="react.write",
     purpose=(
@@ -127,8 +112,9 @@ class Writing(Value):
 
     @property
     def mime(self) -> str:
-        """The type that the file name's ending stands for."""
-        return _MIMES.get(self.extension, "text/plain")
+        """The type that the file name's ending stands for if that is a text, else any text's."""
+        mime = guess_mime(self.path.rel)
+        return mime if is_text(mime) else "text/plain"
 
 
 def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
@@ -139,6 +125,8 @@ def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         data = writing.text.encode()
     except UnicodeEncodeError as error:
         raise ToolError("the content holds half of a surrogate pair", code="content_not_utf8") from error
+    if mismatch := find_mismatch(data[:HEAD_BYTES], guess_mime(writing.path.rel)):
+        raise ToolError(f"{mismatch}: a program writes such a file", code=MISMATCH)
     body = _store(writing, data, context)
     meta = _describe(writing, body, context)
     blocks = [_mismatch(writing, context)] if writing.channel == "canvas" else []

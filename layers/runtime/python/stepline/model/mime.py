@@ -1,4 +1,4 @@
-"""What type a file's name stands for: the same on every machine, which the host's own table would not be."""
+"""The type that a file's name stands for, the same on every machine, which the host's own table would not be; and which types are text."""
 
 from __future__ import annotations
 
@@ -90,6 +90,27 @@ _BY_EXTENSION: Final = {
 }
 
 
+_TEXT_SUFFIXES: Final = ("+json", "+xml")
+_TEXT_MIMES: Final = frozenset(
+    {
+        "application/json",
+        "application/x-ndjson",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/javascript",
+        "application/toml",
+        "application/sql",
+    }
+)
+
+
 def guess_mime(path: str) -> str:
     """Return the type that a file's name stands for; bytes of no known type if it says nothing."""
     return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)
+
+
+def is_text(mime: str) -> bool:
+    """Tell whether bytes of this type are read as UTF-8 text."""
+    kind = mime.partition(";")[0].strip().lower()
+    return kind.startswith("text/") or kind in _TEXT_MIMES or kind.endswith(_TEXT_SUFFIXES)
