@@ -206,9 +206,11 @@ def _events() -> Iterator[tuple[str, str]]:
     told = {
         "followup": inbound("Make it short!", "followup"),
         "steer": inbound("Make it short!", "steer", reactive=False),
+        "followup_of_service": inbound("Make it short!", "followup", source="booking"),
         "stop": inbound("", "steer", reactive=False),
         "form": inbound("", "form", payload=payload, source="booking"),
         "form_files": inbound("Both plans.\n[path: fi:x]", "form", payload=payload, attachments=files),
+        "form_of_user": inbound("", "form", payload=payload),
         "alert": inbound("Disk is full.", "alert", reactive=False, source='a" b'),
         "payload_cut": inbound("", "form", payload={"note": PROSE * 20}),
     }

@@ -157,7 +157,7 @@ def test_conformance_4_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_re
     live.run()
     read_next = timeline_of(live.model.requests[1])
     path = f"ar:{live.first_turn}.external.alert.a1"
-    assert f'[path: {path}]\nreactive: no\npayload: {{"disk":91}}\n' in frame(read_next, 1)
+    assert f'[path: {path}]\nreactive: no\nsent_by: user\npayload: {{"disk":91}}\n' in frame(read_next, 1)
     assert read_next.count("disk") == 1
     assert [event.path for event in folded(live).events_since(0)] == []
 

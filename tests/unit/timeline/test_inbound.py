@@ -109,8 +109,21 @@ def test_an_event_of_any_kind_says_what_it_is_and_whose():
     path = f"ar:{story.turn}.external.alert.m2"
     assert text.endswith(
         f"[EXTERNAL EVENT: alert]\n[path: {path}]\nreactive: no\n"
-        'source: "billing"\npayload: {"code":7}\n  Look.\n'
+        'sent_by: service "billing"\npayload: {"code":7}\n  Look.\n'
     )
+
+
+@pytest.mark.parametrize("event", ["prompt", "followup", "steer"])
+def test_what_a_service_says_in_the_users_place_is_not_the_users(event: str):
+    told = []
+    for source in ("", "billing"):
+        story = Story()
+        if event != "prompt":
+            story.message()
+        story.message("Look.", event=event, source=source)
+        told.append(shown(story))
+    assert "sent_by" not in told[0]
+    assert told[1].endswith('\nsent_by: service "billing"\n  Look.\n')
 
 
 def test_a_form_opens_a_turn_as_its_prompt():
@@ -119,7 +132,7 @@ def test_a_form_opens_a_turn_as_its_prompt():
     path = f"ar:{story.turn}.user.prompt"
     file = f"fi:{story.turn}.user.attachments/plan.pdf"
     assert shown(story).endswith(
-        f"[EXTERNAL EVENT: form]\n[path: {path}]\n"
+        f"[EXTERNAL EVENT: form]\n[path: {path}]\nsent_by: user\n"
         f'[USER ATTACHMENT] plan.pdf | text/plain | 42 bytes | {file}\npayload: {{"city":"Bern"}}\n'
     )
     (block,) = story.timeline().resolve(path)

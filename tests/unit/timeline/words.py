@@ -29,7 +29,7 @@ STRUCTURE = re.compile(
     rf"|\[TOOL RESULT tc_\w+\]\.pruned \S+ path={PATH}.*|\[TRUNCATED FILE\] path={PATH}.*"
     rf"|\[AI Agent wrote code\]\.pruned {PATH}.*|\[HIDDEN\] react\.read shows it again"
     r"|covered_turns \(\d+\): .+|time_range: .+|use: .+|recover: .+|turn: \S+|… \d+ older plans"
-    r"|reactive: no|source: \".*|payload: \{.*"
+    r"|reactive: no|sent_by: (?:user|service \".*)|payload: \{.*"
     r"|The user (?:steered|said stop) \(ar:\S+\)\. .+|The user has this message\. .+|The turn was interrupted and .+|Above, turns before .+"
 )
 

@@ -1,7 +1,8 @@
 """The standard layout of what came from outside: messages, steers, forms, alerts, and what the runtime did about a steer.
 
-Who sent an event, its kind, its files and its payload are lines of structure; its text is data. Whatever is too long
-is cut, and the event's path leads to all of it.
+Who sent an event, its kind, its files and its payload are lines of structure; its text is data. A header that names the user
+stands for the user's client, unless the line `sent_by` says that a service sent the event; an external event always has
+that line. Whatever is too long is cut, and the event's path leads to all of it.
 Source: docs/concepts/context.md#what-the-model-reads.
 """
 
@@ -68,12 +69,19 @@ def _external(event: Inbound) -> str:
     return f"[EXTERNAL EVENT: {event.event}]"
 
 
+def _sender(event: Inbound) -> str:
+    """Say who sent an event, where its header does not."""
+    if event.source:
+        return f"sent_by: service {label(clip(event.source, SOURCE_CHARS))}"
+    return "" if event.event in (PROMPT, *_HEADERS) else "sent_by: user"
+
+
 def _said(event: Inbound, files: Sequence[str], what: str) -> str:
     """Return everything below an event's path: the facts a line each, and its text."""
     reactive = event.reactive or event.event in _HEADERS
     facts = [
         "" if reactive else "reactive: no",
-        f"source: {label(clip(event.source, SOURCE_CHARS))}" if event.source else "",
+        _sender(event),
         *(
             f"[USER ATTACHMENT] {path.rpartition('/')[2]} | {clip(file.mime, MIME_CHARS)} | {file.size_bytes} bytes | {path}"
             for file, path in zip(event.attachments, files, strict=True)
