@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from stepline.errors import DependencyError
+from stepline.local.durable import KEEP
 from stepline.local.fingerprint import Fingerprint
 from stepline.local.service import LOOPBACK, Service, claim_port
 from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, function_environment, make_home
@@ -22,13 +25,15 @@ ENFORCED: Final = {"AUTH": "true"}
 
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
-LAUNCHER: Final = Path(__file__).with_name("launch.py")
+LAUNCHER: Final = (Path(__file__).with_name("launch.py"), Path(__file__).with_name("durable.py"))
 STOP_TIMEOUT_S: Final = 15
+KEEP_TIMEOUT_S: Final = 30
 _SETTLED_S: Final = 0.5
+_POLL_S: Final = 0.02
 
 
 class Emulator:
-    """MiniStack on loopback. Stopping it with SIGTERM is what saves the tables: a killed one forgets."""
+    """MiniStack on loopback. What it acknowledged outlives it (`durable.py`), and a stop saves the rest of its state."""
 
     def __init__(self, home: Path) -> None:
         """Name the place; nothing happens yet."""
@@ -66,7 +71,7 @@ class Emulator:
         shutil.rmtree(self._home / "tmp", ignore_errors=True)  # code of functions deployed before
         progress(f"starting the emulator on {LOOPBACK}:{port}")
         self.service.start(
-            [str(self._python), "-P", str(LAUNCHER)],
+            [str(self._python), "-P", str(LAUNCHER[0])],
             self.variables(port, model),
             health_url=f"{_endpoint(port)}/_ministack/health",
             timeout_s=30,
@@ -79,6 +84,20 @@ class Emulator:
     def started_at(self) -> datetime:
         """When it answered for the first time."""
         return datetime.fromtimestamp(self._port_file.stat().st_mtime, UTC)
+
+    def keep(self) -> None:
+        """Have all of its state written now: a deployment is kept, too, if it is killed. Raises DependencyError."""
+        kept, pid = self._home / "data/kept", self.service.pid
+        kept.unlink(missing_ok=True)
+        if pid is not None:
+            os.kill(pid, KEEP)
+        deadline = time.monotonic() + KEEP_TIMEOUT_S
+        while not kept.exists():
+            if not self.service.running or time.monotonic() > deadline:
+                raise DependencyError(
+                    f"the emulator did not save its state:\n{self.service.last_words()}", code="local_service"
+                )
+            time.sleep(_POLL_S)
 
     def stop(self) -> bool:
         """Stop the emulator; return whether it saved its data.
@@ -138,7 +157,7 @@ class Emulator:
 
     def _inputs(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
         """Return all that a running emulator was made of, by name."""
-        files = {path.name: path.read_text() for path in (LOCK_FILE, LAUNCHER)}
+        files = {path.name: path.read_text() for path in (LOCK_FILE, *LAUNCHER)}
         return self.variables(port, model) | files
 
 

@@ -98,6 +98,8 @@ def up(
             known=known,
             progress=progress,
         )
+        if stage != known:
+            emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)
         save(stage, home)
         return stage

@@ -1,0 +1,209 @@
+"""Makes what the emulator acknowledges outlive it; `launch.py` runs this in the emulator's own process.
+
+The emulator writes its state to files when it is told to stop, and only then. Here each change of a table's items and of
+an execution's standing is written to a file before it is acknowledged, and made again at the next start. A signal
+has all of the state written, for what a deployment made: that changes seldom, and `stepline up` waits for it.
+
+Standard library only. It leans on names inside the emulator, whose one version is pinned by `emulator.lock`: a name
+that is gone is an error at start. Not kept: what replaces all items of a table at once (an import, a restore, a PartiQL
+transaction taken back), which nothing here does.
+Source: docs/adr/0002-emulator.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+KEEP = signal.SIGUSR1
+"""Tells the emulator to write all of its state, and then the file `kept` beside the folder of its state."""
+
+_TRIES = 20
+
+Handle = Callable[..., Awaitable[Any]]
+
+
+class ChangeFile:
+    """Changes since the last state that was written, a line each. What a kill cut short counts as not written."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._lock = threading.Lock()
+        os.ftruncate(self._fd, path.read_bytes().rfind(b"\n") + 1)
+
+    def append(self, changes: list[Any]) -> None:
+        """Write changes that belong together; all of them or none. Raises OSError."""
+        line = json.dumps(changes, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            end = os.fstat(self._fd).st_size
+            if os.write(self._fd, line) != len(line):
+                os.ftruncate(self._fd, end)
+                raise OSError(f"no room for a change in {self._path}")
+
+    def read(self) -> Iterator[Any]:
+        """Yield every change, in order."""
+        with self._path.open("rb") as file:
+            for line in file:
+                yield from json.loads(line)
+
+    def clear(self) -> None:
+        """Forget all changes."""
+        os.ftruncate(self._fd, 0)
+
+
+def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
+    """Bring DynamoDB's state up to `changes` of [table id, partition key, sort key, item or null]; tell if it was behind."""
+    tables = {table.get("TableId"): table for table in state["tables"].all_values()}
+    last = {(table, pk, sk): item for table, pk, sk, item in changes if table in tables}
+    behind = False
+    for (table_id, pk, sk), item in last.items():
+        items = tables[table_id]["items"]
+        if items.get(pk, {}).get(sk) == item:
+            continue
+        behind = True
+        if item is not None:
+            items.setdefault(pk, {})[sk] = item
+        else:
+            del items[pk][sk]
+            if not items[pk]:
+                del items[pk]
+    if behind:
+        for table in tables.values():
+            table["ItemCount"] = sum(len(sorted_items) for sorted_items in table["items"].values())
+    return behind
+
+
+def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
+    """Bring Step Functions' state up to `changes`, each the standing of an execution; tell if it was behind."""
+    last: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        last[change["executionArn"]] = {**last.get(change["executionArn"], {}), **change}
+    behind = False
+    for arn, change in last.items():
+        _, _, _, region, account, _ = arn.split(":", 5)
+        known = state["executions"].get_scoped(account, region, arn, {})
+        merged = {"events": [], **known, **change}
+        merged["events"] = known.get("events", merged["events"])
+        behind = behind or merged["status"] != known.get("status")
+        state["executions"].set_scoped(account, region, arn, merged)
+    return behind
+
+
+def install() -> None:
+    """Have every later change of the emulator in this process kept. Before it starts."""
+    persistence = importlib.import_module("ministack.core.persistence")
+    folder = Path(persistence.STATE_DIR).parent
+    _keep_items(ChangeFile(folder / "changes/dynamodb.jsonl"))
+    _keep_executions(ChangeFile(folder / "changes/stepfunctions.jsonl"))
+    signal.signal(
+        KEEP, lambda *_: asyncio.get_running_loop().call_soon_threadsafe(_save, persistence, folder / "kept")
+    )
+
+
+def _keep_items(file: ChangeFile) -> None:
+    """Write the changes of a request before its answer. One that DynamoDB makes by itself is written at once."""
+    dynamodb: Any = importlib.import_module("ministack.services.dynamodb")
+    set_item, remove_item, handle = dynamodb._set_item, dynamodb._remove_item, dynamodb.handle_request
+    of_request: ContextVar[list[Any] | None] = ContextVar("of_request", default=None)
+
+    def note(table: dict[str, Any], pk: str, sk: str, item: Any) -> None:
+        change = [table["TableId"], pk, sk, item]
+        changes = of_request.get()
+        if changes is None:
+            file.append([change])
+        else:
+            changes.append(change)
+
+    def set_and_note(table: dict[str, Any], pk: str, sk: str, item: Any) -> Any:
+        old = set_item(table, pk, sk, item)
+        note(table, pk, sk, item)
+        return old
+
+    def remove_and_note(table: dict[str, Any], pk: str, sk: str) -> Any:
+        old = remove_item(table, pk, sk)
+        note(table, pk, sk, None)
+        return old
+
+    async def handle_and_write(*request: Any) -> Any:
+        changes: list[Any] = []
+        token = of_request.set(changes)
+        try:
+            # It never waits for anything, so that requests are written in the order in which they took effect.
+            return await handle(*request)
+        finally:
+            of_request.reset(token)
+            if changes:
+                file.append(changes)
+
+    dynamodb._set_item, dynamodb._remove_item = set_and_note, remove_and_note
+    dynamodb.handle_request = handle_and_write
+    _merge_on_load(dynamodb, "dynamodb", merge_items, file)
+
+
+def _keep_executions(file: ChangeFile) -> None:
+    """Write an execution's standing whenever it changes, with its history as it began; the rest of it may be lost."""
+    states: Any = importlib.import_module("ministack.services.stepfunctions")
+    emit = states._emit_execution_status_event
+
+    def write_and_emit(execution: dict[str, Any]) -> None:
+        began = execution["status"] == "RUNNING"
+        file.append([{name: value for name, value in execution.items() if began or name != "events"}])
+        emit(execution)
+
+    states._emit_execution_status_event = write_and_emit
+    _merge_on_load(states, "stepfunctions", merge_executions, file)
+
+
+def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: ChangeFile) -> None:
+    """Make the changes again when the service's state is read, and then begin anew with a state that holds them."""
+    persistence: Any = importlib.import_module("ministack.core.persistence")
+    load = service.load_persisted_state
+
+    def load_all(state: dict[str, Any]) -> None:
+        try:
+            behind = merge(state, file.read())
+        except (ValueError, LookupError, TypeError) as error:
+            # Not an error that the emulator would log, to go on without any state, and to save that in the end.
+            raise SystemExit(f"the kept changes of {name} cannot be read: {error!r}") from error
+        load(state)
+        if behind:
+            path = Path(persistence.STATE_DIR, f"{name}.json")
+            before = path.stat().st_mtime_ns
+            persistence.save_state(name, service.get_state())
+            if path.stat().st_mtime_ns == before:
+                return  # which it has logged; the changes stay
+        file.clear()
+
+    service.load_persisted_state = load_all
+
+
+def _save(persistence: Any, kept: Path) -> None:
+    app: Any = importlib.import_module("ministack.app")
+    services = app._build_persistence_save_dict()
+    persistence.save_all({name: _settled(get_state) for name, get_state in services.items()})
+    kept.touch()
+
+
+def _settled(get_state: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a reader of a service's state that reads again when a thread changed it meanwhile."""
+
+    def read() -> Any:
+        for _ in range(_TRIES):
+            try:
+                return get_state()
+            except RuntimeError:  # dictionary changed size during iteration
+                continue
+        return get_state()
+
+    return read
