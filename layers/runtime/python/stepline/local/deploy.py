@@ -13,6 +13,7 @@ from typing import Final
 
 from stepline.errors import DependencyError
 from stepline.local.emulator import Progress
+from stepline.local.fingerprint import Fingerprint
 from stepline.local.issuer import AUDIENCE
 from stepline.local.repair import STANDING, drop_stale, repair
 from stepline.local.stage import (
@@ -39,6 +40,7 @@ INPUTS: Final = (
     "exec_task",
     "layers/runtime",
 )
+_INPUTS_FILE: Final = "deployed.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
 # `python` and `python3` are one interpreter; it has one name here, or each command would deploy anew.
 PYTHON: Final = str(Path(sys.prefix) / "bin/python")
@@ -78,7 +80,7 @@ def deploy(
         progress("preparing the emulated account (cdk bootstrap)")
         # Away from cdk.json, or it would synthesise the app first.
         _cdk(endpoint, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
-    progress("deploying the app (cdk deploy --all, stage local)")
+    inputs = _say_why(home, {**context, "model_url": model_url}, progress)
     assembly, outputs = home / "cdk.out", home / "outputs.json"
     flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
     _cdk(
@@ -102,7 +104,18 @@ def deploy(
         progress(f"deleted the stack {name}, which the app no longer has")
     stage = _read_stage(outputs, endpoint, issuer_url, model_url, fingerprint)
     repair(stage, assembly)
+    Fingerprint(home / _INPUTS_FILE).take(inputs)
     return stage
+
+
+def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
+    """Say what makes this deployment another one than the last; return all that it is made of, by name."""
+    inputs = {**context, "python": PYTHON, "code": digest({})}
+    file = home / _INPUTS_FILE
+    changed = Fingerprint(file).changed(inputs) if file.exists() else []
+    why = f": {', '.join(changed)} changed" if changed else ""
+    progress(f"deploying the app (cdk deploy --all, stage local){why}")
+    return inputs
 
 
 def digest(context: Mapping[str, str]) -> str:
