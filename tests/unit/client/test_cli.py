@@ -164,6 +164,7 @@ def stopped_stage(monkeypatch):
         ["export", "c1"],
         ["conversations"],
         ["token"],
+        ["event-source"],
     ],
 )
 @pytest.mark.usefixtures("stopped_stage")

@@ -31,6 +31,7 @@ from stepline.local.conversation_command import (
 from stepline.local.export import export
 from stepline.local.failure import Edge
 from stepline.local.output import make_view, progress
+from stepline.local.service_environment import event_source
 
 
 @click.group(cls=Edge, context_settings={"help_option_names": ["-h", "--help"]})
@@ -147,5 +148,16 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
     sys.exit(talk.run(conversation))
 
 
-for command in (send, event, watch, log, conversations, token, export, cloud.deploy, cloud.destroy):
+for command in (
+    send,
+    event,
+    watch,
+    log,
+    conversations,
+    token,
+    event_source,
+    export,
+    cloud.deploy,
+    cloud.destroy,
+):
     main.add_command(command)

@@ -1,0 +1,48 @@
+"""`stepline event-source`: what a service on this machine needs to send events to the local stage."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import click
+
+from stepline.errors import DependencyError
+from stepline.local.argument import json_option
+from stepline.local.stage import CREDENTIALS, LocalStage, client
+
+STACK = "stepline-local-loop"
+OUTPUTS = {
+    "EVENT_SOURCE_ROLE_ARN": "EventSourceRoleArn",
+    "EVENT_SOURCE_ENVIRONMENT": "EventSourceEnvironment",
+}
+
+
+@click.command("event-source")
+@json_option
+def event_source(as_json: bool) -> None:
+    """Print what a service needs to send events locally.
+
+    As lines for a shell: eval "$(stepline event-source)". docs/how-to/send-events.md has such a service.
+    """
+    from stepline.local.caller import find_stage
+
+    found = read_environment(find_stage())
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for name, value in found.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
+
+
+def read_environment(stage: LocalStage) -> dict[str, str]:
+    """Return the variables: the way to the emulator, the role to take, and the settings. Raises DependencyError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        (stack,) = client("cloudformation", stage).describe_stacks(StackName=STACK)["Stacks"]
+    except (BotoCoreError, ClientError) as error:
+        raise DependencyError(f"the local stage cannot be read: {error}", code="local_service") from error
+    told = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region, **CREDENTIALS}
+    return place | {name: told[output] for name, output in OUTPUTS.items()}
