@@ -8,6 +8,7 @@ import re
 import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
+from stepline.local.scripted.server import ScriptedServer
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "how-to/stream-channels.md"
@@ -21,10 +22,13 @@ OBJECT = '<channel:answer>{"artifactA": "**Up** by 7 %", "other": "hidden"}</cha
 TWICE = "<channel:answer>One.</channel:answer><channel:answer>Two.</channel:answer>"
 
 
-async def run_page(names):
-    """Run the page's blocks, and return the names after each of them."""
+CLIENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+async def run_page(names, blocks=BLOCKS):
+    """Run blocks of the page, and return the names after each of them."""
     after = []
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for block in blocks:
         code = compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         ran = eval(code, names)
         if inspect.isawaitable(ran):
@@ -39,6 +43,16 @@ def blocks():
     after = asyncio.run(run_page({"client": client}))
     client.assert_read()
     return after
+
+
+def test_the_client_speaks_to_the_model_of_the_environment(monkeypatch):
+    with ScriptedServer(token_delay_ms=0) as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
+        (_, _, names) = asyncio.run(run_page({}, [CLIENT, *BLOCKS[:2]]))
+    assert names["service_err"] is None
+    assert names["meta"]["raw"]
+    assert names["meta"]["usage"]
 
 
 def text_of(names, **wanted):
