@@ -17,7 +17,10 @@ HANG_UP = "hang up"
 
 
 class Gateway:
-    """Answers each message by `script(request)`, a list of frames, plain texts, and perhaps HANG_UP."""
+    """Answers each message by `script(request)`, a list of frames, plain texts, and perhaps HANG_UP.
+
+    Nobody is let in while the `door` is not set.
+    """
 
     def __init__(self):
         self.script = lambda _: []
@@ -25,6 +28,8 @@ class Gateway:
         self.fragments = queue.Queue()
         self.headers = []
         self.refuse_with = None
+        self.door = threading.Event()
+        self.door.set()
         self.url = ""
 
     def heard(self):
@@ -45,6 +50,7 @@ class Gateway:
             return
 
     def check(self, connection, request):
+        self.door.wait()
         self.headers.append(request.headers)
         return connection.respond(self.refuse_with, "") if self.refuse_with else None
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
-from stepline.local.chat import HELP, INTERRUPTED, Chat
+from stepline.local.chat import INTERRUPTED, LATER, Chat
 from stepline.local.client.effect import (
     EventsApplied,
     HandedBack,
@@ -17,10 +14,13 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.client.session import Session
-from stepline.local.keyboard import STOP
+from stepline.local.keyboard import Key, Pipe
+from stepline.local.slash import HELP
 from stepline.local.view import PlainView, RichView
-from stepline.model.event import AckFrame, ClientEvent, EventFrame
+from stepline.model.event import ClientEvent, ErrorFrame
+from tests.unit.client.agent import Agent
 from tests.unit.client.simulated import Far, Pace
+from tests.unit.client.surface import Paper
 
 PACE = Pace(tick_s=1.0)
 
@@ -33,8 +33,7 @@ class Person:
     def __init__(self, *lines, meanwhile=()):
         self.lines = list(lines)
         self.meanwhile = list(meanwhile)
-        self.draft = ""
-        self.prompted_with = []
+        self.given_back = []
 
     def __enter__(self):
         return self
@@ -43,84 +42,18 @@ class Person:
         """Nothing was changed."""
 
     def line(self):
-        self.prompted_with.append(self.draft)
-        self.draft = ""
-        return self.lines.pop(0) if self.lines else None
+        return self.lines.pop(0) if self.lines else Key.END
 
     def typed(self):
         if not self.meanwhile:
             return []
-        line = self.meanwhile.pop(0)
-        if line is KeyboardInterrupt:
+        piece = self.meanwhile.pop(0)
+        if piece is KeyboardInterrupt:
             raise KeyboardInterrupt
-        return [line] if line else []
+        return [piece] if piece else []
 
     def give_back(self, text):
-        self.draft = text
-
-
-class Agent:
-    """A far end whose turn goes on until it is stopped, or until `patience` messages came beside its first one."""
-
-    def __init__(self, patience=1):
-        self.patience = patience
-        self.n = 0
-        self.open = False
-        self.queued = {}
-        self.heard = []
-
-    def event(self, kind, step="", **data):
-        return ClientEvent(type=kind, route="", ts="", turn_id="turn_1", step=step, data=data)
-
-    def batch(self, *events):
-        self.n += 1
-        return EventFrame(conversation=self.conversation, n=self.n, prev=self.n - 1, claim=0, events=events)
-
-    def dropped(self, message_id, kind, n, reason):
-        data = {"n": n, "message_id": message_id, "kind": kind, "reason": reason}
-        return ClientEvent(type="chat.step", route="", ts="", step="dropped", data=data)
-
-    def __call__(self, request):
-        if request["action"] in ("ping", "resume"):
-            return []
-        self.conversation, message_id = request["conversation"], request["message_id"]
-        kind = request.get("kind", "followup" if self.open else "prompt")
-        text = request.get("text", request.get("payload", {}).get("text", ""))
-        self.heard.append((kind, text))
-        said = {"message_id": message_id, "kind": "steer" if kind == "stop" else kind, "text": text}
-        accepted = ClientEvent(type="chat.conversation.accepted", route="", ts="", data=said)
-        frames, n = [], self.n + 1
-        if kind == "prompt":
-            self.open = True
-            frames.append(self.batch(accepted, self.event("chat.start")))
-        elif not self.open:
-            frames.append(self.batch(accepted, self.dropped(message_id, "steer", n, "nothing_to_steer")))
-        else:
-            frames.append(self.batch(accepted))
-        turn = "turn_1" if self.open else ""
-        ack = AckFrame(message_id=message_id, conversation=self.conversation, n=n, kind=kind, turn_id=turn)
-        frames.append(ack)
-        if kind == "followup":
-            self.queued[message_id] = n
-        if self.open and kind in ("stop", "steer"):
-            frames.append(self.end(message_id, n, text))
-        elif self.open and len(self.queued) >= self.patience:
-            self.open, self.queued = False, {}
-            frames.append(self.batch(self.event("chat.complete", answer="all heard")))
-        return frames
-
-    def end(self, message_id, n, text):
-        self.open = False
-        heeded = {"sequence": n, "message_id": message_id, "text": text, "finalize_rounds": 2 if text else 0}
-        back = [
-            self.dropped(known, "followup", at, "stopped") for known, at in self.queued.items() if not text
-        ]
-        self.queued = {}
-        return self.batch(
-            self.event("timeline.external.steer.interrupted", **heeded),
-            self.event("chat.complete", answer="so far"),
-            *back,
-        )
+        self.given_back.append(text)
 
 
 class Talk:
@@ -155,39 +88,70 @@ def test_a_steer_interrupts_and_says_so(talk):
     assert here.written == ["■ interrupted: be short (at most 2 rounds to come to an end)", "\nso far"]
 
 
-def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(talk):
-    here = talk(Person("go", meanwhile=["and this", STOP]), patience=9)
+@pytest.mark.parametrize("stop", ["/stop", Key.INTERRUPT])
+def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(talk, stop):
+    here = talk(Person("go", meanwhile=["and this", "//path is odd", stop]), patience=9)
     assert here.chat.run() == 0
-    assert here.agent.heard == [("prompt", "go"), ("followup", "and this"), ("stop", "")]
-    assert here.written == ["■ stopped", "\nso far", "↩ not heard, the turn was stopped before: and this"]
-    assert here.person.prompted_with == ["", "and this"]
+    assert here.agent.heard == [
+        ("prompt", "go"),
+        ("followup", "and this"),
+        ("followup", "/path is odd"),
+        ("stop", ""),
+    ]
+    assert here.written[:2] == ["■ stopped", "\nso far"]
+    assert here.written[2] == "↩ not heard, the turn was stopped before: and this"
+    assert here.person.given_back == ["and this\n//path is odd"]
 
 
 def test_at_the_prompt_there_is_nothing_to_stop(talk):
-    here = talk(Person(STOP, "go", meanwhile=["", "", "more"]))
+    here = talk(Person("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
     assert here.chat.run() == 0
+    assert here.agent.heard == [("stop", ""), ("prompt", "go"), ("followup", "more")]
     assert here.written == ["↩ not heard, nothing is running: stop", "\nall heard"]
 
 
-def test_a_command_without_its_words_is_explained_and_not_sent(talk):
-    here = talk(Person("go", meanwhile=["/steer", "/new", "more"]))
-    here.chat.run()
-    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
-    assert here.noted.count(HELP) == 3
-
-
-def test_at_the_prompt_it_is_explained_as_well(talk):
-    here = talk(Person("/steer ", "go", meanwhile=["more"]))
+def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
+    here = talk(Person("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
     here.chat.run()
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert here.noted.count(HELP) == 2
+    assert here.noted.count(LATER) == 1
+    assert [note for note in here.noted if "is no command" in note] == [
+        "/hlep is no command, and was not sent; /help lists them, and //hlep sends it as a message",
+        "/tmp/a is no command, and was not sent; /help lists them, and //tmp/a sends it as a message",
+    ]
 
 
-def test_a_line_that_is_too_large_while_the_agent_works_leaves_the_turn_alone(talk):
+def test_text_is_said_as_it_was_typed_and_blank_lines_are_not(talk):
+    typed = "\u00a0\tone  two 👩\u200d👩\u200d👧\n\n/three \t"
+    here = talk(Person("  ", typed, meanwhile=["\u00a0", " //more "]))
+    here.chat.run()
+    assert here.agent.heard == [("prompt", typed), ("followup", " //more ")]
+
+
+def test_a_pipe_has_no_commands_but_the_one_for_a_new_conversation(talk):
+    here = talk(Pipe(iter(["/stop\n", "/new\n", "\t//tmp\u00a0\n"])), patience=0)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "/stop"), ("prompt", "\t//tmp\u00a0")]
+
+
+def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
     here = talk(Person("go", meanwhile=["x" * 140_000, "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert any("message_too_large" in note for note in here.noted)
+    assert here.person.given_back == ["x" * 140_000]
+
+
+def test_a_message_that_is_refused_comes_back(talk):
+    here = talk(Person("//go"))
+    here.far.script = lambda request: (
+        [ErrorFrame(code="too_large", message="no", message_id=request["message_id"])]
+        if request["action"] == "send"
+        else []
+    )
+    assert here.chat.run() == 1
+    assert here.person.given_back == ["//go"]
 
 
 def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
@@ -196,17 +160,28 @@ def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
     assert "--conversation" in here.noted[-1]
 
 
-def panel(*effects, draft="", width=60):
-    console = Console(file=io.StringIO(), width=width, height=30, color_system=None, force_terminal=False)
-    view = RichView(console)
+@pytest.mark.parametrize("leave", ["/quit", Key.END])
+def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrived(talk, leave):
+    here = talk(Person("go", "never", meanwhile=["more", leave]), patience=9)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
+    assert not here.written
+    assert "--conversation" in here.noted[-1]
+
+
+def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
+    here = talk(Person("go", meanwhile=["", KeyboardInterrupt, "unread"]))
+    here.far.script = lambda _: []
+    assert here.chat.run() == INTERRUPTED
+    assert here.noted[-3:-1] == ["perhaps not sent: go", "not sent: unread"]
+
+
+def panel(*effects):
+    paper = Paper()
+    view = RichView(paper)
     for effect in effects:
         view.show(effect)
-    printed = console.file.getvalue()
-    view.typing(draft)
-    console.file.truncate(0)
-    console.file.seek(0)
-    console.print(view._content())
-    return printed, console.file.getvalue()
+    return paper.printed(), paper.shown()
 
 
 def streamed(claim=1):
@@ -240,15 +215,7 @@ def test_a_stopped_answer_stands_once():
 def test_what_is_handed_back_is_one_line_on_which_nothing_acts():
     evil = "\x1b]8;;https://evil\x07link\n\x1b[2J"
     effect = HandedBack(n=2, message_id="m2", kind=evil, text=evil, reason=evil)
-    printed, _ = panel(effect, width=300)
+    printed, _ = panel(effect)
     assert "\x1b" not in printed
     assert len(printed.splitlines()) == 1
     assert "\x1b" not in panel(HandedBack(n=2, message_id="m2", kind=evil, text="", reason=""))[0]
-
-
-def test_the_line_that_is_being_typed_stands_under_the_turn_and_shows_its_end():
-    assert "> hello▏" in panel(draft="hello")[1]
-    _, shown = panel(draft="a" * 100 + "END", width=40)
-    assert "END▏" in shown
-    assert max(map(len, shown.splitlines())) <= 40
-    assert ">" not in panel()[1]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -25,6 +27,16 @@ REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
 
 def test_the_reference_page_is_what_the_commands_say():
     assert REFERENCE.read_text() == render_reference()
+
+
+def test_the_line_editor_is_loaded_for_a_chat_on_a_terminal_alone():
+    code = (
+        "import sys, stepline.local.chat\n"
+        "from stepline.local.cli import main\n"
+        "main(['--help'], standalone_mode=False)\n"
+        "sys.exit('prompt_toolkit' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("word", ["-h", "--help"])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from rich.console import Console
 
 from stepline.local.client.effect import (
     Acknowledged,
@@ -28,6 +26,7 @@ from stepline.local.view import PlainView, RichView
 from stepline.model.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.lane import LaneFacts
 from stepline.timeline.event_type import TABLE
+from tests.unit.client.surface import Paper
 
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\r\x08\u202eabc [red]not markup[/red]"
 
@@ -151,11 +150,11 @@ def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for
 
 
 def test_on_a_terminal_the_sources_stand_under_the_answer():
-    console = Console(file=io.StringIO(), width=80, force_terminal=False, markup=False)
-    with RichView(console) as view:
+    paper = Paper(width=80)
+    with RichView(paper) as view:
         view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS)))
         view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
-    lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip()]
+    lines = [line.strip() for line in paper.printed().splitlines() if line.strip()]
     assert lines[-4:] == ["Hello.", "[1] One — https://example.com", "[2] u", "» Compare the two"]
 
 
@@ -220,11 +219,11 @@ def test_a_turn_that_failed_complains_with_its_code():
 
 @pytest.mark.parametrize("width", [20, 100])
 def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(width):
-    console = Console(file=io.StringIO(), width=width, height=20, color_system=None, force_terminal=False)
-    with RichView(console) as view:
+    paper = Paper(width=width)
+    with RichView(paper) as view:
         for effect in effects():
             view.show(effect)
-    shown = console.file.getvalue()
+    shown = paper.printed()
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     words = " ".join(shown.split())
@@ -234,24 +233,24 @@ def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(
 
 
 def test_what_was_thought_stands_above_what_was_decided_and_only_once():
-    console = Console(file=io.StringIO(), width=80, color_system=None, force_terminal=False)
+    paper = Paper(width=80)
     decided = (
         event("solver.react.decision", claim=2, notes="n"),
         event("react.tool.call", tool_id="react.read", call_id="tc_1", params={}),
     )
-    with RichView(console) as view:
+    with RichView(paper) as view:
         view.show(TextAppended(claim=2, lane="thinking.0", off=0, text="I look."))
         view.show(EventsApplied(n=3, prev=2, events=decided))
         view.show(StreamSettled(claim=2))
-    lines = [line.strip() for line in console.file.getvalue().splitlines() if line.strip()]
+    lines = [line.strip() for line in paper.printed().splitlines() if line.strip()]
     assert [line[:7] for line in lines] == ["I look.", "· n", "→ react"]
 
 
 def test_markup_of_a_stranger_is_text():
-    console = Console(file=io.StringIO(), width=100, force_terminal=False, markup=False)
-    with RichView(console) as view:
+    paper = Paper(width=100)
+    with RichView(paper) as view:
         view.say("[red]x[/red]")
-    assert "[red]x[/red]" in console.file.getvalue()
+    assert "[red]x[/red]" in paper.printed()
 
 
 def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
@@ -264,12 +263,11 @@ def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
 
 def drawn(*effects, width=60, height=30):
     """Return the panel as it stands behind these effects, in a terminal of this size."""
-    console = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=False)
-    view = RichView(console)
+    paper = Paper(width, height)
+    view = RichView(paper)
     for effect in effects:
         view.show(effect)
-    console.print(view._content())
-    return console.file.getvalue()
+    return paper.printed() + paper.shown()
 
 
 def text(lane, what, claim=1):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
+from rich.console import Console
 
 from stepline.errors import LimitError
-from stepline.local.client.effect import Effect, HandedBack
+from stepline.local.client.effect import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.conversation import (
@@ -20,18 +22,28 @@ from stepline.local.conversation import (
     settle,
     watch,
 )
-from stepline.local.keyboard import STOP, Keyboard
-from stepline.local.view import View
+from stepline.local.keyboard import Key, Keyboard, Pipe, Typed
+from stepline.local.output import make_plain_view
+from stepline.local.slash import HELP, NEW, Command, parse_line, render_message
+from stepline.local.view import RichView, View
+
+if TYPE_CHECKING:
+    from stepline.local.caller import Caller
 
 INTERRUPTED = 130
 """What a shell reports of a command that Ctrl-C ended."""
 
-NEW: Final = "/new"
-STEER: Final = "/steer"
-HELP: Final = "while the agent works: a line is heard with what it does next, /steer TEXT interrupts it, /stop ends the turn"
+HINT: Final = "/help lists what can be typed"
+LATER: Final = "/new is for the time between two turns; /stop ends this one"
+
+UNKNOWN: Final = "{0} is no command, and was not sent; /help lists them, and /{0} sends it as a message"
 
 OpenSession = Callable[[ClientState], Session]
 Known = Literal["new", "last", "named"]
+
+
+class Left(Exception):  # noqa: N818 - it ends a chat, and is no error
+    """A person leaves while the agent works."""
 
 
 class Chat:
@@ -48,6 +60,9 @@ class Chat:
         self._place = Bookmark(user=user, conversation="")
         self._completed = True
         self._own: set[str] = set()
+        self._unconfirmed: dict[str, str] = {}
+        self._returned: list[str] = []
+        self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
         """Send each line as a message; return the exit code that the last turn earned."""
@@ -56,9 +71,19 @@ class Chat:
             while not self._talk(known):
                 known = self._begin()
         except KeyboardInterrupt:
-            self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
+            self._tell_left()
             return INTERRUPTED
+        except Left:
+            self._tell_left()
         return 0 if self._completed else 1
+
+    def _tell_left(self) -> None:
+        unsent = [line for line in self._keyboard.typed() if isinstance(line, str)]
+        for text in filter(None, self._unconfirmed.values()):
+            self._view.say(f"perhaps not sent: {text}")
+        for line in unsent:
+            self._view.say(f"not sent: {line}")
+        self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
 
     def _choose(self, conversation: str) -> Known:
         """Go to the conversation asked for, else to the last one, else to a new one."""
@@ -77,22 +102,22 @@ class Chat:
 
     def _talk(self, known: Known) -> bool:
         """Stay in one conversation; tell whether the lines ended, or it is to be left for a new one."""
+        self._here = False
         state = ClientState(conversation=self._place.conversation, cursor=self._place.cursor)
         with self._open_session(state) as session:
             effects = session.effects(lambda: self._hear(session))
             if known != "new" and not self._catch_up(session, effects, known):
                 return False
+            self._here = True
             self._view.say(f"conversation {session.state.conversation}, {_standing(session.state)}")
             if self._keyboard.commands:
-                self._view.say(HELP)
-            while (line := self._keyboard.line()) is not None:
-                text = line.strip()
-                if text == NEW:
+                self._view.say(HINT)
+            while not self._leaving and (line := self._keyboard.line()) is not Key.END:
+                command = self._read(line)
+                if command and command.verb == "new":
                     return False
-                if text == STEER and self._keyboard.commands:
-                    self._view.say(HELP)
-                elif text:
-                    self._turn(session, effects, text)
+                if command and command.verb != "quit":
+                    self._turn(session, effects, command)
         return True
 
     def _catch_up(self, session: Session, effects: Iterator[Effect], known: Known) -> bool:
@@ -101,6 +126,7 @@ class Chat:
             return True
         with self._view, self._keyboard:
             found = watch(session, effects, self._show(session))
+        self._give_back()
         if found is None and session.state.cursor:
             self._view.say(
                 f"conversation {session.state.conversation} is not here any more; a new one begins"
@@ -108,39 +134,64 @@ class Chat:
             return False
         return True
 
-    def _turn(self, session: Session, effects: Iterator[Effect], text: str) -> None:
+    def _turn(self, session: Session, effects: Iterator[Effect], command: Command) -> None:
         with self._view, self._keyboard:
-            message_id = self._say(session, text)
+            message_id = self._say(session, command)
             if message_id:
                 self._completed = settle(session, effects, message_id, self._show(session))
             else:
                 self._completed = False
+        self._give_back()
 
     def _hear(self, session: Session) -> None:
-        """Take what was typed while the agent works."""
-        for line in self._keyboard.typed():
-            text = line.strip()
-            if text in (NEW, STEER):
-                self._view.say(HELP)
-            elif text:
-                self._view.say(f"> {text}")
-                self._say(session, text)
-        self._view.typing(self._keyboard.draft)
+        """Take what was typed while the agent works, once it is known that the conversation is there."""
+        for piece in self._keyboard.typed() if self._here else ():
+            if piece is Key.INTERRUPT:
+                self._say(session, Command(verb="stop"))
+            elif piece is Key.END:
+                self._leaving = True
+            elif (command := self._read(piece)) and command.verb == "new":
+                self._view.say(LATER)
+            elif command and command.verb != "quit":
+                self._say(session, command)
+        if self._leaving and not session.state.unacked:
+            raise Left
 
-    def _say(self, session: Session, text: str) -> str:
-        """Send a line, as a command if it is one; return the message's id, or nothing if it cannot be sent."""
-        command, _, rest = text.partition(" ") if self._keyboard.commands else ("", "", "")
+    def _read(self, piece: Typed) -> Command | None:
+        """Return what is to be done about a piece, if anything is left to do."""
+        if isinstance(piece, Key) or not piece.strip():
+            return None
+        if not self._keyboard.commands:
+            return Command(verb="new") if piece.strip() == NEW else Command(verb="say", text=piece)
+        self._view.echo(piece)
+        command = parse_line(piece)
+        match command.verb:
+            case "help":
+                self._view.say(HELP)
+                return None
+            case "unknown":
+                self._view.say(UNKNOWN.format(command.text))
+                return None
+            case "quit":
+                self._leaving = True
+        return command
+
+    def _say(self, session: Session, command: Command) -> str:
+        """Send a message, a steer or a stop; return its id, or nothing if it cannot be sent."""
         try:
-            if text == STOP and command:
-                message_id = session.stop()
-            elif command == STEER and rest.strip():
-                message_id = session.steer(rest.strip())
-            else:
-                message_id = session.say(text)
+            match command.verb:
+                case "stop":
+                    message_id = session.stop()
+                case "steer":
+                    message_id = session.steer(command.text)
+                case _:
+                    message_id = session.say(command.text)
         except LimitError as error:
             self._view.say(f"error: {error.reason} {error}")
+            self._returned.append(render_message(command.text))
             return ""
         self._own.add(message_id)
+        self._unconfirmed[message_id] = command.text
         return message_id
 
     def _show(self, session: Session) -> Callable[[Effect], None]:
@@ -148,13 +199,42 @@ class Chat:
 
         def show(effect: Effect) -> None:
             self._view.show(effect)
-            if isinstance(effect, HandedBack) and effect.message_id in self._own:
-                self._keyboard.give_back(effect.text)
+            match effect:
+                case HandedBack(message_id=message_id) if message_id in self._own:
+                    self._returned.append(render_message(effect.text))
+                case Acknowledged(frame=frame):
+                    self._unconfirmed.pop(frame.message_id, None)
+                case Refused(frame=frame):
+                    self._returned.append(render_message(self._unconfirmed.pop(frame.message_id, "")))
+                case Synced():
+                    self._here = True
             if session.state.cursor != self._place.cursor:
                 self._place = replace(self._place, cursor=session.state.cursor)
                 save_bookmark(self._home, self._place)
 
         return show
+
+    def _give_back(self) -> None:
+        """Let a person edit again what came to nothing."""
+        if text := "\n".join(filter(None, self._returned)):
+            self._keyboard.give_back(text)
+        self._returned = []
+
+
+def run_chat(caller: Caller, conversation: str) -> int:
+    """Talk on a terminal that can be drawn on, or a line a message; return the exit code."""
+    from stepline.local.caller import sessions
+
+    def talk(view: View, keyboard: Keyboard) -> int:
+        chat = Chat(sessions(caller), view, keyboard, user=caller.user, home=caller.home)
+        return chat.run(conversation)
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
+        return talk(make_plain_view(), Pipe(iter(sys.stdin)))
+    from stepline.local.prompt import open_prompt
+
+    with open_prompt(sys.stdin, sys.stdout) as prompt:
+        return talk(RichView(prompt), prompt)
 
 
 def _standing(state: ClientState) -> str:

@@ -30,7 +30,7 @@ from stepline.local.conversation_command import (
 )
 from stepline.local.export import export
 from stepline.local.failure import Edge
-from stepline.local.output import make_view, progress
+from stepline.local.output import progress
 from stepline.local.service_environment import event_source
 
 
@@ -125,27 +125,23 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
     """Talk to the agent, on a terminal or from a pipe.
 
     On a terminal there is a prompt, and a pipe says a message a line. Without --conversation the last one goes on; /new
-    or --new begins another.
+    or --new begins another, /help lists the commands.
 
     While the agent works, a line that is typed is heard with what it does next; /steer TEXT interrupts it, and /stop or
-    Ctrl-C ends the turn. What it does not hear of any more comes back to the prompt. A second Ctrl-C leaves.
+    Ctrl-C ends the turn. What it does not hear of any more comes back to the prompt. Ctrl-C clears a line that is
+    begun, and a second one on an empty line leaves.
 
     From a pipe the exit code is 0 if the last turn completed, else 1.
     """
-    from stepline.local.caller import sessions
-    from stepline.local.chat import Chat
+    from stepline.local.chat import run_chat
     from stepline.local.conversation import new_conversation
-    from stepline.local.keyboard import Pipe, Terminal
 
     caller = find_caller(stage, user, token_command)
-    if conversation and not new:
-        check_exists(caller, conversation)
-    elif new:
+    if new:
         conversation = conversation or new_conversation()
-    interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    keyboard = Terminal() if interactive else Pipe(iter(sys.stdin))
-    talk = Chat(sessions(caller), make_view(interactive), keyboard, user=caller.user, home=caller.home)
-    sys.exit(talk.run(conversation))
+    elif conversation:
+        check_exists(caller, conversation)
+    sys.exit(run_chat(caller, conversation))
 
 
 for command in (

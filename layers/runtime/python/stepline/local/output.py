@@ -14,24 +14,22 @@ if TYPE_CHECKING:
 
 def progress(text: str) -> None:
     """Say what we do, beside what was asked for."""
-    click.echo(text, err=True)
+    from stepline.local.terminal import clean
+
+    click.echo(clean(text), err=True)
 
 
-def make_view(interactive: bool, *, usage: bool = False) -> View:
-    """Return the view for a terminal, or for a pipe, where it can show what turns consumed."""
-    from stepline.local.view import PlainView, RichView
+def make_plain_view(*, usage: bool = False) -> View:
+    """Return the view for a pipe, where it can show what turns consumed."""
+    from stepline.local.view import PlainView
 
-    if not interactive:
-        return PlainView(click.echo, progress, usage=usage)
-    from rich.console import Console
-
-    return RichView(Console(markup=False, highlight=False))
+    return PlainView(click.echo, progress, usage=usage)
 
 
 def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
     """Return what prints an effect, and for people with `usage` what a turn consumed."""
     if not as_json:
-        return make_view(interactive=False, usage=usage).show
+        return make_plain_view(usage=usage).show
     from stepline.local.record import render_effect, render_json
 
     def show(effect: Effect) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.text import Text
@@ -24,7 +24,7 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.panel import Panel
+from stepline.local.surface import Surface
 from stepline.local.terminal import clean, one_line, render_event, render_footer, render_outcome
 from stepline.model.event import ClientEvent, ErrorFrame
 from stepline.protocol.lane import LaneFacts
@@ -53,8 +53,8 @@ class View(Protocol):
         """Say something of our own."""
         ...
 
-    def typing(self, draft: str) -> None:
-        """Show the line that a person is typing."""
+    def echo(self, line: str) -> None:
+        """Show a line that a person typed, now that it is taken."""
         ...
 
 
@@ -65,8 +65,7 @@ class PlainView:
         self, write: Callable[[str], None], complain: Callable[[str], None], *, usage: bool = False
     ) -> None:
         """Write what was asked for by `write`, everything else by `complain`; with `usage` what turns consumed, too."""
-        self._write = write
-        self._complain = complain
+        self._write, self._complain = _cleaned(write), _cleaned(complain)
         self._usage = usage
         self._footer: list[str] = []
 
@@ -95,12 +94,12 @@ class PlainView:
     def say(self, text: str) -> None:
         self._complain(text)
 
-    def typing(self, draft: str) -> None:
-        """Nobody types into a pipe."""
+    def echo(self, line: str) -> None:
+        self._complain(render_typed(line))
 
     def _end(self, ended: TurnEnded) -> None:
         if ended.outcome == "completed":
-            self._write(f"\n{clean(ended.answer)}")
+            self._write(f"\n{ended.answer}")
         else:
             self._complain(f"error: {one_line(f'{ended.code}: {ended.message}')}")
         for line in self._footer:
@@ -111,25 +110,22 @@ class PlainView:
 class RichView:
     """A live panel under the lines that stay: dimmed thinking, what is being written, and the answer as it grows."""
 
-    def __init__(self, console: Console) -> None:
-        """Draw on `console`."""
-        self._console = console
+    def __init__(self, surface: Surface) -> None:
+        """Draw on `surface`."""
+        self._surface = surface
         self._claim = 0
         self._lanes: dict[str, str] = {}
         self._facts: dict[str, LaneFacts] = {}
         self._ended: set[str] = set()
         self._footer: list[str] = []
-        self._draft = ""
-        self._panel = Panel(console)
 
     def __enter__(self) -> Self:
-        self._panel = Panel(self._console)
-        self._panel.start(self._content())
+        self._surface.show(self._content())
         return self
 
     def __exit__(self, *_exc: object) -> None:
         """Take the panel away; what was streamed and not recorded goes with it."""
-        self._panel.stop()
+        self._surface.show(None)
         self._forget()
 
     def show(self, effect: Effect) -> None:
@@ -153,15 +149,13 @@ class RichView:
                 self._print(Text(render_refusal(frame), style="bold red"))
             case _:
                 pass
-        self._panel.update(self._content())
+        self._surface.show(self._content())
 
     def say(self, text: str) -> None:
         self._print(Text(clean(text), style="dim"))
 
-    def typing(self, draft: str) -> None:
-        if draft != self._draft:
-            self._draft = draft
-            self._panel.update(self._content())
+    def echo(self, line: str) -> None:
+        self._print(Text(clean(render_typed(line))))
 
     def _interrupt(self, steered: Steered) -> None:
         """Leave what was shown of an answer; a stopped turn ends with it, and shows it again."""
@@ -215,13 +209,13 @@ class RichView:
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
 
     def _print(self, what: RenderableType) -> None:
-        self._panel.print(what)
+        self._surface.print(what)
 
     def _content(self) -> RenderableType:
         """Return the stream's end, as much as fits: a panel higher than the terminal would leave traces."""
         thinking = clean(self._text("thinking")).splitlines()[-THINKING_LINES:]
         shown: list[RenderableType] = [Text("\n".join(thinking), style="dim italic")] if thinking else []
-        room = max(4, self._console.height - THINKING_LINES - 4)
+        room = max(4, self._surface.height - THINKING_LINES - 4)
         if answer := self._text("answer"):
             shown.append(_markdown("\n".join(answer.splitlines()[-room:])))
         else:
@@ -229,9 +223,6 @@ class RichView:
             shown += written[-max(1, room // (WRITTEN_LINES + 1)) :]
             notes = one_line(self._text("notes"))
             shown.append(Spinner("dots", text=Text(f" {notes or 'working'}", style="dim")))
-        if self._draft:
-            end = one_line(self._draft, len(self._draft) + 1)[-max(8, self._console.width - 4) :]
-            shown.append(Text(f"> {end}▏", no_wrap=True, overflow="crop"))
         return Group(*shown)
 
     def _written(self) -> list[RenderableType]:
@@ -269,6 +260,15 @@ class RichView:
 def _kind(lane: str) -> str:
     """Return what a lane holds: its name is `<what>.<instance>[.<part>]`."""
     return lane.partition(".")[0]
+
+
+def _cleaned(write: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda text: write(clean(text))
+
+
+def render_typed(line: str) -> str:
+    """Return a typed line as it stands behind the prompt."""
+    return "> " + line.replace("\n", "\n  ")
 
 
 def render_refusal(frame: ErrorFrame) -> str:

@@ -1,0 +1,39 @@
+"""What a view draws on, and the last look at what reaches it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+
+from stepline.local.terminal import clean
+
+
+class Surface(Protocol):
+    """A terminal that is drawn on."""
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def height(self) -> int: ...
+
+    def print(self, what: RenderableType) -> None:
+        """Print for good."""
+        ...
+
+    def show(self, content: RenderableType | None) -> None:
+        """Show this below what is printed, in the place of what was shown before."""
+        ...
+
+
+class Clean:
+    """What it wraps, with every hidden character made visible at the last moment: Markdown makes some of `&#8238;`."""
+
+    def __init__(self, what: RenderableType) -> None:
+        self._what = what
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._what, options):
+            yield segment if segment.control else Segment(clean(segment.text), segment.style)

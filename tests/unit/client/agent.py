@@ -1,0 +1,71 @@
+"""A far end that answers like an agent: a script for a simulated or a real gateway."""
+
+from __future__ import annotations
+
+from stepline.model.event import AckFrame, ClientEvent, EventFrame
+
+
+class Agent:
+    """A far end whose turn goes on until it is stopped, or until `patience` messages came beside its first one."""
+
+    def __init__(self, patience=1):
+        self.patience = patience
+        self.conversation, self.n = "", 0
+        self.open = False
+        self.queued = {}
+        self.heard = []
+
+    def event(self, kind, step="", **data):
+        return ClientEvent(type=kind, route="", ts="", turn_id="turn_1", step=step, data=data)
+
+    def batch(self, *events):
+        self.n += 1
+        return EventFrame(conversation=self.conversation, n=self.n, prev=self.n - 1, claim=0, events=events)
+
+    def dropped(self, message_id, kind, n, reason):
+        data = {"n": n, "message_id": message_id, "kind": kind, "reason": reason}
+        return ClientEvent(type="chat.step", route="", ts="", step="dropped", data=data)
+
+    def __call__(self, request):
+        if request["action"] in ("ping", "resume"):
+            return []
+        if request["conversation"] != self.conversation:
+            self.conversation, self.n = request["conversation"], 0
+        message_id = request["message_id"]
+        kind = request.get("kind", "followup" if self.open else "prompt")
+        text = request.get("text", request.get("payload", {}).get("text", ""))
+        self.heard.append((kind, text))
+        said = {"message_id": message_id, "kind": "steer" if kind == "stop" else kind, "text": text}
+        accepted = ClientEvent(type="chat.conversation.accepted", route="", ts="", data=said)
+        frames, n = [], self.n + 1
+        if kind == "prompt":
+            self.open = True
+            frames.append(self.batch(accepted, self.event("chat.start")))
+        elif not self.open:
+            frames.append(self.batch(accepted, self.dropped(message_id, "steer", n, "nothing_to_steer")))
+        else:
+            frames.append(self.batch(accepted))
+        turn = "turn_1" if self.open else ""
+        ack = AckFrame(message_id=message_id, conversation=self.conversation, n=n, kind=kind, turn_id=turn)
+        frames.append(ack)
+        if kind == "followup":
+            self.queued[message_id] = n
+        if self.open and kind in ("stop", "steer"):
+            frames.append(self.end(message_id, n, text))
+        elif self.open and len(self.queued) >= self.patience:
+            self.open, self.queued = False, {}
+            frames.append(self.batch(self.event("chat.complete", answer="all heard")))
+        return frames
+
+    def end(self, message_id, n, text):
+        self.open = False
+        heeded = {"sequence": n, "message_id": message_id, "text": text, "finalize_rounds": 2 if text else 0}
+        back = [
+            self.dropped(known, "followup", at, "stopped") for known, at in self.queued.items() if not text
+        ]
+        self.queued = {}
+        return self.batch(
+            self.event("timeline.external.steer.interrupted", **heeded),
+            self.event("chat.complete", answer="so far"),
+            *back,
+        )
