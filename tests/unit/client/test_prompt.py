@@ -9,11 +9,8 @@ import pytest
 from stepline.model.event import DeltaFrame, ErrorFrame
 from tests.unit.client.agent import Agent
 from tests.unit.client.gateway import running_gateway
-from tests.unit.client.typist import CTRL_C, CTRL_D, typing
+from tests.unit.client.typist import CTRL_C, CTRL_D, LINES, READY, typing
 
-READY = "/help lists what can be typed"
-ODD = "👩\u200d👩\u200d👧\u200d👦 é\u0301\u00a0\u202f| tab\there \u0644\u0627"
-LINES = [f"{number:02} \t{ODD} end" for number in range(40)]
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\x01\r\x08\u202eabc&#8238;&#x9b;&#27;[2J\x02"
 
 

@@ -14,9 +14,13 @@ from contextlib import contextmanager
 
 import pyte
 
-COLUMNS, LINES = 100, 60
-PATIENCE_S = 20
+COLUMNS, ROWS = 100, 60
+PATIENCE_S = 60
 """So long nothing may come: a busy machine is slow, and only a bug is slower."""
+READY = "/help lists what can be typed"
+ODD = "👩\u200d👩\u200d👧\u200d👦 é\u0301\u00a0\u202f| tab\there \u0644\u0627"
+LINES = [f"{number:02} \t{ODD} end" for number in range(40)]
+"""Forty lines of what gets lost on the way: joined emoji, combining marks, odd spaces, tabs, another direction."""
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 _CHAT = """
@@ -24,8 +28,8 @@ import sys
 from pathlib import Path
 from stepline.local.caller import Caller
 from stepline.local.chat import run_chat
-url, home, conversation = sys.argv[1:]
-sys.exit(run_chat(Caller(url=url, user="ann", home=Path(home), token=lambda: "t"), conversation))
+url, home, conversation, user, token = sys.argv[1:]
+sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: token), conversation))
 """
 
 
@@ -34,9 +38,9 @@ class Typist:
 
     def __init__(self, argv):
         self._far, near = os.openpty()
-        fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+        fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
         self.raw = b""
-        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._screen = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self._screen)
         self.before = termios.tcgetattr(near)
         self.near = near
@@ -96,15 +100,9 @@ class Typist:
 
 
 @contextmanager
-def typing(url, home, conversation=""):
+def typing(url, home, *, conversation="", user="ann", token="t"):
     """Open a chat with the gateway at `url`, and end it with the block."""
-    with typist([sys.executable, "-c", _CHAT, url, str(home), conversation]) as person:
-        yield person
-
-
-@contextmanager
-def typist(argv):
-    person = Typist(argv)
+    person = Typist([sys.executable, "-c", _CHAT, url, str(home), conversation, user, token])
     try:
         yield person
     finally:
