@@ -72,6 +72,8 @@ def test_tools_plans_and_files_are_lines():
     assert render_event(failed) == ["✗ react.read, 1 ms: not_found"]
     plan = event("react.plan", steps=["one", "two", "three"], status={"1": "done", "2": "in_progress"})
     assert render_event(plan) == ["  ✓ 1. one", "  … 2. two", "  □ 3. three"]
+    over = replace(plan, data={**plan.data, "current": False, "open": False})
+    assert render_event(over) == ["  ✂ no longer the plan, 1 of 3 done: one …"]
     files = event("chat.files", items=[{"logical_path": "fi:turn_1.outputs/a.md"}])
     assert render_event(files) == ["⎙ fi:turn_1.outputs/a.md"]
 

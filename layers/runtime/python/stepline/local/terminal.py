@@ -117,11 +117,16 @@ def _decision(event: ClientEvent) -> list[str]:
 
 
 def _plan(event: ClientEvent) -> list[str]:
+    """Return a plan, a line a step; one that is no longer followed stands on one line, before the one in its place."""
     marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
-    status = event.data.get("status", {})
+    status, steps = event.data.get("status", {}), event.data.get("steps", ())
+    if event.data.get("current") is False:
+        done = sum(status.get(str(n)) == "done" for n in range(1, len(steps) + 1))
+        first = one_line(str(steps[0]), 80) if steps else ""
+        return [f"  ✂ no longer the plan, {done} of {len(steps)} done: {first} …"]
     return [
         f"  {marks.get(status.get(str(n)), '□')} {n}. {one_line(str(step))}"
-        for n, step in enumerate(event.data.get("steps", ()), 1)
+        for n, step in enumerate(steps, 1)
     ]
 
 
