@@ -92,8 +92,8 @@ def test_with_json_an_error_is_the_object_of_an_error_frame():
 
 
 def test_a_strangers_words_in_an_error_do_not_act_on_the_terminal():
-    result = failing(DependencyError("no\x1b[2Jmore", code="gateway"))()
-    assert "\x1b" not in result.stderr
+    result = failing(DependencyError("it is\x1b[2J \u202enot there", code="gateway"))()
+    assert result.stderr == "error: gateway: it is␛[2J \ufffdnot there\n"
 
 
 def test_ctrl_c_is_exit_code_130_and_no_traceback():

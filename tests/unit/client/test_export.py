@@ -23,7 +23,7 @@ LANE = make_lane(caller.TENANT, caller.PROJECT, "c1")
 def log() -> MemoryLog:
     story = Story()
     story.message("hello")
-    story.answer("there")
+    story.answer("there\x1b[2J\x9b2J\u202e")
     story.close()
     log = MemoryLog()
     for batch in story.batches:
@@ -42,6 +42,7 @@ def test_a_conversation_is_printed_one_document_a_line(run):
     done = run("c1")
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.exit_code == 0
+    assert done.stdout.replace("\n", "").isprintable()
     assert [one["kind"] for one in documents] == [
         *("artifact:conv.timeline.v1", "artifact:conv:sources_pool", "artifact:turn.log")
     ]

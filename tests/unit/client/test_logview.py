@@ -33,6 +33,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
+from stepline.model.glyph import has_hidden
 from stepline.model.ids import make_lane
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
@@ -166,6 +167,22 @@ def test_an_entry_says_what_happened(entry, lines):
 def test_every_kind_of_entry_is_shown():
     kinds = Entry.__args__
     assert {type(entry) for entry, _ in ENTRIES} == set(kinds)
+
+
+def test_no_entry_of_the_log_acts_on_the_terminal_or_forges_a_line():
+    evil = "\x1b[2J\x9b31m\u202e\r\n    8  belongs to eve\u2028"
+    entries = (
+        Owner(user=evil),
+        Resulted(call_id=evil, tool_id=evil, iteration=1, status="error", error={"code": evil}, at=AT),
+        Closed(turn=evil, outcome="error", reason=evil, code=evil, message=evil, answer=evil, at=AT),
+        Started(call_id=evil),
+        Dropped(n=1, reason=evil),
+        Titled(turn="turn_1", title=evil, at=AT),
+        Feedback(turn=evil, reaction=evil, text=evil, at=AT),
+    )
+    lines = list(render_summary(Batch(n=7, by="x", at=AT, entries=entries, state=State())))
+    assert len(lines) == sum(len(render_entry(entry)) for entry in entries)
+    assert not [line for line in lines if has_hidden(line) or "\n" in line]
 
 
 def test_the_number_of_a_batch_stands_once():

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
+    HandedBack,
     LaneEnded,
     LaneKnown,
     Refused,
@@ -24,6 +25,7 @@ from stepline.local.record import render_effect, render_json
 from stepline.local.terminal import clean, one_line, render_event, render_footer, render_usage
 from stepline.local.view import PlainView, RichView
 from stepline.model.event import AckFrame, ClientEvent, ErrorFrame
+from stepline.model.glyph import has_hidden
 from stepline.protocol.lane import LaneFacts
 from stepline.timeline.event_type import TABLE
 from tests.unit.client.surface import Paper
@@ -37,7 +39,7 @@ def event(kind, *, step="", **data):
 
 @given(st.text())
 def test_cleaned_text_holds_nothing_that_acts_on_a_terminal(text):
-    assert not [c for c in clean(text) if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
+    assert not has_hidden(clean(text))
 
 
 @given(st.text())
@@ -165,7 +167,20 @@ wild = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-FIELDS = ["items", "results", "queries", "action_index", "code", "tool_id", "params", "notes"]
+FIELDS = [
+    "items",
+    "results",
+    "queries",
+    "action_index",
+    "code",
+    "tool_id",
+    "params",
+    "notes",
+    "status",
+    "steps",
+    "current",
+]
+FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language", "text", "type", "data"]
 
 
 @given(st.sampled_from([row.type for row in TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
@@ -173,7 +188,8 @@ def test_whatever_an_event_holds_its_lines_are_lines_and_nothing_in_them_acts(ki
     told = event(kind, **data)
     for line in [*render_event(told), *render_footer(told, usage=True)]:
         assert len(line.splitlines()) <= 1
-        assert not [c for c in line if ord(c) < 32 or 127 <= ord(c) < 160]
+        assert line == one_line(line, len(line) + 1) or line.startswith("  ")
+        assert not has_hidden(line)
 
 
 def test_every_event_type_can_be_shown():
@@ -206,6 +222,28 @@ def test_a_pipe_gets_tool_lines_and_the_recorded_answer():
     assert written[-1].startswith("\nHello. ")
     assert not complained
     assert "\x1b" not in "".join(written)
+
+
+@pytest.mark.parametrize("evil", [EVIL, "a&#8238;b &#x202e; &#65279; `&#27;`", "<b>\x9b</b>\u2066"])
+def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
+    written, complained, paper = [], [], Paper()
+    data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
+    told = [event(row.type, **data) for row in TABLE]
+    lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
+    for view in (PlainView(written.append, complained.append, usage=True), RichView(paper)):
+        for lane in lanes:
+            view.show(TextAppended(claim=2, lane=lane, off=0, text=evil))
+            view.show(LaneKnown(claim=2, lane=lane, facts=LaneFacts(marker="canvas", artifact_name=evil)))
+        shown = paper.shown()
+        view.show(EventsApplied(n=3, prev=2, events=tuple(told)))
+        view.show(HandedBack(n=3, message_id="m", kind=evil, text=evil, reason=evil))
+        view.show(TurnEnded(n=3, turn_id=evil, outcome="completed", answer=evil))
+        view.show(TurnEnded(n=4, turn_id=evil, outcome="error", answer="", code=evil, message=evil))
+        view.show(Refused(frame=ErrorFrame(code=evil, message=evil)))
+        view.say(evil)
+        view.echo(evil)
+    for text in [*written, *complained, paper.printed(), paper.shown(), shown]:
+        assert not has_hidden(text)
 
 
 def test_a_turn_that_failed_complains_with_its_code():

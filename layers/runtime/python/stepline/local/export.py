@@ -38,11 +38,12 @@ def export(conversation: str, turn: str, out: Path | None) -> None:
 
     from stepline.local.caller import PROJECT, TENANT, find_stage
     from stepline.local.logview import open_log
+    from stepline.local.record import render_json
     from stepline.model.ids import make_lane
 
     documents = exports(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), turn)
     for document in documents:
-        click.echo(write(document, out) if out else msgspec.json.encode(document).decode())
+        click.echo(write(document, out) if out else render_json(msgspec.to_builtins(document)))
 
 
 def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:

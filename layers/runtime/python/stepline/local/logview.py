@@ -12,7 +12,7 @@ from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.local.stage import CREDENTIALS, LocalStage
-from stepline.local.terminal import one_line, render_citation, render_rejection, render_usage
+from stepline.local.terminal import clean_line, one_line, render_citation, render_rejection, render_usage
 from stepline.loop.spill import hydrate
 from stepline.model.base import Row
 from stepline.model.batch import Batch
@@ -82,7 +82,7 @@ def render_summary(batch: Batch) -> Iterator[str]:
     label = f"{batch.n:>5}"
     for entry in batch.entries:
         for line in render_entry(entry):
-            yield f"{label}  {line}"
+            yield clean_line(f"{label}  {line}")
             label = " " * 5
 
 

@@ -26,6 +26,11 @@ def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
 
 
+def clean_line(text: str) -> str:
+    """Return the text on one line with its spaces as they are, and every hidden character made visible."""
+    return clean(text).replace("\n", "␊")
+
+
 def render_event(event: ClientEvent) -> list[str]:
     """Return what a person wants to know of one event, in lines; most events say nothing."""
     return _LINES.get(event.type, _nothing)(event)
@@ -98,7 +103,7 @@ def _result(event: ClientEvent) -> list[str]:
     data = event.data
     ok = data.get("status") == "ok"
     why = "" if ok else f": {one_line(str(data.get('code') or data.get('status')))}"
-    return [f"{'✓' if ok else '✗'} {_tool(event)}, {data.get('duration_ms', 0)} ms{why}"]
+    return [f"{'✓' if ok else '✗'} {_tool(event)}, {one_line(str(data.get('duration_ms', 0)))} ms{why}"]
 
 
 def _rejected(event: ClientEvent) -> list[str]:
@@ -118,16 +123,14 @@ def _decision(event: ClientEvent) -> list[str]:
 
 def _plan(event: ClientEvent) -> list[str]:
     """Return a plan, a line a step; one that is no longer followed stands on one line, before the one in its place."""
-    marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
-    status, steps = event.data.get("status", {}), event.data.get("steps", ())
+    steps, found = _list(event, "steps"), event.data.get("status")
+    status = [str(found.get(str(n))) if isinstance(found, Mapping) else "" for n in range(1, len(steps) + 1)]
     if event.data.get("current") is False:
-        done = sum(status.get(str(n)) == "done" for n in range(1, len(steps) + 1))
         first = one_line(str(steps[0]), 80) if steps else ""
-        return [f"  ✂ no longer the plan, {done} of {len(steps)} done: {first} …"]
-    return [
-        f"  {marks.get(status.get(str(n)), '□')} {n}. {one_line(str(step))}"
-        for n, step in enumerate(steps, 1)
-    ]
+        return [f"  ✂ no longer the plan, {status.count('done')} of {len(steps)} done: {first} …"]
+    marks: Mapping[str, str] = {str(name): mark for name, mark in MARKS.items()}
+    rows = enumerate(zip(status, steps, strict=True), 1)
+    return [f"  {marks.get(state, '□')} {n}. {one_line(str(step))}" for n, (state, step) in rows]
 
 
 def _restarted(_: ClientEvent) -> list[str]:

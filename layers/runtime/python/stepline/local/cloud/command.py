@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import InputError
+from stepline.local.output import progress
 
 if TYPE_CHECKING:
     from stepline.local.check import Check
@@ -120,7 +121,7 @@ def _desk(*, yes: bool) -> Desk:
     def confirm(question: str) -> bool:
         return yes or _ask(f"{question} [y/N]").lower() in ("y", "yes")
 
-    return Desk(home=HOME, confirm=confirm, say=_say)
+    return Desk(home=HOME, confirm=confirm, say=progress)
 
 
 def _ask(question: str) -> str:
@@ -128,7 +129,3 @@ def _ask(question: str) -> str:
     if not sys.stdin.isatty():
         raise InputError(f"{question}: nobody can answer here; add --yes", code="not_confirmed")
     return str(click.prompt(question, default="", show_default=False, err=True)).strip()
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)
