@@ -43,6 +43,7 @@ from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.local.stage import credentials
 from stepline.model.ids import Lane
 
 from .redis_server import RedisServer
@@ -164,8 +165,8 @@ def emulator_aws() -> Iterator[Aws]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", ENDPOINT)
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_ACCESS_KEY_ID", "test")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        for name, value in credentials().items():
+            patch.setenv(name, value)
         session.cache_clear()
         aws = Aws()
         yield aws

@@ -9,6 +9,7 @@ import urllib.request
 
 import pytest
 
+from stepline.local.guard.decision import HEALTH
 from stepline.local.stage import load
 from tests.e2e.stage import Stage
 
@@ -19,7 +20,7 @@ def deployed():
     if found is None:
         pytest.skip("no local stage is deployed: run `make up` first")
     for name, url in {
-        "emulator": f"{found.endpoint}/_ministack/health",
+        "emulator": f"{found.endpoint}{HEALTH}",
         "issuer": f"{found.issuer_url}/jwks.json",
     }.items():
         if not answers(url):

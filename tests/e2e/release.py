@@ -7,8 +7,13 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from stepline.local.stage import client
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from stepline.local.stage import LocalStage, client, credentials
 from tests.e2e.mode import ALIAS, find_function
 
 LATER = '''
@@ -64,8 +69,7 @@ class Releases:
         function = found["FunctionName"]
         live = self._functions.get_alias(FunctionName=function, Name=ALIAS)["FunctionVersion"]
         url = self._functions.get_function(FunctionName=function, Qualifier=live)["Code"]["Location"]
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            package = answer.read()
+        package = download(self._stage.deployed, url)
         self._before[function] = (live, package)
         self._publish(function, repack(package, name, source))
 
@@ -80,6 +84,16 @@ class Releases:
     def _publish(self, function: str, package: bytes) -> None:
         made = self._functions.update_function_code(FunctionName=function, ZipFile=package, Publish=True)
         self._functions.update_alias(FunctionName=function, Name=ALIAS, FunctionVersion=made["Version"])
+
+
+def download(deployed: LocalStage, url: str) -> bytes:
+    """Return a package. Unlike AWS's, the emulator's address of it only looks as if it were signed: we sign it."""
+    asked, key = AWSRequest("GET", url.partition("?")[0]), credentials(Path(deployed.home))
+    signer = Credentials(key["AWS_ACCESS_KEY_ID"], key["AWS_SECRET_ACCESS_KEY"])
+    SigV4Auth(signer, "lambda", deployed.region).add_auth(asked)
+    request = urllib.request.Request(asked.url, headers=dict(asked.headers))
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return answer.read()
 
 
 def repack(package: bytes, name: str, source: str) -> bytes:

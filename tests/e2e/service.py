@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-from stepline.local.stage import CREDENTIALS, client
+from stepline.local.stage import client, credentials
 
 STACK = "stepline-local-loop"
 ROLE, SETTINGS = "EventSourceRoleArn", "EventSourceEnvironment"
@@ -70,7 +71,7 @@ class Service:
         return {
             "AWS_ENDPOINT_URL": self._deployed.endpoint,
             "AWS_DEFAULT_REGION": self._deployed.region,
-            **CREDENTIALS,
+            **credentials(Path(self._deployed.home)),
         }
 
 

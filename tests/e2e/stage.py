@@ -136,6 +136,15 @@ class Stage:
         found = pages.paginate(TableName=self.deployed.table, FilterExpression="attribute_exists(lane_open)")
         return {item["pk"]["S"]: int(item["lane_open"]["N"]) for page in found for item in page["Items"]}
 
+    def workers(self):
+        """Return the variables of every worker process of the stage's functions."""
+        found = (_variables(process) for process in Path("/proc").iterdir() if process.name.isdigit())
+        return [
+            seen
+            for seen in found
+            if seen.get("AWS_ENDPOINT_URL") == self.deployed.endpoint and "_HANDLER" in seen
+        ]
+
     def kill_workers(self, function):
         """Kill every worker process of one function of this stage; return how many there were."""
         killed = 0
@@ -153,6 +162,14 @@ class Stage:
             return False
         ours = f"AWS_ENDPOINT_URL={self.deployed.endpoint}".encode() in environment
         return ours and b"awslambdaric" in command and handler.encode() in command
+
+
+def _variables(process):
+    try:
+        pairs = (process / "environ").read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return {}
+    return dict(pair.partition("=")[::2] for pair in pairs if pair)
 
 
 def read_lines(text):

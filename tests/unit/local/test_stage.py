@@ -1,6 +1,9 @@
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.local.deploy import digest
 from stepline.local.emulator import LOCK_FILE, Emulator
@@ -8,6 +11,7 @@ from stepline.local.fingerprint import Fingerprint
 from stepline.local.stage import (
     REPOSITORY,
     LocalStage,
+    credentials,
     load,
     make_home,
     save,
@@ -34,7 +38,7 @@ def mode(path):
 def test_a_stage_is_known_to_the_next_command(tmp_path):
     assert load(tmp_path) is None
     save(STAGE, tmp_path)
-    assert load(tmp_path) == STAGE
+    assert load(tmp_path) == replace(STAGE, home=str(tmp_path))
 
 
 def test_what_we_keep_is_for_its_owner_alone(tmp_path):
@@ -42,6 +46,27 @@ def test_what_we_keep_is_for_its_owner_alone(tmp_path):
     home.mkdir(mode=0o755)
     write_private(make_home(home) / "secret", b"x")
     assert (mode(home), mode(home / "secret")) == (0o700, 0o600)
+
+
+def test_a_stage_has_a_key_of_its_own_that_stays(tmp_path):
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    key = credentials(ours)
+    assert credentials(ours) == key
+    assert mode(ours / "access_key.json") == 0o600
+    assert not set(key.values()) & set(credentials(other).values())
+    assert [path.name for path in ours.iterdir()] == ["access_key.json"]
+    assert key.items() <= Emulator(ours).variables(4566, {}).items()
+
+
+def test_of_commands_that_start_together_all_get_one_key(tmp_path):
+    start = threading.Barrier(8)
+
+    def ask(_):
+        start.wait()
+        return credentials(tmp_path)["AWS_SECRET_ACCESS_KEY"]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(ask, range(8)))) == 1
 
 
 def test_a_child_sees_no_key_and_no_credential(monkeypatch):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +19,12 @@ from stepline.local.issuer import AUDIENCE
 from stepline.local.repair import STANDING, drop_stale, repair
 from stepline.local.stage import (
     ACCOUNT,
-    CREDENTIALS,
     NAME,
     REGION,
     REPOSITORY,
     LocalStage,
     client,
+    credentials,
     install_environment,
     read_json,
     tool_environment,
@@ -76,23 +77,22 @@ def deploy(
     ):
         return known
     install_cdk(home, progress)
-    if known is None or not _bootstrapped(endpoint):
+    cdk = partial(_cdk, home, endpoint)
+    if known is None or not _bootstrapped(endpoint, home):
         progress("preparing the emulated account (cdk bootstrap)")
         # Away from cdk.json, or it would synthesise the app first.
-        _cdk(endpoint, ["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
+        cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
     inputs = _say_why(home, {**context, "model_url": model_url}, progress)
     assembly, outputs = home / "cdk.out", home / "outputs.json"
     flags = [flag for key, value in context.items() for flag in ("--context", f"{key}={value}")]
-    _cdk(
-        endpoint,
+    cdk(
         ["synth", "--quiet", "--output", str(assembly), *flags, "--app", f'"{PYTHON}" app.py'],
         cwd=REPOSITORY,
         log=home / "synth.log",
     )
-    formation = client("cloudformation", _probe(endpoint))
+    formation = client("cloudformation", _probe(endpoint, home))
     dropped = drop_stale(formation, assembly)
-    _cdk(
-        endpoint,
+    cdk(
         [
             *("deploy", "--all", "--require-approval", "never", "--method", "direct", "--concurrency", "2"),
             *("--app", str(assembly), "--outputs-file", str(outputs)),
@@ -159,6 +159,7 @@ def _read_stage(
         machine_arn=values["MachineArn"],
         model_url=model_url,
         fingerprint=fingerprint,
+        home=str(outputs.parent),
     )
 
 
@@ -168,12 +169,12 @@ def _deployed(stage: LocalStage) -> bool:
     return stage.machine_arn in [machine["stateMachineArn"] for machine in machines]
 
 
-def _bootstrapped(endpoint: str) -> bool:
-    stacks = client("cloudformation", _probe(endpoint)).list_stacks(StackStatusFilter=list(STANDING))
+def _bootstrapped(endpoint: str, home: Path) -> bool:
+    stacks = client("cloudformation", _probe(endpoint, home)).list_stacks(StackStatusFilter=list(STANDING))
     return "CDKToolkit" in [stack["StackName"] for stack in stacks["StackSummaries"]]
 
 
-def _probe(endpoint: str) -> LocalStage:
+def _probe(endpoint: str, home: Path) -> LocalStage:
     """Return a stage of which nothing is known but where it would answer."""
     return LocalStage(
         endpoint=endpoint,
@@ -184,12 +185,13 @@ def _probe(endpoint: str) -> LocalStage:
         machine_arn="",
         model_url="",
         fingerprint="",
+        home=str(home),
     )
 
 
-def _cdk(endpoint: str, arguments: list[str], *, cwd: Path, log: Path) -> None:
+def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Path) -> None:
     environment = tool_environment(
-        **CREDENTIALS,
+        **credentials(home),
         AWS_ENDPOINT_URL=endpoint,
         AWS_REGION=REGION,
         CDK_DEFAULT_ACCOUNT=ACCOUNT,

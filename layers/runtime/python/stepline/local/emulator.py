@@ -16,8 +16,9 @@ from typing import Final
 from stepline.errors import DependencyError
 from stepline.local.durable import KEEP
 from stepline.local.fingerprint import Fingerprint
+from stepline.local.guard.decision import HEALTH
 from stepline.local.service import LOOPBACK, Service, claim_port
-from stepline.local.stage import ACCOUNT, CREDENTIALS, REGION, function_environment, make_home
+from stepline.local.stage import ACCOUNT, REGION, credentials, function_environment, make_home
 
 Progress = Callable[[str], None]
 ENFORCED: Final = {"AUTH": "true"}
@@ -25,7 +26,9 @@ ENFORCED: Final = {"AUTH": "true"}
 
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
-LAUNCHER: Final = (Path(__file__).with_name("launch.py"), Path(__file__).with_name("durable.py"))
+_HERE: Final = Path(__file__).parent
+LAUNCHER: Final = (_HERE / "launch.py", _HERE / "durable.py", *sorted((_HERE / "guard").glob("*.py")))
+"""Files of ours that run in the emulator's process, the script first."""
 STOP_TIMEOUT_S: Final = 15
 KEEP_TIMEOUT_S: Final = 30
 _SETTLED_S: Final = 0.5
@@ -73,7 +76,7 @@ class Emulator:
         self.service.start(
             [str(self._python), "-P", str(LAUNCHER[0])],
             self.variables(port, model),
-            health_url=f"{_endpoint(port)}/_ministack/health",
+            health_url=f"{_endpoint(port)}{HEALTH}",
             timeout_s=30,
         )
         self._port_file.write_text(str(port))
@@ -133,7 +136,7 @@ class Emulator:
         temporary.mkdir(mode=0o700, exist_ok=True)
         return function_environment(
             self._home,
-            **CREDENTIALS,
+            **credentials(self._home),
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
             # Without it a function of a custom runtime would reach for the real AWS.

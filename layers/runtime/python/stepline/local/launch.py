@@ -1,19 +1,22 @@
-"""Start the emulator; run by the interpreter of the emulator's own environment.
+"""Start the emulator behind its guard; run by the interpreter of the emulator's own environment.
 
 Stepline is not installed there, and nothing else of the project's environment may be found: the package has a path
-here, and of it `durable.py` alone is imported, which is standard library.
+here, and of it `durable.py` and the guard alone are imported, which are standard library.
 
 The emulator's Lambda runtime API is a standard library HTTP server that writes headers and body apart. With Nagle's
 algorithm on, the body waits 40 ms for the client's delayed acknowledgement, at every invocation. The switch for that is
-a class attribute of the standard library.
+a class attribute of the standard library, and so is the one that keeps web pages away from it.
 """
 
 import importlib
+import os
 import runpy
 import socketserver
 import sys
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 socketserver.StreamRequestHandler.disable_nagle_algorithm = True
 
@@ -22,4 +25,10 @@ package.__path__ = [str(Path(__file__).resolve().parents[1])]
 sys.modules["stepline"] = package
 
 importlib.import_module("stepline.local.durable").install()
+
+emulator: Any = importlib.import_module("ministack.app")
+guard: Any = importlib.import_module("stepline.local.guard.gate")
+importlib.import_module("stepline.local.guard.handler").refuse_pages(BaseHTTPRequestHandler)
+# What the emulator serves is this name of its module, as its own `--detach` has another server do.
+emulator.app = guard.make_gate(emulator.app, os.environ)  # noqa: TID251 - the emulator's own variables, none of ours
 runpy.run_module("ministack", run_name="__main__")

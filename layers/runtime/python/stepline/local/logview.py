@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
-from stepline.local.stage import CREDENTIALS, LocalStage
+from stepline.local.stage import LocalStage, credentials
 from stepline.local.terminal import clean_line, one_line, render_citation, render_rejection, render_usage
 from stepline.loop.spill import hydrate
 from stepline.model.base import Row
@@ -48,7 +49,7 @@ def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
     """Return the stage's table and bucket, through the same adapters as the functions use."""
     # botocore finds the emulator, as it does inside a function, by the process's environment.
     place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region}
-    os.environ.update(CREDENTIALS | place)  # noqa: TID251 - botocore's own variables, no setting of ours
+    os.environ.update(credentials(Path(stage.home)) | place)  # noqa: TID251 - botocore's own variables, no setting of ours
     os.environ.pop("AWS_PROFILE", None)  # noqa: TID251 - as above; a profile would outweigh the credentials
     return DynamoLog(Table(stage.table)), S3Artifacts(stage.bucket)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 
 import click
 
 from stepline.errors import DependencyError
 from stepline.local.argument import json_option
-from stepline.local.stage import CREDENTIALS, LocalStage, client
+from stepline.local.stage import LocalStage, client, credentials
 
 STACK = "stepline-local-loop"
 OUTPUTS = {
@@ -44,5 +45,9 @@ def read_environment(stage: LocalStage) -> dict[str, str]:
     except (BotoCoreError, ClientError) as error:
         raise DependencyError(f"the local stage cannot be read: {error}", code="local_service") from error
     told = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-    place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region, **CREDENTIALS}
+    place = {
+        "AWS_ENDPOINT_URL": stage.endpoint,
+        "AWS_DEFAULT_REGION": stage.region,
+        **credentials(Path(stage.home)),
+    }
     return place | {name: told[output] for name, output in OUTPUTS.items()}

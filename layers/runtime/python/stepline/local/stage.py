@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
+import secrets
 import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.model.base import Value
 
@@ -19,8 +22,6 @@ HOME: Final = REPOSITORY / ".stepline"
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 NAME: Final = "local"
-# The emulator's word for its own root user; they open nothing else.
-CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 _FUNCTION_PATH: Final = os.pathsep.join(
     [
         str(Path(sys.executable).parent),
@@ -28,10 +29,11 @@ _FUNCTION_PATH: Final = os.pathsep.join(
         *("/opt/homebrew/bin", "/snap/bin"),
     ]
 )
+_KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class LocalStage(Value):
-    """What `stepline up` deployed and where it answers."""
+    """What `stepline up` deployed and where it answers. `home` is the folder that holds its keys."""
 
     endpoint: str
     issuer_url: str
@@ -43,6 +45,7 @@ class LocalStage(Value):
     fingerprint: str
     region: str = REGION
     api_url: str = ""
+    home: str = str(HOME)
 
 
 def save(stage: LocalStage, home: Path = HOME) -> None:
@@ -53,7 +56,25 @@ def save(stage: LocalStage, home: Path = HOME) -> None:
 def load(home: Path = HOME) -> LocalStage | None:
     """Return what the last deployment left, or None before the first."""
     path = home / "stage.json"
-    return msgspec.json.decode(path.read_bytes(), type=LocalStage) if path.exists() else None
+    if not path.exists():
+        return None
+    return replace(msgspec.json.decode(path.read_bytes(), type=LocalStage), home=str(home))
+
+
+def credentials(home: Path = HOME) -> dict[str, str]:
+    """Return the access key of the stage's account as variables, made at first use; it opens nothing else."""
+    path = make_home(home) / "access_key.json"
+    if not path.exists():
+        made = {
+            "AWS_ACCESS_KEY_ID": "AKIA" + "".join(secrets.choice(_KEY_LETTERS) for _ in range(16)),
+            "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(30),
+        }
+        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        write_private(fresh, json.dumps(made).encode())
+        with contextlib.suppress(FileExistsError):  # another command was faster: its key counts
+            os.link(fresh, path)
+        fresh.unlink()
+    return read_json(path)
 
 
 def make_home(home: Path = HOME) -> Path:
@@ -116,12 +137,13 @@ def client(service: str, stage: LocalStage) -> Any:
     import boto3  # costs 0.3 s that `stepline status` need not pay
 
     make: Any = boto3.client  # its overloads want a literal name
+    key = credentials(Path(stage.home))
     return make(
         service,
         endpoint_url=stage.endpoint,
         region_name=stage.region,
-        aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        aws_access_key_id=key["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=key["AWS_SECRET_ACCESS_KEY"],
     )
 
 

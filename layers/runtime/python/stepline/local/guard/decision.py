@@ -1,0 +1,163 @@
+"""Which requests reach the emulator, by what they say of themselves; nothing is asked and nothing is sent here.
+
+    the host        one of this machine's own names, with the port: no name that a foreign server resolves
+    the origin      none, or a page of the stage, and that one only on routes that need no key
+    the key         every call has the signature of the stage's key, or of a session that the emulator gave its holder
+    open routes     deployed APIs and sign-in, which check for themselves; an address of S3 is signed, too
+    tasks           a container gets the key where the emulator told it to ask, and nobody else does
+
+Open are exact methods and paths, without the headers by which the emulator would choose another service.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from stepline.local.guard.signature import (
+    IncompleteSignatureError,
+    Request,
+    Signature,
+    is_current,
+    is_genuine,
+    read_signature,
+)
+
+NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+CONNECTIONS: Final = "@connections"
+HEALTH: Final = "/_stepline/health"
+"""Answered by the guard alone, so that an emulator without it never counts as started."""
+
+_API = re.compile(r"/_aws/execute-api/[A-Za-z0-9-]{1,64}/[^/]+(?:/.*)?", re.DOTALL)
+_POOL_FILE = re.compile(
+    r"/[a-z0-9-]{1,32}_[A-Za-z0-9]{1,64}/\.well-known/(?:jwks\.json|openid-configuration)"
+)
+_CONTAINER = re.compile(r"/v2/credentials/[0-9a-f-]{36}")
+_SIGN_IN: Final = frozenset(
+    {
+        ("GET", "/oauth2/authorize"),
+        ("POST", "/oauth2/token"),
+        ("GET", "/oauth2/userInfo"),
+        ("POST", "/oauth2/userInfo"),
+        ("POST", "/oauth2/login"),
+        ("POST", "/login"),
+        ("GET", "/logout"),
+    }
+)
+_HOW: Final = "sign with the key in .stepline/access_key.json"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The port that is served, the pages that may ask, and the secret of a key, None for one that is not known."""
+
+    port: int
+    secret_of: Callable[[str], str | None]
+    pages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a request goes no further: a code, as AWS names it where AWS has one, and a sentence."""
+
+    code: str
+    message: str
+
+
+NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
+
+
+class Passage(Enum):
+    """What is done with a request that needs no key."""
+
+    HEALTH = "the guard says that it is there"
+    PREFLIGHT = "the guard tells a page of the stage that it may ask"
+    TASK = "the guard lends the key, if a container asks for it that runs for a task"
+    OPEN = "the emulator gets it"
+
+
+def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
+    """Return why not, or the signature that must be checked with the body, or what is done without one."""
+    if refusal := _consider_place(request, rules):
+        return refusal
+    if request.values("origin") and request.method == "OPTIONS":
+        return Passage.PREFLIGHT
+    try:
+        signature = read_signature(request)
+    except IncompleteSignatureError:
+        return Refusal("IncompleteSignature", "the request's signature is not complete")
+    if signature is None:
+        return _consider_open(request)
+    return _consider_signed(signature, request, rules) or signature
+
+
+def _consider_signed(signature: Signature, request: Request, rules: Rules) -> Refusal | None:
+    if request.values("origin") and not is_shared(signature):
+        return Refusal("ForeignOrigin", "a web page has no key")
+    if signature.presigned and not is_shared(signature):
+        return Refusal("IncompleteSignature", "signed addresses are for S3 only")
+    if signature.presigned and _has_unsigned(request, signature):
+        return Refusal("AccessDenied", "a header of AWS is not signed")
+    if rules.secret_of(signature.key_id) is None:
+        return Refusal("InvalidClientTokenId", f"this is not the stage's key: {_HOW}")
+    return None
+
+
+def is_own_name(hosts: Sequence[str], port: int) -> bool:
+    """Whether a request has one `Host`, and that is a name which leads here from this machine alone."""
+    return len(hosts) == 1 and hosts[0].lower() in {f"{name}:{port}" for name in NAMES}
+
+
+def _consider_place(request: Request, rules: Rules) -> Refusal | None:
+    if not is_own_name(request.values("host"), rules.port):
+        return Refusal("ForeignHost", f"ask for 127.0.0.1:{rules.port}")
+    origins = request.values("origin")
+    if origins and (len(origins) > 1 or origins[0] not in rules.pages):
+        return Refusal("ForeignOrigin", "not for this web page")
+    if not origins and any(site != "none" for site in request.values("sec-fetch-site")):
+        return Refusal("ForeignOrigin", "not for web pages")
+    return None
+
+
+def _consider_open(request: Request) -> Refusal | Passage:
+    if (request.method, request.path) == ("GET", HEALTH):
+        return Passage.HEALTH
+    if request.method == "GET" and _CONTAINER.fullmatch(request.path) and not request.values("origin"):
+        return Passage.TASK
+    return Passage.OPEN if is_open(request) else NO_KEY
+
+
+def check(
+    signature: Signature, request: Request, rules: Rules, *, payload: str, now_s: float
+) -> Refusal | None:
+    """Return why a signature does not hold, None if it does. `payload` is the digest of the body, in hex."""
+    secret = rules.secret_of(signature.key_id)
+    if secret is None or not is_genuine(signature, request, secret, payload):
+        return Refusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
+    if not is_current(signature, now_s):
+        return Refusal("RequestExpired", "the signature is not valid any more, or not yet")
+    return None
+
+
+def is_open(request: Request) -> bool:
+    """Whether a request without a key is for a deployed API or sign-in, and for nothing else."""
+    if any(name.startswith("x-amz-") for name, _ in request.headers):
+        return False
+    if (request.method, request.path) in _SIGN_IN:
+        return True
+    if request.method == "GET" and _POOL_FILE.fullmatch(request.path):
+        return True
+    return bool(_API.fullmatch(request.path)) and CONNECTIONS not in request.path.split("/")
+
+
+def is_shared(signature: Signature) -> bool:
+    """Whether a signature is part of an address of S3, which its owner may give to somebody else."""
+    return signature.presigned and signature.service == "s3"
+
+
+def _has_unsigned(request: Request, signature: Signature) -> bool:
+    """Whether there is a header by which a holder of the address could ask for something else."""
+    return any(name.startswith("x-amz-") and name not in signature.headers for name, _ in request.headers)

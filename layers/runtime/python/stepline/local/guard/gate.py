@@ -1,0 +1,181 @@
+"""The emulator's ASGI application behind its guard: what is refused is answered here and never reaches it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from stepline.local.guard.decision import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
+from stepline.local.guard.signature import Request, Signature
+from stepline.local.guard.task import lend
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Lend = Callable[[Request], bytes | None]
+"""Returns what a task's container is given for credentials, None for anybody else."""
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+logger = logging.getLogger("stepline.guard")
+
+_LOGGED_CHARS: Final = 200
+_CORS: Final = b"access-control-"
+_POLICY_VIOLATION: Final = 1008
+_STARTS: Final = ("http.response.start", "websocket.accept", "websocket.http.response.start")
+
+
+class Gate:
+    """An ASGI application that hands on to another one what the rules let pass."""
+
+    def __init__(
+        self, app: App, rules: Rules, *, lend: Lend = lambda _: None, now_s: Callable[[], float] = time.time
+    ) -> None:
+        """Stand in front of `app`."""
+        self._app, self._rules, self._lend, self._now_s = app, rules, lend, now_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        request = read_request(scope)
+        origin = "".join(request.values("origin"))
+        answer = _unshared(_sharing(send, origin) if origin in self._rules.pages else send)
+        found = consider(request, self._rules)
+        if isinstance(found, Signature):
+            payload = found.payload
+            if not payload:
+                body, receive = await _take_body(receive)
+                payload = hashlib.sha256(body).hexdigest()
+            found = check(found, request, self._rules, payload=payload, now_s=self._now_s()) or Passage.OPEN
+        lent = await asyncio.to_thread(self._lend, request) if found is Passage.TASK else None
+        if found is Passage.TASK and lent is None:
+            found = NO_KEY
+        if isinstance(found, Refusal):
+            logger.warning("refused: %s %s %r", found.code, request.method, request.path[:_LOGGED_CHARS])
+            await _refuse(found, scope, receive, send)
+        elif found is Passage.HEALTH:
+            await _say(answer, HTTPStatus.OK, b"{}")
+        elif lent is not None:
+            await _say(answer, HTTPStatus.OK, lent, ("content-type", "application/json"))
+        elif found is Passage.PREFLIGHT:
+            await _say(_sharing(send, origin), HTTPStatus.OK, b"", *_preflight(request))
+        else:
+            await self._app(scope, receive, answer)
+
+
+def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
+    """Return the emulator's application behind its guard, by the variables that the emulator itself reads."""
+    account, secret = environ["MINISTACK_ACCOUNT_ID"], environ["AWS_SECRET_ACCESS_KEY"]
+    # The emulator gives functions the account's number for a key.
+    own = (environ["AWS_ACCESS_KEY_ID"], account)
+
+    def secret_of(key_id: str) -> str | None:
+        return secret if key_id in own else _issued_secret(key_id, account)
+
+    rules = Rules(port=int(environ["GATEWAY_PORT"]), secret_of=secret_of)
+    endpoint = f"http://{NAMES[0]}:{rules.port}"
+    return Gate(app, rules, lend=lambda request: lend(request, f"{endpoint}{request.path}", environ))
+
+
+def _issued_secret(key_id: str, account: str) -> str | None:
+    """Return the secret of a key that the emulator itself has issued, to a session of a role or to a user."""
+    evaluator = importlib.import_module("ministack.core.iam_evaluator")
+    found = evaluator.resolve_credential(key_id, account)
+    is_issued = getattr(found, "principal_type", "Root") != "Root"
+    return found.secret_access_key if is_issued else None
+
+
+def read_request(scope: Scope) -> Request:
+    """Return a scope of ASGI as a request; a handshake is one of method GET."""
+    raw_path = scope.get("raw_path") or quote(scope["path"]).encode()
+    return Request(
+        method=scope.get("method", "GET"),
+        path=scope["path"],
+        raw_path=raw_path.partition(b"?")[0].decode("latin-1"),
+        query=scope.get("query_string", b"").decode("latin-1"),
+        headers=tuple(
+            (name.decode("latin-1").lower(), value.decode("utf-8", "replace"))
+            for name, value in scope["headers"]
+        ),
+    )
+
+
+async def _take_body(receive: Receive) -> tuple[bytes, Receive]:
+    """Return a whole body, and a way to receive it again."""
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+    body = b"".join(message.get("body", b"") for message in messages)
+    waiting = iter(messages)
+
+    async def again() -> Message:
+        return next(waiting, None) or await receive()
+
+    return body, again
+
+
+def _unshared(send: Send) -> Send:
+    """Return a way to answer that shares what it says with no page."""
+
+    async def send_on(message: Message) -> None:
+        if message["type"] in _STARTS:
+            kept = [pair for pair in message.get("headers", ()) if not pair[0].lower().startswith(_CORS)]
+            message = {**message, "headers": kept}
+        await send(message)
+
+    return send_on
+
+
+def _sharing(send: Send, page: str) -> Send:
+    """Return a way to answer that shares what it says with this page."""
+    shared = [(b"access-control-allow-origin", page.encode()), (b"vary", b"Origin")]
+
+    async def send_on(message: Message) -> None:
+        if message["type"] in _STARTS:
+            message = {**message, "headers": [*message.get("headers", ()), *shared]}
+        await send(message)
+
+    return send_on
+
+
+async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await receive()  # the server wants its question heard before the answer
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        return
+    is_form = b"form" in dict(scope["headers"]).get(b"content-type", b"")
+    body, mime = render_refusal(refusal, as_xml=is_form)
+    await _say(send, HTTPStatus.FORBIDDEN, body, ("content-type", mime), ("x-amzn-errortype", refusal.code))
+
+
+def render_refusal(refusal: Refusal, *, as_xml: bool) -> tuple[bytes, str]:
+    """Return a body and its type. Clients that send forms read XML alone, all others are content with JSON."""
+    if as_xml:
+        error = f"<Error><Code>{refusal.code}</Code><Message>{refusal.message}</Message></Error>"
+        return f"<ErrorResponse>{error}</ErrorResponse>".encode(), "application/xml"
+    said = {"__type": refusal.code, "code": refusal.code, "message": refusal.message}
+    return json.dumps(said).encode(), "application/json"
+
+
+def _preflight(request: Request) -> list[tuple[str, str]]:
+    """Return what a page of the stage may send: what it asked for, since the request itself is checked again."""
+    asked = ", ".join(request.values("access-control-request-headers"))
+    methods = ", ".join(request.values("access-control-request-method"))
+    return [("access-control-allow-methods", methods), ("access-control-allow-headers", asked)]
+
+
+async def _say(send: Send, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+    named = [*headers, ("content-length", str(len(body)))]
+    pairs = [(name.encode(), value.encode("latin-1", "replace")) for name, value in named]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

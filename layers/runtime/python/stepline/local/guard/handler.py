@@ -1,0 +1,30 @@
+"""Servers of the standard library's kind, such as Lambda's runtime API, of which the emulator opens one a worker."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from stepline.local.guard.decision import is_own_name
+
+PAGES: tuple[str, ...] = ("origin", "sec-fetch-site")
+"""Headers that browsers send and nobody else."""
+
+
+def refuse_pages(handlers: type[BaseHTTPRequestHandler]) -> None:
+    """Let handlers of this class, and of those made from it, refuse web pages and foreign names for this machine."""
+    parse = handlers.parse_request
+
+    def parse_request(self: BaseHTTPRequestHandler) -> bool:
+        if not parse(self):
+            return False
+        address: Any = self.server.server_address
+        hosts = self.headers.get_all("host", [])
+        if is_own_name(hosts, address[1]) and not any(name in self.headers for name in PAGES):
+            return True
+        self.close_connection = True
+        self.send_error(HTTPStatus.FORBIDDEN)
+        return False
+
+    handlers.parse_request = parse_request  # type: ignore[method-assign]  # servers that we do not write
