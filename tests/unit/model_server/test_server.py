@@ -272,9 +272,22 @@ def test_the_last_requests_are_kept_with_their_price(server: ScriptedServer) -> 
     assert call(server, "GET", "/control/requests")[1] == []
 
 
-def test_a_web_page_controls_nothing(server: ScriptedServer) -> None:
-    status, body, _ = call(server, "POST", "/control/faults", {"kind": "cut"}, {"origin": "http://evil.test"})
-    assert (status, body["error"]["type"]) == (403, "permission_error")
+@pytest.mark.parametrize(
+    "named", [{"origin": "http://evil.test"}, {"host": "evil.test"}, {"host": "evil.test:{port}"}]
+)
+def test_a_web_page_controls_nothing_reads_nothing_and_asks_nothing(
+    server: ScriptedServer, named: dict[str, str]
+) -> None:
+    headers = {name: value.format(port=server.server_address[1]) for name, value in named.items()}
+    asked = [
+        ("POST", "/control/faults", {"kind": "cut"}, {}),
+        ("GET", "/control/requests", None, {}),
+        ("POST", "/v1/messages", BODY, KEY),
+    ]
+    for method, path, sent, own in asked:
+        status, body, _ = call(server, method, path, sent, {**own, **headers})
+        assert (path, status, body["error"]["type"]) == (path, 403, "permission_error")
+    assert call(server, "GET", "/control/faults")[1] == []
 
 
 def test_one_connection_serves_many_calls(server: ScriptedServer) -> None:

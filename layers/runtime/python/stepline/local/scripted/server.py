@@ -7,7 +7,7 @@
     GET    /control/requests  DELETE                       the last requests, what each cost and got, oldest first
     GET    /control/sizes     DELETE                       the same of many more, their tokens only
 
-It listens on loopback, and the control endpoint answers nobody who names an Origin: no web page is a test.
+It listens on loopback, under this machine's own names, and answers nobody who names an Origin: no web page is a test.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from stepline.local.guard.decision import is_own_name
 from stepline.local.scripted import wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
@@ -122,6 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _route(self, method: str, body: bytes) -> None:
         path = self.path.partition("?")[0]
         try:
+            self._refuse_pages()
             match method, path:
                 case "GET", "/health":
                     self._send(200, {"status": "ok", "model": "scripted"})
@@ -147,9 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
             raise BadRequestError("anthropic-version: header is required")
         return key
 
-    def _control(self, method: str, path: str, body: bytes) -> None:
-        if self.headers.get("origin"):
+    def _refuse_pages(self) -> None:
+        """Raise BadRequestError for a page, by its origin or by a foreign name for this machine."""
+        hosts = self.headers.get_all("host", [])
+        if "origin" in self.headers or not is_own_name(hosts, int(self.server.server_address[1])):
             raise BadRequestError("not for web pages", status=403, kind="permission_error")
+
+    def _control(self, method: str, path: str, body: bytes) -> None:
         match method, path:
             case "POST", "/control/faults":
                 self.server.faults.add(_json(body))
