@@ -8,7 +8,7 @@ from stepline.loop.close import close
 from stepline.loop.sweep import replace_owner, sweep, sweep_lane
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver
 from stepline.model.ids import Lane, execution_name
-from tests.unit.loop.scene import LANE, USER, Scene, answered, called, event_types
+from tests.unit.loop.scene import LANE, USER, Scene, answered, called, durable, event_types
 from tests.unit.loop.twin import BusyLog
 
 
@@ -163,6 +163,21 @@ def test_what_a_close_left_undone_is_done_by_the_sweep_that_meets_its_mark(behin
     assert (listed.outcome, listed.turn) == ("completed", last.turn)
     assert scene.log.open_lanes(before="9999") == []
     assert "chat.complete" in event_types(inbox)
+
+
+def test_an_end_that_is_told_again_has_its_whole_answer_however_long() -> None:
+    text = "A huge answer, " * 3_000
+    scene = opened(answered(text))
+    scene.run()
+    inbox = scene.listen()
+    sweep_lane(scene.ports, LANE)
+    told = [
+        event.data["answer"]
+        for _, events in durable(inbox)
+        for event in events
+        if event.type == "chat.complete"
+    ]
+    assert told == [text]
 
 
 def test_two_sweepers_at_once_take_a_turn_over_once() -> None:

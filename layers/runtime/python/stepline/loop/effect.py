@@ -11,6 +11,7 @@ import logging
 from stepline.errors import DependencyError
 from stepline.loop.port import Ports
 from stepline.loop.posting import Posting
+from stepline.loop.spill import hydrate
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver
@@ -51,11 +52,10 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
     tried again would not send it either, and an action that was just started would count as interrupted. The next frame
     shows every client the gap, and a ping shows it the loss of a last one.
     """
-    frames = event_frames(ports, lane, batch)
-    if not frames:
-        return
     try:
-        ports.broadcast.send(lane, frames)
+        frames = event_frames(ports, lane, batch)
+        if frames:
+            ports.broadcast.send(lane, frames)
     except DependencyError as error:
         logger.warning("frames not sent", extra={"code": error.reason, "n": batch.n})
 
@@ -63,10 +63,11 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
     """Return the frames of the batch's events that may leave; none if it has no events.
 
-    There is no other way out, live or replayed. A batch whose events are all withheld is framed all the same: it
-    is a link of the chain that a client finds holes by.
+    There is no other way out, live or replayed, so it is here that a batch is made whole: a tail, as the sweeper reads
+    it, has its long texts elsewhere. A batch whose events are all withheld is framed all the same: it is a link of the
+    chain that a client finds holes by. Raises DependencyError where a long text cannot be had.
     """
-    events = derive(batch)
+    events = derive(hydrate(ports.artifacts, batch))
     if not events:
         return []
     sifted = ports.outward.sift(events)
