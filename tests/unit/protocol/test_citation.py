@@ -306,6 +306,17 @@ def test_what_stands_before_a_link_makes_nothing_else_of_it():
     assert markdown("![[S:9]][[S:1]]") == f"! {ONE}"
 
 
+@pytest.mark.parametrize("picture", ["![x](", "![](", "![a [b] c](", "![x](<", "[![x](", f"![{'x' * 2000}]("])
+def test_a_citation_is_no_address_that_a_reader_would_load(picture):
+    assert markdown(f"{picture}[[S:1]])") == f"{picture})"
+    assert "".join(fed(list(f"{picture}[[S:1]])"), "markdown")[0]) == f"{picture})"
+
+
+@pytest.mark.parametrize("link", ["[x](", "[![a](b.png)](", "! [x](", "![a](b.png) [x]("])
+def test_a_citation_is_the_address_of_a_link(link):
+    assert markdown(f"{link}[[S:1]])") == f"{link}https://one.example/a)"
+
+
 def test_text_is_shown_as_soon_as_it_can_be_no_token():
     pieces, _ = fed(["plain", "a [", "x", "[[S", ":9", "9", "]", " ]", "`"])
     assert pieces == ["plain", "a ", "[x", "", "", "", "", "[[S:99] ]", "`", ""]

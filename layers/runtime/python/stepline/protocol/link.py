@@ -35,13 +35,15 @@ class Place(NamedTuple):
     """Where in a text a citation stands.
 
     `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked` within `<a>`.
-    `address`: Markdown takes what follows for the address of a link. `edge` is the character before.
+    `address`: Markdown takes what follows for the address of a link, `picture` for that of an image. `edge` is the
+    character before.
     """
 
     is_text: bool = True
     raised: bool = False
     linked: bool = False
     address: bool = False
+    picture: bool = False
     edge: str = ""
 
 
@@ -68,7 +70,9 @@ def markdown_link(source: Citation) -> str:
 
 
 def markdown_links(sources: Sequence[Citation], place: Place) -> str:
-    """Return the links to these sources; where only an address fits, the first one."""
+    """Return the links to these sources; where only an address fits, the first one, and none where it would be loaded."""
+    if place.picture:
+        return ""
     if place.address:
         return next(filter(None, (safe_url(source.url) for source in sources)), "")
     links = " ".join(map(markdown_link, sources))

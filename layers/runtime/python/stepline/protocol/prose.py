@@ -64,7 +64,7 @@ class ProseScanner:
         if edge not in _EDGES:
             return _TEXT
         waits = tail.rstrip()[-1:] in ("(", ":", "<") and _BEFORE_ADDRESS.search(tail) is not None
-        return Place(address=waits, edge=edge)
+        return Place(address=waits, picture=waits and _is_picture(tail), edge=edge)
 
     def _look(self, text: str, *, fenced: bool) -> None:
         """Take in what there is of the paragraph now."""
@@ -91,3 +91,14 @@ class ProseScanner:
         """Pass over a citation that is shown so: it is text and no markup, or nothing."""
         if shown:
             self._skipped = "x"
+
+
+def _is_picture(tail: str) -> bool:
+    """Tell whether the address that a text ends before is that of an image; so it is where its begin is out of sight."""
+    at, depth = tail.rfind("]("), 1
+    if at < 0:
+        return False
+    while depth and at > 0:
+        at -= 1
+        depth += {"]": 1, "[": -1}.get(tail[at], 0)
+    return depth > 0 or tail[:at].endswith("!")
