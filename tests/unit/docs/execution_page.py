@@ -126,7 +126,7 @@ ARCHIVE = {
     "archive_ratio_too_high": f"it grows to more than {ArchiveLimits().max_ratio} times its size, and to more than "
     f"{ArchiveLimits().ratio_from_bytes // MIB} MiB",
     "archive_path_escape": "a member with an absolute name, or one that leads out of its folder",
-    "archive_name_ambiguous": "a member whose name another system [reads as another one](paths.md#what-is-refused), or that holds a backslash",
+    "archive_name_ambiguous": "a member whose name another system [reads as another one](paths.md#what-is-refused): a backslash, a second name, one in no stated encoding too",
     "archive_name_clash": "two members of one name, also if only their case or the writing of an accent differs",
     "archive_internal_path": "a member in a folder of the system or of the run",
     "archive_runtime_log": "a member named like a log of the run",

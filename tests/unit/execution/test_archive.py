@@ -269,6 +269,19 @@ def test_a_member_that_states_other_sizes_than_the_directory_makes_a_zip_unreada
     assert codes(bytes(body), ZIP) == ["archive_unreadable"]
 
 
+def test_a_member_with_a_second_name_is_ambiguous(codes):
+    other = b"\x01" + struct.pack("<I", zlib.crc32(b"a")) + b"../../evil"
+    member = info("a")
+    member.extra = struct.pack("<2H", 0x7075, len(other)) + other
+    assert codes(zipped_list([(member, b"x")]), ZIP) == ["archive_name_ambiguous", "archive_unreadable"]
+
+
+def test_a_member_whose_name_is_in_no_stated_encoding_is_ambiguous(codes):
+    body = zipped_list([("\u00e9\u00e9", b"x")])
+    body = body.replace(struct.pack("<HH", 20, 0x800), struct.pack("<HH", 20, 0))
+    assert codes(body, ZIP) == ["archive_name_ambiguous"]
+
+
 @pytest.mark.parametrize("large", [False, True], ids=["zip", "zip64"])
 @pytest.mark.parametrize("seekable", [True, False], ids=["file", "pipe"])
 @pytest.mark.parametrize("comment", [b"", b"made by hand"], ids=["bare", "comment"])

@@ -14,7 +14,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ from stepline.execution.archive_member import (
     judge_elsewhere,
     judge_link,
     judge_name,
+    shown,
     unreadable,
 )
 
@@ -45,6 +46,8 @@ _DESCRIPTORS: Final = tuple(
 )
 _DESCRIBED: Final = 0x8
 _ZIP64_EXTRA: Final = 1
+_NAME_EXTRA: Final = 0x7075
+"""The name once more, in UTF-8, which some readers take and others do not."""
 _MAX_16: Final = 0xFFFF
 _MAX_32: Final = 0xFFFFFFFF
 _ENCRYPTED: Final = 0x1
@@ -93,6 +96,7 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
             problem = judge_name(name)
             if problem is None and not _is_plain(member):
                 problem = judge_link(name)
+            problem = problem or _judge_spelling(member)
             problem = problem or judge_elsewhere(name, taken, is_folder=name.endswith("/"))
             if problem is not None:
                 yield problem
@@ -156,7 +160,10 @@ def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
         raise unreadable("it is encrypted", name)
     if file.read(name_bytes).decode("utf-8" if flags & _UTF8 else "cp437") != name:
         raise unreadable("directory and member have different names", name)
-    size_bytes, packed_bytes = _long_sizes(file.read(extra_bytes), size_bytes, packed_bytes)
+    fields = _fields(file.read(extra_bytes))
+    if _NAME_EXTRA in fields:
+        raise unreadable("directory and member have different names", name)
+    size_bytes, packed_bytes = _long_sizes(fields, size_bytes, packed_bytes)
     stated = (checksum, packed_bytes, size_bytes)
     if not flags & _DESCRIBED and stated != (member.CRC, member.compress_size, member.file_size):
         raise unreadable("directory and member state different sizes", name)
@@ -170,14 +177,35 @@ def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
     return file.tell() + (_descriptor_bytes(file, member) if flags & _DESCRIBED else 0)
 
 
-def _long_sizes(extra: bytes, size_bytes: int, packed_bytes: int) -> tuple[int, int]:
+def _long_sizes(fields: Mapping[int, bytes], size_bytes: int, packed_bytes: int) -> tuple[int, int]:
     """Return the sizes of a member; those that do not fit into its header stand in an extra field. Raises struct.error."""
-    while _MAX_32 in (size_bytes, packed_bytes) and extra:
-        kind, length = struct.unpack_from("<2H", extra)
-        if kind == _ZIP64_EXTRA:
-            return struct.unpack_from("<2Q", extra, 4)
-        extra = extra[4 + length :]
+    if _MAX_32 not in (size_bytes, packed_bytes) or _ZIP64_EXTRA not in fields:
+        return size_bytes, packed_bytes
+    size_bytes, packed_bytes = struct.unpack_from("<2Q", fields[_ZIP64_EXTRA])
     return size_bytes, packed_bytes
+
+
+def _fields(extra: bytes) -> dict[int, bytes]:
+    """Return the extra fields of a header by their kind, the first of each."""
+    fields: dict[int, bytes] = {}
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<2H", extra, at)
+        fields.setdefault(kind, extra[at + 4 : at + 4 + length])
+        at += 4 + length
+    return fields
+
+
+def _judge_spelling(member: zipfile.ZipInfo) -> ArchiveProblem | None:
+    """Say whether readers spell a member's name in different ways."""
+    stated = member.orig_filename.isascii() or member.flag_bits & _UTF8
+    if stated and _NAME_EXTRA not in _fields(member.extra):
+        return None
+    return ArchiveProblem(
+        code="archive_name_ambiguous",
+        message="the member's name is in no stated encoding, or it has a second one",
+        member=shown(member.orig_filename),
+    )
 
 
 def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
