@@ -60,6 +60,7 @@ def test_a_paste_of_many_lines_is_one_message_byte_for_byte(gateway, person):
     person.until(READY)
     person.paste("\n".join(LINES))
     person.until("39")
+    assert person.screen().count("👩👩👧👦 é") == person.rows // 2
     assert not gateway.agent.heard
     person.type("\r")
     person.until(lambda: gateway.agent.heard)

@@ -36,6 +36,8 @@ sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: toke
 class Typist:
     """`type` sends keys; `until` reads what comes, until the screen shows it."""
 
+    rows = ROWS
+
     def __init__(self, argv):
         self._far, near = os.openpty()
         fcntl.ioctl(near, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
@@ -44,7 +46,7 @@ class Typist:
         self._stream = pyte.ByteStream(self._screen)
         self.before = termios.tcgetattr(near)
         self.near = near
-        argv = ["env", "TERM=xterm-256color", *argv]
+        argv = ["env", "-u", "LINES", "-u", "COLUMNS", "TERM=xterm-256color", *argv]
         self.process = subprocess.Popen(argv, stdin=near, stdout=near, stderr=near, start_new_session=True)
 
     def type(self, keys):

@@ -6,6 +6,7 @@ mode, and nothing flushes it. Lines wait here, shown dimmed, until they are take
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections import deque
@@ -31,12 +32,12 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import TabsProcessor
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_term_environment_variable
 from rich.console import Console, RenderableType
 
 from stepline.local.keyboard import Key, Typed
+from stepline.local.screen import Apart, Output
 from stepline.local.surface import Clean
 from stepline.local.terminal import one_line
 
@@ -44,23 +45,6 @@ REDRAW_S: Final = 0.1
 PENDING_LINES: Final = 5
 _STYLE: Final = Style.from_dict({"note": "fg:ansibrightblack"})
 _AGAIN: Final = "Ctrl-C again leaves"
-
-
-class _Output(Vt100_Output):
-    """Writes a printed text and the prompt below it at once, and keeps bracketed paste on for as long as the prompt is there."""
-
-    held = False
-
-    def flush(self) -> None:
-        if not self.held:
-            super().flush()
-
-    def disable_bracketed_paste(self) -> None:
-        """Do it in `close`: the renderer would do it whenever something is printed, and a paste in that moment be cut up."""
-
-    def close(self) -> None:
-        super().disable_bracketed_paste()
-        self.flush()
 
 
 class Prompt:
@@ -73,7 +57,7 @@ class Prompt:
         self._stdout = stdout
         self._console = Console(file=stdout, markup=False, highlight=False)
         term = get_term_environment_variable()
-        self._output = _Output(stdout, lambda: Size(self.height, self.width), term=term, enable_cpr=False)
+        self._output = Output(stdout, lambda: _size_of(stdout), term=term, enable_cpr=False)
         self._buffer = Buffer(multiline=False, accept_handler=self._accept, on_text_changed=self._edited)
         self._content: RenderableType | None = None
         self._pending: deque[Typed] = deque()
@@ -96,12 +80,12 @@ class Prompt:
     @property
     def width(self) -> int:
         """The columns of the terminal."""
-        return self._console.width
+        return self._output.get_size().columns
 
     @property
     def height(self) -> int:
         """The lines of the terminal."""
-        return self._console.height
+        return self._output.get_size().rows
 
     def __enter__(self) -> Self:
         return self
@@ -109,6 +93,10 @@ class Prompt:
     def __exit__(self, *_exc: object) -> None:
         """The turn is over: the next Ctrl-C is a first one again."""
         self._post(self._edited)
+
+    @property
+    def draft(self) -> str:
+        return self._buffer.text
 
     def line(self) -> Typed:
         self._ready.acquire()
@@ -250,7 +238,7 @@ class Prompt:
             return ConditionalContainer(window, Condition(shown))
 
         line = Window(
-            BufferControl(self._buffer, input_processors=[TabsProcessor(char1=" ", char2=" ")]),
+            BufferControl(self._buffer, input_processors=[Apart(), TabsProcessor(char1=" ", char2=" ")]),
             height=lambda: Dimension(min=1, max=max(1, self.height // 2)),
             wrap_lines=True,
             dont_extend_height=True,
@@ -285,6 +273,11 @@ class Prompt:
 
     def _lines(self) -> list[str]:
         return [piece for piece in self._pending.copy() if isinstance(piece, str)]
+
+
+def _size_of(terminal: TextIO) -> Size:
+    columns, rows = os.get_terminal_size(terminal.fileno())
+    return Size(rows or 25, columns or 80)  # a pseudo terminal need not have a size
 
 
 @contextmanager
