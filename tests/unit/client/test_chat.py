@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stepline.errors import DependencyError
 from stepline.local.chat import INTERRUPTED, LATER, Chat
 from stepline.local.client.effect import (
     EventsApplied,
@@ -29,6 +30,7 @@ class Person:
     """Says `lines` at the prompt; while the agent works, what stands in `meanwhile`, one a look."""
 
     commands = True
+    draft = ""
 
     def __init__(self, *lines, meanwhile=()):
         self.lines = list(lines)
@@ -157,7 +159,7 @@ def test_a_message_that_is_refused_comes_back(talk):
 def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
     here = talk(Person("go", meanwhile=["", KeyboardInterrupt]))
     assert here.chat.run() == INTERRUPTED
-    assert "--conversation" in here.noted[-1]
+    assert "--conversation" in here.noted[-2]
 
 
 @pytest.mark.parametrize("leave", ["/quit", Key.END])
@@ -173,7 +175,16 @@ def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
     here = talk(Person("go", meanwhile=["", KeyboardInterrupt, "unread"]))
     here.far.script = lambda _: []
     assert here.chat.run() == INTERRUPTED
-    assert here.noted[-3:-1] == ["perhaps not sent: go", "not sent: unread"]
+    assert here.noted[-2:] == ["perhaps not sent: go", "not sent: unread"]
+
+
+def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
+    here = talk(Person("go", meanwhile=["unread"]))
+    here.person.draft = "half a li"
+    here.far.refuses = 1_000
+    with pytest.raises(DependencyError):
+        here.chat.run()
+    assert here.noted[-2:] == ["not sent: unread", "not sent: half a li"]
 
 
 def panel(*effects):

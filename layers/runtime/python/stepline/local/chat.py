@@ -71,19 +71,24 @@ class Chat:
             while not self._talk(known):
                 known = self._begin()
         except KeyboardInterrupt:
-            self._tell_left()
+            self._say_where()
             return INTERRUPTED
         except Left:
-            self._tell_left()
+            self._say_where()
+        finally:
+            self._name_unsent()
         return 0 if self._completed else 1
 
-    def _tell_left(self) -> None:
-        unsent = [line for line in self._keyboard.typed() if isinstance(line, str)]
+    def _say_where(self) -> None:
+        self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
+
+    def _name_unsent(self) -> None:
+        """Say what was typed and did not, or perhaps not, arrive, so that nothing is lost silently."""
+        waiting = [piece for piece in self._keyboard.typed() if isinstance(piece, str)]
         for text in filter(None, self._unconfirmed.values()):
             self._view.say(f"perhaps not sent: {text}")
-        for line in unsent:
-            self._view.say(f"not sent: {line}")
-        self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
+        for text in filter(None, [*waiting, *self._returned, self._keyboard.draft]):
+            self._view.say(f"not sent: {text}")
 
     def _choose(self, conversation: str) -> Known:
         """Go to the conversation asked for, else to the last one, else to a new one."""

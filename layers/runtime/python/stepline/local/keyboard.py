@@ -23,6 +23,11 @@ class Keyboard(Protocol):
     commands: bool
     """Whether a line may be a command."""
 
+    @property
+    def draft(self) -> str:
+        """The line that is not complete yet."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_exc: object) -> None: ...
@@ -44,6 +49,7 @@ class Pipe:
     """Lines of a file or a program; each waits for the answer to the one before."""
 
     commands = False
+    draft = ""
 
     def __init__(self, lines: Iterator[str]) -> None:
         """Read from `lines`."""
