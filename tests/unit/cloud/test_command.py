@@ -1,6 +1,7 @@
 """The command lines themselves: what they refuse, and with which exit code; and who calls a deployed stage."""
 
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -103,6 +104,18 @@ def test_a_token_command_is_asked_at_every_connection(home, tmp_path):
 def test_only_a_command_can_renew_a_connection_and_a_token_cannot_renew_itself(home, command, url):
     save(home, replace(STAGE, outputs={**STAGE.outputs, "HttpUrl": "https://api/"}))
     assert caller.find_caller("prod", "ann", token="t0", token_command=command).api_url == url
+
+
+def test_a_token_command_takes_nothing_of_what_is_typed():
+    code = (
+        "import sys; from stepline.local.caller import run_token_command;"
+        "run_token_command(f\"{sys.executable} -c 'import sys; print(1, sys.stdin.read())'\");"
+        "print(sys.stdin.read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input="a message", capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "a message\n"
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(3)", "print()"])

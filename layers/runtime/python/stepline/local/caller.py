@@ -107,8 +107,12 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
 
 
 def run_token_command(command: str) -> str:
-    """Return what the command prints, a token. Raises AuthError `no_token`; its own words go where ours go."""
-    done = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, text=True, check=False)
+    """Return what the command prints, a token. Raises AuthError `no_token`; its own words go where ours go.
+
+    It reads no standard input: that is what a person, or a pipe, says to the agent.
+    """
+    words = shlex.split(command)
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
     token = done.stdout.strip()
     if done.returncode != 0 or not token:
         raise AuthError(
