@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import termios
 
 import pytest
@@ -148,6 +149,16 @@ def test_ctrl_c_leaves_while_it_connects_and_names_what_was_not_sent(closed, per
     person.type(CTRL_C + CTRL_C)
     assert person.left() == 130
     assert "not sent: unsent" in person.screen()
+    assert termios.tcgetattr(person.near) == person.before
+
+
+def test_a_chat_that_is_terminated_leaves_the_terminal_as_it_was(person):
+    person.until(READY)
+    person.type("half a line")
+    person.until("> half a line")
+    person.process.terminate()
+    assert person.left() == 128 + signal.SIGTERM
+    assert "not sent: half a line" in person.screen()
     assert termios.tcgetattr(person.near) == person.before
 
 

@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final, Self, TextIO
 
 from prompt_toolkit.application import Application
@@ -282,10 +283,16 @@ def _size_of(terminal: TextIO) -> Size:
 
 @contextmanager
 def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[Prompt]:
-    """Open a prompt for the time of a chat."""
+    """Open a prompt for the time of a chat; a chat that is terminated leaves the terminal as it was, too."""
     prompt = Prompt(stdin, stdout)
+    before = signal.signal(signal.SIGTERM, _terminate)
     try:
         prompt.open()
         yield prompt
     finally:
         prompt.close()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
