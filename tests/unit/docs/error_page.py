@@ -165,6 +165,7 @@ LOCAL = {
     "turn_silent": "an open turn has said nothing for longer than an execution may take; it is not waited for any more",
     "gateway": "the gateway answered in words of its own: a function behind it failed",
     "local_exec": "programs cannot run here in the mode that was asked for; the message says what stands in the way",
+    "local_install": "packages of the local stage could not be installed; the last lines follow",
     "local_image": "the image of programs could not be built; its last line follows",
     "local_deploy": "the deployment on the emulator failed; its last lines follow",
     "local_service": "a service of the local stage did not start, its last lines follow; or had to be killed",

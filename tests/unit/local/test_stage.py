@@ -112,7 +112,10 @@ def test_the_emulator_is_pinned_by_hash():
     assert all("==" in line and line.endswith("\\") for line in pins)
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "layers/deps/requirements.txt", "package-lock.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["requirements.lock", "requirements-local.lock", "layers/deps/requirements.txt", "package-lock.json"],
+)
 def test_a_lock_file_names_no_host(name):
     assert "://" not in (REPOSITORY / name).read_text()
 

@@ -79,7 +79,7 @@ def deploy(
     install_cdk(home, progress)
     cdk = partial(_cdk, home, endpoint)
     if known is None or not _bootstrapped(endpoint, home):
-        progress("preparing the emulated account (cdk bootstrap)")
+        progress("preparing the emulated account (cdk bootstrap, some seconds)")
         # Away from cdk.json, or it would synthesise the app first.
         cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
     inputs = _say_why(home, {**context, "model_url": model_url}, progress)
@@ -112,8 +112,10 @@ def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict
     """Say what makes this deployment another one than the last; return all that it is made of, by name."""
     inputs = {**context, "python": PYTHON, "code": digest({})}
     file = home / _INPUTS_FILE
-    changed = Fingerprint(file).changed(inputs) if file.exists() else []
-    why = f": {', '.join(changed)} changed" if changed else ""
+    why = "; the first time about a minute"
+    if file.exists():
+        changed = Fingerprint(file).changed(inputs)
+        why = f": {', '.join(changed)} changed" if changed else ""
     progress(f"deploying the app (cdk deploy --all, stage local){why}")
     return inputs
 
@@ -136,7 +138,7 @@ def install_cdk(home: Path, progress: Progress) -> None:
     found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version")
     if found == wanted:
         return
-    progress(f"installing the CDK command line {wanted}")
+    progress(f"installing the CDK command line {wanted} (30 MB, some seconds)")
     _run(
         [_tool("npm"), "ci", "--no-audit", "--no-fund"],
         install_environment(),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -17,6 +14,7 @@ from stepline.errors import DependencyError
 from stepline.local.durable import KEEP
 from stepline.local.fingerprint import Fingerprint
 from stepline.local.guard.decision import HEALTH
+from stepline.local.package import make_environment
 from stepline.local.service import LOOPBACK, Service, claim_port
 from stepline.local.stage import ACCOUNT, REGION, credentials, function_environment, make_home
 
@@ -48,18 +46,11 @@ class Emulator:
 
     def install(self, progress: Progress) -> None:
         """Make the emulator's environment from its lock file, unless it is there. It pins its own botocore."""
-        stamp = self._environment / ".lock.sha256"
-        wanted = hashlib.sha256(LOCK_FILE.read_bytes()).hexdigest()
-        if stamp.exists() and stamp.read_text() == wanted:
-            return
-        progress("installing the emulator into .stepline/emulator-env")
-        shutil.rmtree(self._environment, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(self._environment)], check=True)
-        subprocess.run(
-            [str(self._python), "-m", "pip", "install", "-q", "--require-hashes", "-r", str(LOCK_FILE)],
-            check=True,
+        make_environment(
+            self._environment,
+            LOCK_FILE,
+            lambda: progress("installing the emulator into .stepline/emulator-env (50 MB, some seconds)"),
         )
-        stamp.write_text(wanted)
 
     def start(self, model: Mapping[str, str], progress: Progress) -> str:
         """Run the emulator for functions that see `model`; return its endpoint. Restarts one that differs."""

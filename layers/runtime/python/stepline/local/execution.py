@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
-import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from typing import Final
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.emulator import Progress
 from stepline.local.exec_image import build_image, find_daemon, find_image, image_name, remove_images
+from stepline.local.package import make_environment
 from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home, path_to
 from stepline.model.base import Value
 from stepline.model.execution import Mode
@@ -108,31 +107,14 @@ def docker_variables() -> dict[str, str]:
 
 def install_exec_env(home: Path, progress: Progress) -> Path:
     """Make the environment of programs from its lock, unless it is there; return its interpreter."""
-    folder = home / "exec-env"
-    stamp = folder / ".lock.sha256"
-    wanted = hashlib.sha256(LOCK_FILE.read_bytes() + sys.version.encode()).hexdigest()
-    if stamp.exists() and stamp.read_text() == wanted:
-        return folder / "bin/python"
-    progress("installing the packages of programs into .stepline/exec-env")
-    # Beside the old one, which a run may be using.
-    fresh = home / "exec-env.new"
-    shutil.rmtree(fresh, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", "--without-pip", str(fresh)])
-    python = str(fresh / "bin/python")
-    _run(
-        [
-            *(sys.executable, "-m", "pip", "--python", python, "install", "--quiet"),
-            *("--only-binary", ":all:", "--require-hashes", "--requirement", str(LOCK_FILE)),
-        ]
+    from stepline.adapters.process.executor import PRELOAD  # costs more than `stepline up` does otherwise
+
+    return make_environment(
+        home / "exec-env",
+        LOCK_FILE,
+        lambda: progress("installing the packages of programs into .stepline/exec-env (220 MB, about 10 s)"),
+        preload=PRELOAD,
     )
-    (fresh / stamp.name).write_text(wanted)
-    old = home / "exec-env.old"
-    shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    fresh.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-    return folder / "bin/python"
 
 
 def backends(home: Path = HOME) -> list[Backend]:
@@ -260,13 +242,6 @@ def _try_namespaces() -> str:
         [sys.executable, "-I", "-c", _TRY.format(flags=flags)], capture_output=True, check=False
     )
     return f"the kernel refuses namespaces ({os.strerror(tried.returncode)})" if tried.returncode else ""
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=install_environment())
-    if done.returncode:
-        tail = "\n".join((done.stdout + done.stderr).splitlines()[-10:])
-        raise DependencyError(f"the packages of programs cannot be installed:\n{tail}", code="local_exec")
 
 
 def main(arguments: list[str]) -> int:

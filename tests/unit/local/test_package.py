@@ -1,0 +1,85 @@
+"""What a user's set-up installs, and from where."""
+
+import re
+import sys
+import tomllib
+
+import pytest
+
+from stepline.errors import DependencyError
+from stepline.local.package import make_environment, pip_configuration, translate
+from stepline.local.stage import REPOSITORY
+
+USER, ALL = "requirements-local.lock", "requirements.lock"
+
+
+def pins(name):
+    """Each pinned package, with the marker that it is for, and its hashes."""
+    blocks = re.split(r"\n(?=[a-z])", (REPOSITORY / name).read_text())
+    return {block.split(" \\")[0]: sorted(re.findall(r"sha256:\w+", block)) for block in blocks}
+
+
+def names(requirements):
+    return {re.match(r"[\w.-]+", text)[0].lower() for text in requirements}
+
+
+def test_a_user_installs_what_the_local_stage_needs_and_no_tool_of_a_test():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    locked = names(pins(USER))
+    assert names(project["dependencies"]) | names(extras["local"]) <= locked
+    assert not locked & names(extras["test"]) - {"markdown-it-py"}  # which rich brings
+
+
+def test_a_user_has_the_versions_that_were_tested():
+    everything = pins(ALL)
+    assert {name: everything.get(name) for name in pins(USER)} == pins(USER)
+
+
+def test_packages_come_from_where_pip_is_told_to_fetch_them(tmp_path, monkeypatch):
+    (tmp_path / "pip.conf").write_text(
+        "[global]\nindex-url = https://one.example/simple\nextra-index-url =\n  https://two.example\n"
+        "  https://three.example\nfind-links = /a /b\ntrusted-host = one.example\n"
+        "[install]\nindex-url = https://four.example/simple\n[download]\nindex-url = https://five.example\n"
+    )
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_CERT", "/own.pem")
+    monkeypatch.setenv("PIP_FIND_LINKS", "/c")
+    found = translate(pip_configuration())
+    assert found["UV_DEFAULT_INDEX"] == "https://four.example/simple"
+    assert found["UV_INDEX"] == "https://two.example https://three.example"
+    assert found["UV_FIND_LINKS"] == "/c"
+    assert found["UV_INSECURE_HOST"] == "one.example"
+    assert found["SSL_CERT_FILE"] == "/own.pem"
+
+
+def test_an_environment_is_made_once_and_a_lock_that_fails_leaves_it_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    lock, folder, said = tmp_path / "lock", tmp_path / "env", []
+
+    def make():
+        return make_environment(folder, lock, lambda: said.append("slow"), preload=["json"])
+
+    lock.write_text("")
+    python = make()
+    assert python.exists()
+    assert make() == python
+    assert said == ["slow"]
+    lock.write_text("absent==1 --hash=sha256:" + "0" * 64)
+    with pytest.raises(DependencyError) as failed:
+        make()
+    assert failed.value.reason == "local_install"
+    assert "absent" in str(failed.value)
+    assert python.exists()
+    lock.write_text("")
+    assert make() == python
+    assert said == ["slow", "slow"]
+
+
+def test_another_python_makes_another_environment(tmp_path, monkeypatch):
+    lock, said = tmp_path / "lock", []
+    lock.write_text("")
+    for version in (sys.version, "4.0"):
+        monkeypatch.setattr(sys, "version", version)
+        make_environment(tmp_path / "env", lock, lambda: said.append("slow"))
+    assert said == ["slow", "slow"]
