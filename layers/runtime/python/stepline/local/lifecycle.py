@@ -8,7 +8,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -78,7 +79,7 @@ def up(
 
     `settings` are the emulator's own, beside ours (`emulator.ENFORCED`).
     """
-    with exclusive(make_home(home)):
+    with exclusive(make_home(home)), _undone_on_failure(home):
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
         programs = prepare(home, progress)
@@ -103,6 +104,20 @@ def up(
         recover(stage, emulator.started_at - RESTART, progress)
         save(stage, home)
         return stage
+
+
+@contextmanager
+def _undone_on_failure(home: Path) -> Iterator[None]:
+    """Stop what was started inside, if it fails: nobody thinks of stopping a stage that did not start."""
+    ran = {name for name, runs in status(home).services.items() if runs}
+    try:
+        yield
+    except BaseException:
+        if "emulator" not in ran:
+            Emulator(home).stop()
+        for name in {"model", "issuer"} - ran:
+            Service(name, home).stop(timeout_s=3)
+        raise
 
 
 def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> bool:

@@ -1,0 +1,28 @@
+"""Starting and stopping the stage as a whole, as far as it needs no emulator."""
+
+import pytest
+
+from stepline.errors import DependencyError
+from stepline.local import lifecycle
+from stepline.local.execution import MODE_VARIABLE
+from stepline.local.service import Service
+
+
+def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(MODE_VARIABLE, "fargate")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no docker command
+    home, said = tmp_path / "home", []
+    services = [Service(name, home) for name in ("issuer", "model", "emulator")]
+    try:
+        with pytest.raises(DependencyError):
+            lifecycle.up(said.append, home)
+        assert [line.split(" on ")[0] for line in said] == [
+            "starting the token issuer",
+            "starting the scripted model",
+        ]
+        assert [service.running for service in services] == [False, False, False]
+    finally:
+        for service in services:
+            service.stop(timeout_s=3)
