@@ -155,6 +155,7 @@ BUNDLE = {
     "tool_failure": "`fetch_ctx`: what stands there cannot be had now",
 }
 LOCAL = {
+    "needs_extra": "the command line's packages are not installed; the message says how to have them",
     "usage": "a command is not used as it can be; nothing was done, and the exit code is 2",
     "not_running": "the local stage is deployed and does not run",
     "not_writable": "a file cannot be written where `--out` says",

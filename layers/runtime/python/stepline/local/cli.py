@@ -38,6 +38,10 @@ from stepline.local.service_environment import event_source
 @click.version_option(package_name="stepline", message="%(version)s")
 def main() -> None:
     """Run the agent, on this machine or in AWS, and talk to it."""
+    from stepline.local.project import lay_out
+    from stepline.local.stage import REPOSITORY
+
+    lay_out(REPOSITORY)
 
 
 @main.command()

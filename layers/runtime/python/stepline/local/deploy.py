@@ -219,5 +219,7 @@ def _run(command: list[str], environment: Mapping[str, str], *, cwd: Path, log: 
 def _tool(name: str) -> str:
     found = shutil.which(name, path=tool_environment()["PATH"])
     if found is None:
-        raise DependencyError(f"{name} is not in the environment: run `make`", code="local_deploy")
+        raise DependencyError(
+            f"{name} is not in the environment: make, or pip install 'stepline[local]'", code="local_deploy"
+        )
     return found

@@ -47,7 +47,7 @@ def _environment() -> Iterator[Check]:
         name="packages",
         ok=not missing,
         detail=f"missing: {', '.join(missing)}" if missing else found,
-        remedy="pip install -e '.[local]'" if missing else "",
+        remedy="make, or pip install 'stepline[local]'" if missing else "",
     )
 
 
@@ -59,7 +59,7 @@ def _tools() -> Iterator[Check]:
             name=name,
             ok=program is not None,
             detail=f"{_answer([program, '--version'])} at {program}" if program else "not found",
-            remedy="" if program else "pip install -e '.[local]' (Node comes as a wheel)",
+            remedy="" if program else "make, or pip install 'stepline[local]' (Node comes as a wheel)",
         )
     wanted = read_json(REPOSITORY / "package.json")["devDependencies"]["aws-cdk"]
     found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version", "not installed")

@@ -49,7 +49,7 @@ class Emulator:
         make_environment(
             self._environment,
             LOCK_FILE,
-            lambda: progress("installing the emulator into .stepline/emulator-env (50 MB, some seconds)"),
+            lambda: progress("installing the emulator (70 MB, some seconds)"),
         )
 
     def start(self, model: Mapping[str, str], progress: Progress) -> str:

@@ -112,7 +112,7 @@ def install_exec_env(home: Path, progress: Progress) -> Path:
     return make_environment(
         home / "exec-env",
         LOCK_FILE,
-        lambda: progress("installing the packages of programs into .stepline/exec-env (220 MB, about 10 s)"),
+        lambda: progress("installing the packages of programs (200 MB, about 10 s)"),
         preload=PRELOAD,
     )
 

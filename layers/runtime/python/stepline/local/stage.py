@@ -15,10 +15,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from stepline.local.project import find_app, find_home
 from stepline.model.base import Value
 
-REPOSITORY: Final = Path(__file__).resolve().parents[5]
-HOME: Final = REPOSITORY / ".stepline"
+HOME: Final = find_home()
+REPOSITORY: Final = find_app(HOME)
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "000000000000"
 NAME: Final = "local"
@@ -79,7 +80,7 @@ def credentials(home: Path = HOME) -> dict[str, str]:
 
 def make_home(home: Path = HOME) -> Path:
     """Create the folder that holds keys and the emulator's data; nobody else may read it."""
-    home.mkdir(mode=0o700, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
     home.chmod(0o700)
     return home
 

@@ -1,0 +1,61 @@
+"""Where the deployed app is, and where a stage keeps things: a checkout, or what a wheel carries and a folder of its user.
+
+An installed package is not written to: the app that it carries is laid out in the home folder, as in a checkout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_CARRIED: Final = _PACKAGE / "_app"
+_LIBRARY: Final = "layers/runtime/python/stepline"
+
+
+def find_home() -> Path:
+    """Return where stages keep things: `STEPLINE_HOME`, else the checkout's `.stepline`, else the user's data folder."""
+    here = os.environ  # noqa: TID251 - where a program of a person puts things is theirs to say
+    if named := here.get("STEPLINE_HOME"):
+        return Path(named).absolute()
+    if not _CARRIED.exists():
+        return _checkout() / ".stepline"
+    data = here.get("XDG_DATA_HOME", "")
+    return (Path(data) if Path(data).is_absolute() else Path.home() / ".local/share") / "stepline"
+
+
+def find_app(home: Path) -> Path:
+    """Return the folder of the app: the checkout, or where `lay_out` puts what this very wheel carries."""
+    if not _CARRIED.exists():
+        return _checkout()
+    records = sorted(_PACKAGE.parent.glob("stepline-*.dist-info/RECORD"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in records)).hexdigest()
+    return home / f"app-{digest[:12]}"
+
+
+def lay_out(app: Path) -> None:
+    """Make the folder of an installed app, unless it is there; those of other versions go."""
+    if app.exists() or not _CARRIED.exists():
+        return
+    home = app.parent
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix="app.new-", dir=home))
+    shutil.copytree(_CARRIED, fresh, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(_PACKAGE, fresh / _LIBRARY, ignore=shutil.ignore_patterns("__pycache__", "_app", "local"))
+    for old in home.glob("app-*"):
+        if old != app:
+            shutil.rmtree(old)
+    try:
+        fresh.rename(app)
+    except OSError:
+        if not app.exists():
+            raise
+        shutil.rmtree(fresh)  # another command of ours was faster
+
+
+def _checkout() -> Path:
+    return _PACKAGE.parents[3]

@@ -1,0 +1,112 @@
+"""The library as it is installed, outside a checkout: from the wheel, and from a wheel made of the sdist."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+import pytest
+
+from tests.unit.docs.source import LIBRARY, ROOT, files, name
+
+APP = ("app.py", "bundles", "cdk.json", "exec_task", "lambdas", "package-lock.json", "package.json", "stacks")
+HIDDEN = (".dockerignore", "layers/deps/requirements.txt")
+
+
+def run(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def build(kind, root, folder):
+    done = run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", folder], cwd=root)
+    assert done.returncode == 0, done.stderr
+    (made,) = folder.iterdir()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    shutil.unpack_archive(build("sdist", ROOT, folder / "sdist"), folder)
+    (source,) = folder.glob("stepline-*")
+    return {"checkout": build("wheel", ROOT, folder / "a"), "sdist": build("wheel", source, folder / "b")}
+
+
+@pytest.fixture(params=["checkout", "sdist"])
+def wheel(request, wheels):
+    return wheels[request.param]
+
+
+class Installed:
+    """An environment that has the wheel, and the packages of this one if it `sees` them."""
+
+    def __init__(self, folder, wheel, *, sees):
+        self.folder, self.home, self.outside = folder / "env", folder / "home", folder / "outside"
+        self.outside.mkdir()
+        run([sys.executable, "-m", "venv", "--without-pip", self.folder])
+        self.python = self.folder / "bin/python"
+        options = ["--offline", "--no-cache", "--no-deps", "--python", self.python]
+        done = run([sys.executable, "-m", "uv", "pip", "install", *options, wheel])
+        assert done.returncode == 0, done.stderr
+        if sees:
+            (packages,) = self.folder.glob("lib/*/site-packages")
+            (packages / "outer.pth").write_text(sysconfig.get_path("purelib"))
+
+    def __call__(self, *words):
+        variables = {"HOME": str(self.outside), "STEPLINE_HOME": str(self.home), "PATH": os.defpath}
+        return run([str(self.folder / "bin" / words[0]), *words[1:]], env=variables, cwd=self.outside)
+
+    def files(self):
+        return {path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+
+def carried(below):
+    """What git has of the app, by its path in a checkout."""
+    names = {name(path) for path in files()}
+    wanted = {one for one in names if one in HIDDEN or one.split("/")[0] in APP}
+    return {below + one for one in wanted}
+
+
+def test_a_wheel_carries_the_library_and_the_whole_app(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        found = {one for one in archive.namelist() if ".dist-info/" not in one}
+    library = {
+        "stepline/" + path.relative_to(LIBRARY).as_posix() for path in files() if LIBRARY in path.parents
+    }
+    assert found == library | carried("stepline/_app/")
+
+
+def test_the_library_alone_says_what_its_command_line_takes(tmp_path, wheel):
+    here = Installed(tmp_path, wheel, sees=False)
+    for command in (["stepline"], ["python", "-m", "stepline"]):
+        helped = here(*command, "--help")
+        assert (helped.returncode, helped.stderr) == (0, "")
+        assert "pip install 'stepline[local]'" in helped.stdout
+        assert here(*command, "--version").stdout == "0.1.0\n"
+        refused = here(*command, "up")
+        assert refused.returncode == 1
+        (line,) = refused.stderr.splitlines()
+        assert line.startswith("error: needs_extra: ")
+        assert "pip install 'stepline[local]'" in line
+        assert json.loads(here(*command, "status", "--json").stderr)["code"] == "needs_extra"
+
+
+def test_an_installed_command_line_keeps_everything_in_the_users_folder(tmp_path, wheel):
+    here = Installed(tmp_path, wheel, sees=True)
+    before = here.files()
+    for command in (["stepline"], ["python", "-m", "stepline"]):
+        helped = here(*command, "--help")
+        assert helped.returncode == 0, helped.stderr
+        assert "\n  up " in helped.stdout
+        status = here(*command, "status")
+        assert (status.returncode, status.stderr) == (1, ""), status.stderr
+        assert "nothing is deployed" in status.stdout
+    assert here.files() == before
+    (app,) = here.home.iterdir()
+    assert carried("") <= {path.relative_to(app).as_posix() for path in app.rglob("*")}
+    library = app / "layers/runtime/python/stepline"
+    assert (library / "loop/decide.py").exists()
+    assert not (library / "local").exists()
