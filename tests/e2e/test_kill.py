@@ -73,7 +73,7 @@ def lose(stage, conversation):
 
 @contextmanager
 def sweeping(stage) -> Iterator[None]:
-    """Let the sweeper look at everything now and then, as its schedule does where there is one.
+    """Let the sweeper look at everything now and then, as its schedule does, and more often.
 
     It starts what was opened or taken over, and by then for a minute not started.
     """

@@ -172,6 +172,10 @@ def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
     counts += _sweep(stage, {})
     if taken := counts["taken_over"] + counts["started"]:
         progress(f"took over {taken} {'turn' if taken == 1 else 'turns'} that had stood still")
+    if counts["failed"]:
+        progress(
+            "a turn that stands still cannot be taken over now; the sweeper comes again in a few minutes"
+        )
 
 
 def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
