@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +26,10 @@ EXTRAS = {
 
 NEEDS = {"contract": "moto", "e2e": "websockets", "stacks": "aws_cdk"}
 """Suites whose fixtures need one of them: the whole folder is skipped."""
+
+# In the background of a shell Ctrl-C is ignored, and would be by every command that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if find_spec("hypothesis"):
     from hypothesis import settings
