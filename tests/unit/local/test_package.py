@@ -39,16 +39,16 @@ def test_a_user_has_the_versions_that_were_tested():
 def test_packages_come_from_where_pip_is_told_to_fetch_them(tmp_path, monkeypatch):
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://one.example/simple\nextra-index-url =\n  https://two.example\n"
-        "  https://three.example\nfind-links = /a /b\ntrusted-host = one.example\n"
+        "  https://three.example file:///not/there/simple\nfind-links = /a /b\ntrusted-host = one.example\n"
         "[install]\nindex-url = https://four.example/simple\n[download]\nindex-url = https://five.example\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_CERT", "/own.pem")
-    monkeypatch.setenv("PIP_FIND_LINKS", "/c")
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path} /not/there")
     found = translate(pip_configuration())
     assert found["UV_DEFAULT_INDEX"] == "https://four.example/simple"
     assert found["UV_INDEX"] == "https://two.example https://three.example"
-    assert found["UV_FIND_LINKS"] == "/c"
+    assert found["UV_FIND_LINKS"] == str(tmp_path)
     assert found["UV_INSECURE_HOST"] == "one.example"
     assert found["SSL_CERT_FILE"] == "/own.pem"
 

@@ -23,6 +23,7 @@ STAMP: Final = ".lock.sha256"
 _RANKS: Final = ("global", "install", ":env:")
 """Sections of pip's configuration; a later one counts for more."""
 
+_PLACES: Final = ("extra-index-url", "find-links", "index-url")
 _WORDS: Final = {
     "cert": "SSL_CERT_FILE",
     "client-cert": "SSL_CLIENT_CERT",
@@ -97,12 +98,17 @@ def from_lock(lock: Path) -> tuple[str, ...]:
 
 
 def translate(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for uv that say what pip's configuration says."""
+    """Return variables for uv that say what pip's configuration says. A folder that is not there is no place, as for pip."""
     found = {}
     for name, variable in _WORDS.items():
-        if words := configuration.get(name, "").split():
+        if words := [word for word in configuration.get(name, "").split() if not _is_missing(name, word)]:
             found[variable] = ("," if name == "find-links" else " ").join(words)
     return found
+
+
+def _is_missing(name: str, place: str) -> bool:
+    path = place.removeprefix("file://")
+    return name in _PLACES and path.startswith("/") and not Path(path).exists()
 
 
 def pip_configuration() -> dict[str, str]:
