@@ -20,6 +20,7 @@ from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.process.executor import ProcessExecutor
+from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
 from stepline.execution.host import ToolHost
 from stepline.local.exec_image import image_name
@@ -152,9 +153,13 @@ def bench_of(executor: Executor, profile: RuntimeProfile) -> Iterator[Bench]:
 
 @contextmanager
 def process_bench(
-    host: Callable[[Job], ToolHost] = tool_host, *, python: Path = Path(sys.executable), home: Path = HOME
+    host: Callable[[Job], ToolHost] = tool_host,
+    *,
+    python: Path = Path(sys.executable),
+    home: Path = HOME,
+    proc: Path = PROC,
 ) -> Iterator[Bench]:
-    executor = ProcessExecutor(python=python, home=home, host=host)
+    executor = ProcessExecutor(python=python, home=home, host=host, proc=proc)
     with bench_of(executor, RuntimeProfile(mode="process")) as bench:
         yield bench
 

@@ -6,8 +6,10 @@ They are made all the same. A wall that appears later makes them fail here, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from tests.contract.task_bench import TaskExecutor
 
 from . import scenes
 from .backend import Backend
@@ -30,6 +32,25 @@ def processes_that_count_together(backend: Backend, world: World) -> None:
     assert "Resource temporarily unavailable" in outcome.run.program_log, outcome.run
 
 
+def in_a_small_task(scene: Callable[[Backend, World], None]) -> Callable[[Backend, World], None]:
+    """Return a scene that plays where a program's container has as much memory as the scene's runs may use."""
+
+    def played(backend: Backend, world: World) -> None:
+        executor = backend.executor
+        assert isinstance(executor, TaskExecutor)
+        defined, memory = executor.definition, str(scenes.SMALL.memory_bytes)
+        arguments = (*defined.executor.arguments, "--memory", memory, "--memory-swap", memory)
+        executor.definition = replace(defined, executor=replace(defined.executor, arguments=arguments))
+        try:
+            scene(backend, world)
+        finally:
+            executor.definition = defined
+
+    return played
+
+
+_MEMORY = "a task's memory is what its definition says, whatever the limit of the run"
+
 DRIFTS: Mapping[str, Mapping[str, Drift]] = {
     "fargate": {
         "executing a file that it wrote": Drift(
@@ -42,6 +63,10 @@ DRIFTS: Mapping[str, Mapping[str, Drift]] = {
             "machine is the task's alone there, and here it is not",
             scene=processes_that_count_together,
         ),
+        **{
+            str(scene.__doc__): Drift(_MEMORY, scene=in_a_small_task(scene))
+            for scene in (scenes.memory_in_nobodys_size, scenes.memory_in_buffers)
+        },
     }
 }
 

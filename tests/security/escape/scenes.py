@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.sandbox.collect import ENTRIES_MAX
 from stepline.execution.outputs import validate_outputs
-from stepline.model.execution import ContractFile, ExecRequest
+from stepline.model.execution import MIB, ContractFile, ExecRequest
 from stepline.model.image import UID
 
 from .backend import LANE, LIMITS, TURN, Backend, Outcome
@@ -385,7 +385,68 @@ while True:  # its words take another way than its end
     assert outcome.files == {}
 
 
+UNSEEN_MIB = 1536
+SMALL = replace(LIMITS, memory_bytes=512 * MIB, open_files=1024)
+HOLD = """
+import mmap, os, signal, socket
+children = []
+def kept_by_a_child():
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+        os._exit(0)
+    children.append(pid)
+def living():
+    return sum(os.waitpid(child, os.WNOHANG) == (0, 0) for child in children)
+"""
+SHARED = f"""
+while len(children) < {UNSEEN_MIB // 128}:
+    with mmap.mmap(-1, 128 << 20) as pages:
+        for start in range(0, len(pages), 1 << 20):
+            pages[start : start + (1 << 20)] = b"x" * (1 << 20)
+            pages.madvise(mmap.MADV_DONTNEED, start, 1 << 20)
+        kept_by_a_child()
+print(living() * 128)
+"""
+BUFFERED = f"""
+filled = []
+while sum(filled) < {UNSEEN_MIB} << 20:
+    pairs, size = [socket.socketpair() for _ in range(480)], 0
+    for ends in pairs:
+        for end in ends:
+            end.setblocking(False)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            try:
+                while True:
+                    size += end.send(bytes(65536))
+            except BlockingIOError:
+                pass
+    kept_by_a_child()
+    filled.append(size)
+    del pairs, ends, end
+print(living() * filled[0] >> 20)
+"""
+
+
+def memory_in_nobodys_size(backend: Backend, world: World) -> None:
+    """pages shared with children, and dropped by whoever filled them"""
+    _assert_held_off(backend.run(HOLD + SHARED, SMALL))
+
+
+def memory_in_buffers(backend: Backend, world: World) -> None:
+    """pairs of sockets filled to the brim"""
+    _assert_held_off(backend.run(HOLD + BUFFERED, SMALL))
+
+
+def _assert_held_off(outcome: Outcome) -> None:
+    """Hold a run to its memory: the kernel ends what takes more, the program itself as a rule, or one that keeps it."""
+    if outcome.run.error != "memory_limit":
+        assert int(outcome.run.program_log) << 20 <= SMALL.memory_bytes, outcome.run
+
+
 SCENES = (
+    memory_in_nobodys_size,
+    memory_in_buffers,
     too_many_bytes,
     too_large_a_file,
     too_many_files,

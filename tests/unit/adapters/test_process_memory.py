@@ -6,12 +6,19 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import msgspec
+import pytest
 
-from stepline.adapters.process.memory import used_bytes
-from tests.contract.executor_jobs import LIMITS, sound_process_bench
+from stepline.adapters.process.memory import Watched, used_bytes
+from stepline.execution.host import ToolHost
+from stepline.ports.executor import Job
+from stepline.tools.context import ToolContext, ToolOutput
+from tests.contract.executor_jobs import LIMITS, process_bench, skip_unsupported, sound_process_bench
+from tests.unit.execution.desk import make_host, tool
 
 MIB = 1 << 20
 
@@ -73,6 +80,56 @@ def test_who_is_gone_uses_nothing():
         assert used_bytes((pidfd,), enough_bytes=0) == 0
     finally:
         os.close(pidfd)
+
+
+def machine(folder: Path, available_mib: int) -> Path:
+    """Return what a machine without control groups says of itself, with so much memory available."""
+    (folder / "meminfo").write_text(f"MemTotal: 8388608 kB\nMemAvailable: {available_mib << 10} kB\n")
+    return folder
+
+
+@pytest.mark.parametrize(("at_first_mib", "reserve_mib"), [(8192, 1024), (1024, 512)])
+def test_the_reserve_is_a_gibibyte_or_half_of_what_was_available(tmp_path, at_first_mib, reserve_mib):
+    memory = Watched((), 1, machine(tmp_path, at_first_mib) / "meminfo")
+    machine(tmp_path, reserve_mib)
+    assert not memory.is_short()
+    machine(tmp_path, reserve_mib - 1)
+    assert memory.is_short()
+
+
+def test_where_no_group_can_be_had_a_run_ends_when_the_machine_is_down_to_its_reserve(tmp_path):
+    def fill(_params: Mapping[str, Any], _context: ToolContext) -> ToolOutput:
+        machine(tmp_path, 1)
+        return ToolOutput(ret=None)
+
+    def hosting(job: Job) -> ToolHost:
+        return make_host(tool("test.fill", fill), allowed=job.request.tools)
+
+    with process_bench(hosting, proc=machine(tmp_path, 8192)) as bench:
+        skip_unsupported(bench)
+        run = bench.run(
+            """
+            import time
+            agent_io_tools.tool_call(tool_id="test.fill")
+            time.sleep(50)
+            """,
+            tools=("test.fill",),
+        )
+    assert (run.error, run.returncode) == ("memory_limit", -9), run
+
+
+def test_a_group_holds_a_run_to_its_memory_and_goes_with_it():
+    with sound_process_bench() as bench:
+        base = bench.executor._server.groups
+        if base is None:
+            pytest.skip("no control group can be had here")
+        run = bench.run(
+            "import os; os.fork(); held = bytearray(b'x') * (200 << 20)",
+            limits=msgspec.structs.replace(LIMITS, memory_bytes=320 * MIB),
+        )
+        assert (run.error, run.returncode) == ("memory_limit", -9), run
+        assert not list(base.path.glob("stepline-run-*"))
+        assert bench.ran("print('next')").program_log == "next\n"
 
 
 def test_a_run_whose_processes_together_use_too_much_is_ended():

@@ -11,8 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
-from stepline.adapters.process.memory import used_bytes
-from stepline.adapters.sandbox.cancel import LOOK_S
+from stepline.adapters.process.memory import Memory
 from stepline.adapters.sandbox.ending import (
     CANCELLED,
     REFUSED,
@@ -28,6 +27,9 @@ from stepline.model.execution import Limits
 from stepline.ports.signal import Cancel
 
 TERM_S: Final = 1.0
+MEMORY: Final = "memory_limit"
+GLANCE_S: Final = 0.1
+"""How often is looked at what costs next to nothing to see: memory that is short, and that a run is cancelled."""
 
 
 class Ending(Value):
@@ -39,14 +41,16 @@ class Ending(Value):
     suspect: bool = False
 
 
-def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits, cancel: Cancel) -> Ending:
+def attend(
+    server: ForkServer, cell: Cell, *, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel
+) -> Ending:
     """Wait until the program has ended; stop it at its deadline, at a limit or when it is cancelled: TERM, and a second later KILL.
 
     The program alone is stopped here; what it started dies with its cell. The cell dies at once if all of it together
     uses more memory than one process may.
     """
-    stopped = _watch(server, cell, quota, limits, cancel)
-    if stopped == "memory_limit":  # a second more is time to take as much again
+    stopped = _watch(server, memory, quota, limits, cancel)
+    if stopped == MEMORY:  # a second more is time to take as much again
         _signal(cell.init, signal.SIGKILL)
     elif stopped:
         _signal(cell.program, signal.SIGTERM)
@@ -57,7 +61,10 @@ def attend(server: ForkServer, cell: Cell, *, quota: Quota, limits: Limits, canc
     except SandboxError as error:
         return Ending(error=stopped or error.reason, message=str(error), suspect=True)
     if not stopped:
-        return Ending(returncode=os.waitstatus_to_exitcode(status))
+        code = os.waitstatus_to_exitcode(status)
+        if code and memory.is_short():  # the kernel was faster than we
+            return Ending(error=MEMORY, message=render_stop(MEMORY, limits), returncode=code)
+        return Ending(returncode=code)
     returncode = TIMED_OUT if stopped == "timeout" else os.waitstatus_to_exitcode(status)
     return Ending(error=stopped, message=render_stop(stopped, limits), returncode=returncode)
 
@@ -80,34 +87,31 @@ def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> En
     return ending
 
 
-def _watch(server: ForkServer, cell: Cell, quota: Quota, limits: Limits, cancel: Cancel) -> str:
+def _watch(server: ForkServer, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel) -> str:
     """Return the code of what the program must be stopped for, or nothing when it has ended by itself."""
     now_s = time.monotonic()
     deadline_s = now_s + limits.timeout_s
     rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
     look_s = now_s + rest_s
-    while not is_readable(server.ending, min(LOOK_S, look_s - now_s, deadline_s - now_s)):
+    while not is_readable(server.ending, min(GLANCE_S, look_s - now_s, deadline_s - now_s)):
         if cancel.requested:
             return CANCELLED
+        if memory.is_short():
+            return MEMORY
         now_s = time.monotonic()
         if now_s >= deadline_s:
             return "timeout"
         if now_s < look_s:
             continue
-        if exceeded := _exceeded(cell, quota, limits):
+        if memory.is_exceeded():
+            return MEMORY
+        if exceeded := quota.check():
             return exceeded
         began_s, now_s = now_s, time.monotonic()
         # However much there is to look at, looking takes a fifth of the time at most.
         rest_s = max(rest_s, (now_s - began_s) * IDLE_FACTOR)
         look_s = now_s + rest_s
     return ""
-
-
-def _exceeded(cell: Cell, quota: Quota, limits: Limits) -> str:
-    """Return the code of the limit that the run exceeds now, or nothing."""
-    if used_bytes((cell.init, cell.program), enough_bytes=limits.memory_bytes) > limits.memory_bytes:
-        return "memory_limit"
-    return quota.check() or ""
 
 
 def _signal(program: int, number: signal.Signals) -> None:

@@ -21,6 +21,8 @@ from msgspec.structs import replace
 
 from stepline.adapters.process.ending import Ending, attend, judge
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
+from stepline.adapters.process.group import PROC
+from stepline.adapters.process.memory import hold
 from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.process.run_folder import RunFolder
 from stepline.adapters.sandbox.cancel import Over, check_wanted
@@ -51,12 +53,20 @@ class ProcessExecutor:
     """
 
     def __init__(
-        self, *, python: Path, home: Path, host: Callable[[Job], ToolHost], preload: tuple[str, ...] = PRELOAD
+        self,
+        *,
+        python: Path,
+        home: Path,
+        host: Callable[[Job], ToolHost],
+        preload: tuple[str, ...] = PRELOAD,
+        proc: Path = PROC,
     ) -> None:
+        """Start nothing yet; what the machine says of control groups and memory is read in `proc`."""
         self._python = python.absolute()
         self._home = home.absolute()
         self._host = host
         self._preload = preload
+        self._proc = proc
         self._lock = threading.Lock()
         self._server: ForkServer | None = None
         self._next: RunFolder | None = None
@@ -109,7 +119,7 @@ class ProcessExecutor:
     def _open(self) -> tuple[ForkServer, RunFolder, Cell]:
         server = self._server
         if server is None:
-            server = ForkServer(python=self._python, home=self._home, preload=self._preload)
+            server = ForkServer(python=self._python, home=self._home, preload=self._preload, proc=self._proc)
             self._server = server
         folder, self._next = self._next or RunFolder(server), None
         cell = server.take()
@@ -251,13 +261,17 @@ class _Room:
         payload = render_payload(
             job.request, token, namespaces=self._server.namespaces, readable=self._server.readable
         )
-        draining = drain(self._cell.take_output(), tail)
+        server, cell, limits = self._server, self._cell, job.request.limits
+        draining = drain(cell.take_output(), tail)
         try:
-            self._cell.launch(payload)
-            ending = attend(
-                self._server, self._cell, quota=quota, limits=job.request.limits, cancel=job.cancel
-            )
+            with hold(server, cell, limits.memory_bytes) as memory:
+                try:
+                    cell.launch(payload)
+                    ending = attend(
+                        server, cell, memory=memory, quota=quota, limits=limits, cancel=job.cancel
+                    )
+                finally:
+                    gone = cell.kill()
         finally:
-            gone = self._cell.kill()
             draining.join(DRAIN_S)
         return ending, gone and not draining.is_alive()

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from stepline.adapters.process.group import PROC, Base, find_base, request_base
 from stepline.adapters.process.payload import ENVIRONMENT, GID, UID
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
@@ -132,8 +133,10 @@ def remove_orphans() -> None:
 class ForkServer:
     """A warden and a zygote, running from construction to `close`."""
 
-    def __init__(self, *, python: Path, home: Path, preload: Sequence[str]) -> None:
+    def __init__(self, *, python: Path, home: Path, preload: Sequence[str], proc: Path = PROC) -> None:
         """Start both and wait until they stand; `home` holds the package `executor`.
+
+        What the machine says of control groups and memory is read in `proc`.
 
         Raises:
             UnsupportedError: the machine makes no such namespaces.
@@ -150,11 +153,14 @@ class ForkServer:
         self.readable: tuple[Path, ...] = ()
         control, self._control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel, self._channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.proc = proc
+        self.groups: Base | None = None
         self._wires: _Wires | None = None
         self._process: subprocess.Popen[bytes] | None = None
         try:
             with control, channel:
                 self._process = self._spawn(python, home, (control.fileno(), channel.fileno()))
+            self.groups = find_base(proc) or request_base(self._process.pid, proc)
             self._greet(home, preload)
         except BaseException:
             self.close()

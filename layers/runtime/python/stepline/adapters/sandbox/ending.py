@@ -17,7 +17,7 @@ LOST: Final = "sandbox_execution_failed"
 
 STOPPED: Final = {
     "timeout": "its time of {timeout_s} s was over",
-    "memory_limit": "its processes used more than {memory_bytes} bytes of memory together",
+    "memory_limit": "its processes used more than {memory_bytes} bytes of memory together, or the machine had hardly any left",
     "file_size_limit": "one of its files was larger than {max_file_bytes} bytes",
     "exec_workspace_delta_limit": "it wrote more than {max_delta_bytes} bytes, or too many files",
     "workspace_size_limit": "the workspace, or the disk that it is on, was full",

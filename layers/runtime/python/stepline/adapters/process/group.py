@@ -1,0 +1,226 @@
+"""Control groups: the kernel's own limit on everything that a run holds, also on what is in no process's size.
+
+A group of memory can be made below our own one as a user who may write there (cgroup v1, or the root of v2), and below
+one that systemd delegates: then the fork server gets a scope of its own. Elsewhere there is none to be had.
+Source: docs/concepts/execution.md#memory; the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER: Final = "memory"
+NAME: Final = "stepline-run"
+PROBE_BYTES: Final = 1 << 30
+SYSTEMD: Final = Path("/run/systemd/system")
+SYSTEMD_S: Final = 5.0
+PAUSE_S: Final = 0.01
+_CALL: Final = (
+    *("--timeout=5", "call", "org.freedesktop.systemd1", "/org/freedesktop/systemd1"),
+    *("org.freedesktop.systemd1.Manager", "StartTransientUnit", "ssa(sv)a(sa(sv))"),
+)
+_PROPERTIES: Final = ("Delegate", "b", "true", "CollectMode", "s", "inactive-or-failed")
+PROC: Final = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Version:
+    """The files of a group: what to write for a limit, and the one in which the kernel counts whom it ended for it."""
+
+    limit: str
+    fixed: Mapping[str, str]
+    swap: str
+    events: str
+
+
+V1: Final = Version("memory.limit_in_bytes", {}, "memory.memsw.limit_in_bytes", "memory.oom_control")
+"""The limit of `memsw` is on memory and swap together."""
+
+V2: Final = Version("memory.max", {"memory.swap.max": "0", "memory.oom.group": "1"}, "", "memory.events")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A folder in which groups can be made."""
+
+    path: Path
+    version: Version
+
+    def make(self, limit_bytes: int) -> Group:
+        """Return a new group with nobody in it. Raises OSError."""
+        path = self.path / f"{NAME}-{os.getpid()}-{secrets.token_hex(6)}"
+        path.mkdir()
+        group = Group(path, self.version)
+        try:
+            group.limit(limit_bytes)
+        except OSError:
+            group.remove()
+            raise
+        return group
+
+
+class Group:
+    """What a limit is on: the processes in it and all that they start."""
+
+    def __init__(self, path: Path, version: Version) -> None:
+        self.path = path
+        self._version = version
+
+    def limit(self, limit_bytes: int) -> None:
+        """Let it hold so much and no swap. Raises OSError."""
+        version = self._version
+        self._write(version.limit, str(limit_bytes))
+        rest = {**version.fixed, version.swap: str(limit_bytes)} if version.swap else version.fixed
+        for name, value in rest.items():
+            if (self.path / name).exists():  # not where the kernel counts no swap
+                self._write(name, value)
+
+    def add(self, pid: int) -> None:
+        """Take a process in; what it starts from now on comes with it. Raises OSError."""
+        self._write("cgroup.procs", str(pid))
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether the kernel has ended somebody in it for want of memory."""
+        lines = (line.split() for line in (self.path / self._version.events).read_text().splitlines())
+        return any(line[0] == "oom_kill" and line[1] != "0" for line in lines)
+
+    def remove(self) -> None:
+        """Remove it, when its last process has ended. Raises OSError."""
+        self.path.rmdir()
+
+    def _write(self, name: str, value: str) -> None:
+        # Not by `write_text`: a control file takes a value by one write, and is not to be made if it is not there.
+        fd = os.open(self.path / name, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, value.encode())
+        finally:
+            os.close(fd)
+
+
+def find_base(proc: Path = PROC) -> Base | None:
+    """Return where groups of memory can be made below this process's own, None if nowhere.
+
+    It is tried, for who may make one, and what it may be told, is decided in many places.
+    """
+    version, own = _own(proc)
+    if own is None:
+        return None
+    base = Base(own, version)
+    try:
+        if version is V2 and CONTROLLER not in (own / "cgroup.subtree_control").read_text().split():
+            (own / "cgroup.subtree_control").write_text(f"+{CONTROLLER}")
+        base.make(PROBE_BYTES).remove()
+    except OSError as error:
+        logger.info("no control group", extra={"reason": str(error)})
+        return None
+    remove_left(base)
+    return base
+
+
+def request_base(pid: int, proc: Path = PROC) -> Base | None:
+    """Have systemd make a scope around a process of ours that has no children, and return it with the process in a leaf.
+
+    The scope goes when its last process ends. None where systemd is not, or says no, or memory is not counted in v2.
+    """
+    if _own(proc)[0] is not V2 or not SYSTEMD.exists():
+        return None
+    name = f"stepline-exec-{pid}.scope"
+    try:
+        subprocess.run(  # noqa: S603 - our own arguments, no shell
+            [*_bus(), *_CALL, name, "fail", "3", "PIDs", "au", "1", str(pid), *_PROPERTIES, "0"],
+            env={"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": f"/run/user/{os.getuid()}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=SYSTEMD_S,
+        )
+        scope = _await(pid, name, proc)
+        leaf = scope / "server"  # beside the groups: one that has groups below itself has no process
+        leaf.mkdir()
+        (leaf / "cgroup.procs").write_text(str(pid))
+        (scope / "cgroup.subtree_control").write_text(f"+{CONTROLLER}")
+        base = Base(scope, V2)
+        base.make(PROBE_BYTES).remove()
+    except (OSError, subprocess.SubprocessError) as error:
+        logger.info("no scope of systemd", extra={"reason": str(error)})
+        return None
+    return base
+
+
+def _bus() -> tuple[str, str]:
+    return "busctl", "--system" if os.geteuid() == 0 else "--user"
+
+
+def _await(pid: int, name: str, proc: Path) -> Path:
+    """Return the folder of a scope when the process is in there. Raises OSError."""
+    until_s = time.monotonic() + SYSTEMD_S
+    while time.monotonic() < until_s:
+        group = _path(proc / str(pid))
+        if group is not None and group.endswith(f"/{name}"):
+            path = _mounted(proc, group, "cgroup2")
+            if path is None:
+                raise FileNotFoundError(group)
+            return path
+        time.sleep(PAUSE_S)
+    raise TimeoutError(f"{name} was not made in time")
+
+
+def remove_left(base: Base) -> None:
+    """Remove groups that processes of ours left behind when they were killed: their pid stands in the name."""
+    for path in base.path.glob(f"{NAME}-*-*"):
+        pid = path.name.removeprefix(f"{NAME}-").partition("-")[0]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            try:
+                path.rmdir()
+            except OSError as error:  # another process of ours was faster, or somebody is in there still
+                logger.info("group left", extra={"group": path.name, "reason": str(error)})
+
+
+def _own(proc: Path) -> tuple[Version, Path | None]:
+    """Return this process's own group of memory: the older hierarchy's if that is where memory is counted."""
+    groups = [line.split(":", 2) for line in _lines(proc / "self/cgroup")]
+    first = next((path for _, names, path in groups if CONTROLLER in names.split(",")), None)
+    if first is not None:
+        return V1, _mounted(proc, first, "cgroup")
+    second = _path(proc / "self")
+    return V2, None if second is None else _mounted(proc, second, "cgroup2")
+
+
+def _path(process: Path) -> str | None:
+    """Return the name of a process's group in v2."""
+    for line in _lines(process / "cgroup"):
+        if line.startswith("0::"):
+            return line.removeprefix("0::")
+    return None
+
+
+def _mounted(proc: Path, group: str, kind: str) -> Path | None:
+    """Return the folder of a group, where a hierarchy of this kind is mounted."""
+    for line in _lines(proc / "self/mountinfo"):
+        head, _, tail = line.partition(" - ")
+        (_, _, _, root, target, *_), (found, _, options) = head.split(), tail.split(" ", 2)
+        if found != kind or (kind == "cgroup" and CONTROLLER not in options.split(",")):
+            continue
+        path = Path(group)
+        if path.is_relative_to(root):
+            return Path(target) / path.relative_to(root)
+    return None
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file; none of one that a kernel without control groups does not have."""
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
