@@ -64,7 +64,8 @@ def build_agent(
 
 
 def _registry(parts: Parts, *, executes: bool) -> Registry:
+    tools = parts.tools  # a bundle's own ValueError is no name that is taken
     try:
-        return agent_registry(parts.tools, executes=executes)
+        return agent_registry(tools, executes=executes)
     except ValueError as error:
         raise InputError(str(error), code="tool_id_taken") from error
