@@ -36,11 +36,15 @@ class Package(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """The runtime of every function, the folder of its code, and those that become layers (`python/` below each)."""
+    """The runtime of every function, the folder of its code with the packages of it that count, and what becomes layers.
+
+    Below each folder of a layer there is `python/`.
+    """
 
     runtime: lambda_.Runtime
     folder: Path
     layers: tuple[Path, ...] = ()
+    packages: tuple[str, ...] = _BUNDLED
 
     @classmethod
     def for_aws(cls, root: Path, *, deps: Path | None = None) -> Code:
@@ -52,8 +56,10 @@ class Code:
         )
 
     @classmethod
-    def for_emulator(cls, root: Path, folder: Path) -> Code:
+    def for_emulator(cls, root: Path, folder: Path, *, bundle: Path | None = None) -> Code:
         """Collect into `folder` the handlers, a bootstrap that names this interpreter, and a digest of the library.
+
+        `bundle` is a folder whose packages and modules come beside the handlers, over what is there.
 
         The library is imported from the checkout; the digest changes the package with it, so that a deployment
         replaces the workers that still hold the old one.
@@ -61,18 +67,25 @@ class Code:
         shutil.rmtree(folder, ignore_errors=True)
         for name in _BUNDLED:
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns(*_UNBUNDLED))
+        own = sorted(bundle.iterdir()) if bundle else []
+        for path in own:
+            if path.is_dir():
+                shutil.copytree(path, folder / path.name, dirs_exist_ok=True)
+            else:
+                shutil.copy(path, folder)
         bootstrap = folder / "bootstrap"
         bootstrap.write_text(
             render_bootstrap(str(Path(sys.prefix) / "bin/python"), digest_of(root / "layers/runtime"))
         )
         bootstrap.chmod(0o755)
-        return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder)
+        packages = dict.fromkeys([*_BUNDLED, *(path.name for path in own)])
+        return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
 
     def add_to(self, scope: Construct) -> Package:
         """Add code and layers to a stack. The local stage's code stays out of them."""
         handlers = lambda_.Code.from_asset(
             str(self.folder),
-            exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in _BUNDLED), *_UNBUNDLED],
+            exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *_UNBUNDLED],
             ignore_mode=cdk.IgnoreMode.GIT,
         )
         layers = [

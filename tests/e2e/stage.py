@@ -42,8 +42,8 @@ class Stage:
         """The emulator's process."""
         return Service("emulator", HOME)
 
-    def command(self, *arguments, check=True, env=None):
-        """Run `stepline …` to its end and return it; `env` is what another shell has set."""
+    def command(self, *arguments, check=True, env=None, cwd=None):
+        """Run `stepline …` to its end and return it; `env` is what another shell has set, `cwd` where it stands."""
         done = subprocess.run(
             [STEPLINE, *arguments],
             capture_output=True,
@@ -52,6 +52,7 @@ class Stage:
             check=False,
             stdin=subprocess.DEVNULL,
             env={**install_environment(), **(env or {})},
+            cwd=cwd,
         )
         if check and done.returncode != 0:
             raise AssertionError(

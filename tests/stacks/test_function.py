@@ -1,6 +1,7 @@
 import json
 import stat
 import sys
+from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
@@ -167,3 +168,22 @@ def test_what_collects_from_tasks_has_room_for_it(prod):
     }
     assert sizes["lambdas.act.handler"] == {"Size": 2048}
     assert sizes["lambdas.close.handler"] == {"Size": 512}
+
+
+def test_a_bundle_of_a_users_folder_lies_beside_the_handlers_of_the_local_stage(tmp_path):
+    (tmp_path / "bundle/shop").mkdir(parents=True)
+    (tmp_path / "bundle/shop/__init__.py").write_text("")
+    (tmp_path / "bundle/bundles").mkdir()
+    (tmp_path / "bundle/bundles/mine.py").write_text("")
+    code = Code.for_emulator(ROOT, tmp_path / "code", bundle=tmp_path / "bundle")
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"), context=CONTEXT)
+    stage = Stage(
+        name="local", endpoint="http://127.0.0.1:4566", oidc_issuer="http://127.0.0.1:4567", bundle="shop"
+    )
+    Deployment(app, stage, code=code, packages=())
+    staged = Path(app.synth().directory)
+    (asset,) = {path.parent for path in staged.glob("asset.*/bootstrap")}
+    assert (asset / "lambdas/decide.py").exists()
+    assert (asset / "bundles/default/workflow.py").exists()
+    assert (asset / "bundles/mine.py").exists()
+    assert (asset / "shop/__init__.py").exists()

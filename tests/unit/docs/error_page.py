@@ -130,8 +130,9 @@ PROGRAM = {
     "reply_timeout": "no reply in time; the call may have been made",
 }
 BUNDLE = {
-    "bundle_not_found": "there is no package of this name (`STEPLINE_BUNDLE`)",
-    "bundle_invalid": "the package's `WORKFLOW` is no class made of `BaseWorkflow`",
+    "bundle_not_found": "there is no package of this name (`STEPLINE_BUNDLE`, `up --bundle`)",
+    "bundle_invalid": "the package's `WORKFLOW` is no class made of `BaseWorkflow`, or functions could not call what it holds",
+    "bundle_failed": "code of the bundle raises while `stepline up` tries it; file and line follow",
     "tools_module_not_found": "there is no module of this name",
     "tools_module_invalid": "the module has no `TOOLS`, or something among them is no tool",
     "skills_module_not_found": "there is no module of this name",

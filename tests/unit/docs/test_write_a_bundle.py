@@ -1,51 +1,59 @@
-"""The code of docs/how-to/write-a-bundle.md runs as the page says, one block after the other, in a package of its own."""
+"""The code of docs/how-to/write-a-bundle.md runs as the page says: its files as a package, then one block after the other."""
 
 import ast
 import asyncio
 import inspect
-import re
 import sys
-from types import ModuleType
 
 import pytest
 
+import bundles
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bundle.parts import load_skills, load_tools
-from tests.unit.docs.source import DOCS
+from stepline.local.bundle_code import take_bundle
+from tests.unit.docs import bundle_guide
 from tests.unit.loop.scene import answered, called
 
-PAGE = DOCS / "how-to/write-a-bundle.md"
 SCRIPT = (
     called("shop.price", {"name": "lamp"}),
     called("react.read", {"paths": ["sk:shop.refund", "ks:docs/delivery.md"]}),
     answered("12.50 euros.", suggested_followups=["When does it come?"]),
 )
-MODULES = {"bundles.shop.tools_descriptor": "TOOLS", "bundles.shop.skills_descriptor": "SKILLS"}
 
 
 async def run_page(names):
-    """Run the page's blocks; what the package's modules hold is put into them as soon as it is there."""
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        code = compile(block, str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    for block in bundle_guide.steps():
+        code = compile(block, str(bundle_guide.PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         ran = eval(code, names)
         if inspect.isawaitable(ran):
             await ran
-        for module, attribute in MODULES.items():
-            vars(sys.modules[module])[attribute] = names.get(attribute)
 
 
 @pytest.fixture(scope="module")
-def page():
+def page(tmp_path_factory):
+    project = tmp_path_factory.mktemp("project")
+    bundle_guide.write_files(project)
     model = MemoryModelClient(*SCRIPT)
     names = {"model": model}
     with pytest.MonkeyPatch.context() as patch:
-        for module in MODULES:
-            patch.setitem(sys.modules, module, ModuleType(module))
+        patch.setattr(bundles, "__path__", [*bundles.__path__, str(project / "bundles")])
         asyncio.run(run_page(names))
+    for module in [name for name in sys.modules if name.startswith("bundles.shop")]:
+        del sys.modules[module]
     model.assert_read()
     load_tools.cache_clear()
     load_skills.cache_clear()
     return names
+
+
+def test_its_package_passes_the_trial_of_up_which_says_what_functions_leave_out(tmp_path):
+    bundle_guide.write_files(tmp_path)
+    said = []
+    home = tmp_path / "home"
+    home.mkdir()
+    taken = take_bundle("bundles.shop", home, said.append, project=tmp_path)
+    assert taken.module == "bundles.shop"
+    assert said == ["note: Shop.pre_run_hook runs in turns of a process; functions do not call it yet"]
 
 
 def test_the_turn_has_its_answer(page):

@@ -45,11 +45,23 @@ def main() -> None:
 
 
 @main.command()
-def up() -> None:
-    """Start the local stage; at once if nothing has changed."""
+@click.option(
+    "--bundle",
+    default="bundles.default",
+    envvar="STEPLINE_BUNDLE",
+    show_envvar=True,
+    show_default=True,
+    metavar="MODULE",
+    help="The agent that answers, as a module of this folder.",
+)
+def up(bundle: str) -> None:
+    """Start the local stage; at once if nothing has changed.
+
+    A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers.
+    """
     from stepline.local import lifecycle
 
-    stage = lifecycle.up(progress)
+    stage = lifecycle.up(progress, bundle=bundle)
     progress(f"ready at {stage.socket_url}")
 
 
@@ -83,6 +95,8 @@ def status(as_json: bool) -> None:
     else:
         for name, running in found.services.items():
             click.echo(f"{name:10} {'running' if running else 'stopped'}")
+        if found.stage:
+            click.echo(f"{'bundle':10} {found.stage.bundle}")
         click.echo(f"{'socket':10} {found.stage.socket_url if found.stage else 'nothing is deployed'}")
     sys.exit(0 if found.up else 1)
 

@@ -78,6 +78,29 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
         raise DependencyError(f"docker build failed: {_last(log.read_text())} ({log})", code="local_image")
 
 
+def add_bundle(image: str, folder: Path, progress: Progress) -> str:
+    """Return the image with the packages in `folder`, whose name says what it holds. Raises DependencyError `local_image`."""
+    name = f"{image}-{folder.name}"
+    if not find_image(name):
+        return name
+    progress("adding the bundle to the image of the executor")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        _add(archive, "Dockerfile", f"FROM {image}\nCOPY bundle /opt/stepline/\n".encode())
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            _add(archive, f"bundle/{file.relative_to(folder).as_posix()}", file.read_bytes())
+    done = subprocess.run(
+        ["docker", "build", "--tag", name, "-"],
+        input=buffer.getvalue(),
+        capture_output=True,
+        env=install_environment(),
+        check=False,
+    )
+    if done.returncode:
+        raise DependencyError(f"docker build failed: {_last(done.stderr.decode())}", code="local_image")
+    return name
+
+
 def remove_images() -> None:
     """Forget every image of ours, whoever uses it, if a daemon answers."""
     try:

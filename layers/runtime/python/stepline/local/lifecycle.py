@@ -15,10 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from stepline.errors import DependencyError
 from stepline.local import issuer
+from stepline.local.bundle_code import DEFAULT, take_bundle
 from stepline.local.deploy import deploy
 from stepline.local.emulator import Emulator, Progress
+from stepline.local.exec_image import add_bundle
 from stepline.local.execution import docker_variables, prepare
 from stepline.local.service import LOOPBACK, Service, claim_port, exclusive
 from stepline.local.stage import (
@@ -73,17 +77,27 @@ class Status(Value):
 
 
 def up(
-    progress: Progress, home: Path = HOME, *, settings: Mapping[str, str] = MappingProxyType({})
+    progress: Progress,
+    home: Path = HOME,
+    *,
+    bundle: str = DEFAULT,
+    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalStage:
     """Start what is not running, deploy what has changed, take over every turn that stands still.
 
-    `settings` are the emulator's own, beside ours (`emulator.ENFORCED`).
+    `bundle` is a module of the folder that the caller stands in, or one that the functions have. `settings` are the
+    emulator's own, beside ours (`emulator.ENFORCED`).
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
+        agent = take_bundle(bundle, home, progress, project=Path.cwd())
         issuer_url = _start_issuer(home, progress)
         model = _model_variables(home, progress)
         programs = prepare(home, progress)
+        if programs["exec_image"] and agent.folder:
+            programs["exec_image"] = add_bundle(programs["exec_image"], Path(agent.folder), progress)
         emulator, known = Emulator(home), load(home)
+        if known is not None and known.bundle != agent.module:
+            progress(f"changing the bundle from {known.bundle} to {agent.module}")
         docker = (
             docker_variables()
             if programs["exec_mode"] == "docker" or programs["exec_tasks"] == "true"
@@ -95,10 +109,11 @@ def up(
             endpoint=endpoint,
             issuer_url=issuer_url,
             model_url=model.get("ANTHROPIC_BASE_URL", ""),
-            chosen={**programs, **_chosen()},
+            chosen={**programs, **_chosen(), **agent.context()},
             known=known,
             progress=progress,
         )
+        stage = replace(stage, bundle=agent.module)
         if stage != known:
             emulator.keep()
         recover(stage, emulator.started_at - RESTART, progress)

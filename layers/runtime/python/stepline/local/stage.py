@@ -46,6 +46,7 @@ class LocalStage(Value):
     fingerprint: str
     region: str = REGION
     api_url: str = ""
+    bundle: str = "bundles.default"
     home: str = str(HOME)
 
 

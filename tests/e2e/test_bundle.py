@@ -1,0 +1,66 @@
+"""docs/how-to/write-a-bundle.md on the stage, followed to the letter in a folder of a user's own; then without it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.e2e.stage import Stage, a_word, answer_of
+from tests.unit.docs import bundle_guide
+from tests.unit.loop.scene import answered, called
+
+pytestmark = pytest.mark.emulator
+
+SCRIPT = (
+    called("shop.price", {"name": "lamp"}),
+    called("react.search_knowledge", {"query": "delivery"}),
+    called("react.read", {"paths": ["sk:shop.refund", "ks:docs/delivery.md"]}),
+    answered("12.50 euros."),
+)
+
+
+@pytest.fixture(scope="module")
+def project(deployed, tmp_path_factory):
+    """A folder with the guide's package, after the guide's `up`; the default bundle answers again behind the tests."""
+    folder = tmp_path_factory.mktemp("project")
+    bundle_guide.write_files(folder)
+    (up,) = [line for block in bundle_guide.blocks("sh") for line in block.splitlines() if " up " in line]
+    stage = Stage(deployed)
+    said = stage.command(*up.split()[1:], cwd=folder).stderr
+    assert "changing the bundle from bundles.default to bundles.shop" in said
+    assert "Shop.pre_run_hook runs in turns of a process" in said
+    yield folder
+    said = stage.command("up", cwd=folder).stderr
+    assert "changing the bundle from bundles.shop to bundles.default" in said
+    assert re.search(r"deploying .*: bundle, bundle_code.* changed", said)
+
+
+def test_its_tool_its_skill_and_its_document_answer(project, scripted, conversation):
+    word = a_word()
+    for text in SCRIPT:
+        scripted.fault(kind="fixture", match=word, text=text)
+    lines = scripted.send(f"What does the lamp cost? {word}", conversation)
+    assert answer_of(lines) == "12.50 euros."
+    system, *_, heard = [json.dumps(request["body"]) for request in scripted.model_requests(word)]
+    assert "sk:shop.refund: Refund an order" in system
+    assert "12.5" in heard
+    assert "Ask for the order's number first." in heard
+    assert "It takes three days." in heard
+
+
+def test_a_misspelt_one_is_refused_before_anything_is_deployed(project, scripted):
+    before = scripted.command("status", "--json").stdout
+    done = scripted.command("up", "--bundle", "bundles.shpo", cwd=project, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        f"error: bundle_not_found: there is no module bundles.shpo; looked in {project}"
+    )
+    assert len(done.stderr.splitlines()) == 1
+    assert scripted.command("status", "--json").stdout == before
+
+
+def test_the_environment_names_it_too_and_a_stage_that_has_it_stays_as_it_is(project, scripted):
+    said = scripted.command("up", env={"STEPLINE_BUNDLE": "bundles.shop"}, cwd=project).stderr
+    assert "deploying" not in said
