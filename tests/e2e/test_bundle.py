@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
 import pytest
 
-from tests.e2e.stage import Stage, a_word, answer_of
+from tests.e2e.stage import STEPLINE, Stage, a_word, answer_of, read_until
 from tests.unit.docs import bundle_guide
 from tests.unit.loop.scene import answered, called
 
@@ -64,3 +65,34 @@ def test_a_misspelt_one_is_refused_before_anything_is_deployed(project, scripted
 def test_the_environment_names_it_too_and_a_stage_that_has_it_stays_as_it_is(project, scripted):
     said = scripted.command("up", env={"STEPLINE_BUNDLE": "bundles.shop"}, cwd=project).stderr
     assert "deploying" not in said
+
+
+def test_the_logs_are_followed_while_a_turn_runs(scripted, conversation):
+    command = [STEPLINE, "logs", "decide", "--follow", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follower:
+        try:
+            scripted.send("Hello.", conversation)
+            read_until(follower, lambda line: line.get("conversation") == conversation)
+        finally:
+            follower.kill()
+
+
+def test_where_it_fails_in_a_function_the_logs_have_the_cause(project, scripted, conversation):
+    (project / "closed.py").write_text(
+        "import os\n\nfrom bundles.default import WORKFLOW\n\n"
+        "if 'AWS_LAMBDA_FUNCTION_NAME' in os.environ:\n    raise RuntimeError('the shop is closed')\n"
+    )
+    scripted.command("up", "--bundle", "closed", cwd=project)
+    done = scripted.command(
+        "send", "Hello.", "--conversation", conversation, "--new", "--user", scripted.user, check=False
+    )
+    scripted.command("up", "--bundle", "bundles.shop", cwd=project)
+    assert done.returncode == 1
+    assert "error: step_failed: " in done.stderr
+    assert "`stepline logs` has the cause" in done.stderr
+    found = [json.loads(line) for line in scripted.command("logs", "decide", "--json").stdout.splitlines()]
+    (failure,) = [line for line in found if line.get("conversation") == conversation and "exception" in line]
+    assert failure["exception"].endswith("RuntimeError: the shop is closed")
+    assert "RuntimeError: the shop is closed" in scripted.command("logs").stdout
+    refused = scripted.command("logs", "decid", "--json", check=False)
+    assert json.loads(refused.stderr)["code"] == "function_not_found"

@@ -29,7 +29,8 @@ CONNECT_S: Final = 5.0
 class Caller:
     """Where to speak, and as whom; `home` keeps the place in the last conversation.
 
-    `token` makes one for every connection, and `api_url`, if it is known, exchanges another to keep one open.
+    `token` makes one for every connection, and `api_url`, if it is known, exchanges another to keep one open. `local`
+    says that the stage is this machine's.
     """
 
     url: str
@@ -37,6 +38,7 @@ class Caller:
     home: Path
     token: Callable[[], str]
     api_url: str = ""
+    local: bool = False
 
 
 def find_stage() -> LocalStage:
@@ -78,6 +80,7 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Cal
         home=HOME,
         token=lambda: mint(local, name, tenant=TENANT, project=PROJECT),
         api_url=local.api_url,
+        local=True,
     )
 
 

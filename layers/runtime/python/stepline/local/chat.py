@@ -235,11 +235,11 @@ def run_chat(caller: Caller, conversation: str) -> int:
         return chat.run(conversation)
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
-        return talk(make_plain_view(), Pipe(iter(sys.stdin)))
+        return talk(make_plain_view(local=caller.local), Pipe(iter(sys.stdin)))
     from stepline.local.prompt import open_prompt
 
     with open_prompt(sys.stdin, sys.stdout) as prompt:
-        return talk(RichView(prompt), prompt)
+        return talk(RichView(prompt, local=caller.local), prompt)
 
 
 def _standing(state: ClientState) -> str:

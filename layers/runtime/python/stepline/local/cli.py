@@ -30,6 +30,7 @@ from stepline.local.conversation_command import (
 )
 from stepline.local.export import export
 from stepline.local.failure import Edge
+from stepline.local.function_log import logs
 from stepline.local.output import progress
 from stepline.local.service_environment import event_source
 
@@ -168,6 +169,7 @@ for command in (
     watch,
     log,
     conversations,
+    logs,
     token,
     event_source,
     export,

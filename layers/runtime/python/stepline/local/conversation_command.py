@@ -136,7 +136,7 @@ def watch(
     lanes = {piece.lane: LaneText(base=piece.chars) for piece in pieces if piece.claim == claim}
     state = ClientState(conversation=conversation, cursor=after, claim=claim, lanes=lanes)
     with _session(find_caller(stage, user, token_command), state, stage=stage) as session:
-        completed = follow(session, session.effects(), shower(as_json, usage=True))
+        completed = follow(session, session.effects(), shower(as_json, usage=True, local=not stage))
     sys.exit(0 if completed else 1)
 
 
@@ -233,7 +233,7 @@ def _tell(
             session.join()
         elif conversation:
             _join(session)
-        completed = settle(session, session.effects(), say(session), shower(as_json))
+        completed = settle(session, session.effects(), say(session), shower(as_json, local=not stage))
     if not as_json and not conversation:
         progress(f"go on with: stepline send --conversation {state.conversation} …")
     sys.exit(0 if completed else 1)

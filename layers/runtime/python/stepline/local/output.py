@@ -19,17 +19,17 @@ def progress(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
-def make_plain_view(*, usage: bool = False) -> View:
-    """Return the view for a pipe, where it can show what turns consumed."""
+def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
+    """Return the view for a pipe, where it can show what turns consumed; `local` as for `PlainView`."""
     from stepline.local.view import PlainView
 
-    return PlainView(click.echo, progress, usage=usage)
+    return PlainView(click.echo, progress, usage=usage, local=local)
 
 
-def shower(as_json: bool, *, usage: bool = False) -> Callable[[Effect], None]:
+def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
     """Return what prints an effect, and for people with `usage` what a turn consumed."""
     if not as_json:
-        return make_plain_view(usage=usage).show
+        return make_plain_view(usage=usage, local=local).show
     from stepline.local.record import render_effect, render_json
 
     def show(effect: Effect) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.local.client.effect import HandedBack, Steered
+from stepline.local.function_log import advise
 from stepline.model.event import ClientEvent
 from stepline.model.glyph import show_hidden
 from stepline.model.live_event import STEER
@@ -29,6 +30,12 @@ def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
 def clean_line(text: str) -> str:
     """Return the text on one line with its spaces as they are, and every hidden character made visible."""
     return clean(text).replace("\n", "␊")
+
+
+def render_error(code: str, message: str, *, local: bool) -> str:
+    """Return an error in one line, and under it where more is said of it, if this machine has that."""
+    line = f"error: {one_line(f'{code}: {message}')}"
+    return f"{line}\n{advice}" if local and (advice := advise(code)) else line
 
 
 def render_event(event: ClientEvent) -> list[str]:

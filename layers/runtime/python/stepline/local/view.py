@@ -25,8 +25,8 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.surface import Surface
-from stepline.local.terminal import clean, one_line, render_event, render_footer, render_outcome
-from stepline.model.event import ClientEvent, ErrorFrame
+from stepline.local.terminal import clean, one_line, render_error, render_event, render_footer, render_outcome
+from stepline.model.event import ClientEvent
 from stepline.protocol.lane import LaneFacts
 
 THINKING_LINES = 6
@@ -62,11 +62,20 @@ class PlainView:
     """Lines of text: tools as they come, the recorded answer at the end, and under it what it cites."""
 
     def __init__(
-        self, write: Callable[[str], None], complain: Callable[[str], None], *, usage: bool = False
+        self,
+        write: Callable[[str], None],
+        complain: Callable[[str], None],
+        *,
+        usage: bool = False,
+        local: bool = False,
     ) -> None:
-        """Write what was asked for by `write`, everything else by `complain`; with `usage` what turns consumed, too."""
+        """Write what was asked for by `write`, everything else by `complain`; with `usage` what turns consumed, too.
+
+        `local` says that this machine has the functions' logs.
+        """
         self._write, self._complain = _cleaned(write), _cleaned(complain)
         self._usage = usage
+        self._local = local
         self._footer: list[str] = []
 
     def __enter__(self) -> Self:
@@ -87,7 +96,7 @@ class PlainView:
             case Steered() | HandedBack():
                 self._write(render_outcome(effect))
             case Refused(frame=frame):
-                self._complain(render_refusal(frame))
+                self._complain(render_error(frame.code, frame.message, local=self._local))
             case _:
                 pass
 
@@ -101,7 +110,7 @@ class PlainView:
         if ended.outcome == "completed":
             self._write(f"\n{ended.answer}")
         else:
-            self._complain(f"error: {one_line(f'{ended.code}: {ended.message}')}")
+            self._complain(render_error(ended.code, ended.message, local=self._local))
         for line in self._footer:
             self._write(line)
         self._footer = []
@@ -110,9 +119,10 @@ class PlainView:
 class RichView:
     """A live panel under the lines that stay: dimmed thinking, what is being written, and the answer as it grows."""
 
-    def __init__(self, surface: Surface) -> None:
-        """Draw on `surface`."""
+    def __init__(self, surface: Surface, *, local: bool = False) -> None:
+        """Draw on `surface`; `local` as for `PlainView`."""
         self._surface = surface
+        self._local = local
         self._claim = 0
         self._lanes: dict[str, str] = {}
         self._facts: dict[str, LaneFacts] = {}
@@ -146,7 +156,9 @@ class RichView:
             case TurnEnded():
                 self._end(effect)
             case Refused(frame=frame):
-                self._print(Text(render_refusal(frame), style="bold red"))
+                self._print(
+                    Text(render_error(frame.code, frame.message, local=self._local), style="bold red")
+                )
             case _:
                 pass
         self._surface.show(self._content())
@@ -195,7 +207,7 @@ class RichView:
         if self._claim < ended.n:
             self._forget()
         if ended.outcome == "error":
-            self._print(Text(f"error: {one_line(f'{ended.code}: {ended.message}')}", style="bold red"))
+            self._print(Text(render_error(ended.code, ended.message, local=self._local), style="bold red"))
         else:
             self._print(_markdown(ended.answer))
             for line in self._footer:
@@ -269,11 +281,6 @@ def _cleaned(write: Callable[[str], None]) -> Callable[[str], None]:
 def render_typed(line: str) -> str:
     """Return a typed line as it stands behind the prompt."""
     return "> " + line.replace("\n", "\n  ")
-
-
-def render_refusal(frame: ErrorFrame) -> str:
-    """Return what the server could not take, and why, in one line."""
-    return f"error: {one_line(f'{frame.code}: {frame.message}')}"
 
 
 def _markdown(text: str) -> Markdown:

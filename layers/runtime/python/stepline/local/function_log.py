@@ -1,0 +1,156 @@
+"""`stepline logs`: the functions' lines of the local stage, with the cause where one failed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from stepline.errors import DependencyError, NotFoundError
+from stepline.local.argument import json_option
+
+GROUPS: Final = "/stepline/local/"
+SHOWN: Final = 200
+TRACE_LINES: Final = 8
+POLL_S: Final = 1.0
+OVERLAP_MS: Final = 60_000
+"""How far a look reaches back behind the one before it; what it finds again is not shown again."""
+
+ADVICE: Final = "`stepline logs` has the cause"
+EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
+"""Codes that tell a client less than the functions' logs do."""
+
+_WITHOUT_WORTH: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
+_SAID: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
+_OF_EVERY_LINE: Final = frozenset(
+    {"location", "service", "cold_start", "function_request_id", "xray_trace_id"}
+)
+
+Line = dict[str, Any]
+
+
+@click.command()
+@click.argument("function", default="")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@json_option
+def logs(function: str, *, follow: bool, as_json: bool) -> None:
+    """Show what functions of the local stage logged.
+
+    Oldest first. FUNCTION is one of them, such as decide; without it all. Under a line that failed stands the error with the end of
+    its traceback. Without --follow these are the last 200 lines.
+    """
+    from botocore.exceptions import HTTPClientError
+
+    from stepline.local.caller import find_stage
+    from stepline.local.record import render_json
+    from stepline.local.stage import client
+
+    cloud = client("logs", find_stage())
+    try:
+        groups = find_groups(cloud, function)
+        for line in follow_lines(cloud, groups) if follow else read_lines(cloud, groups)[-SHOWN:]:
+            for text in [render_json(line)] if as_json else render_line(line):
+                click.echo(text)
+    except HTTPClientError as error:
+        raise DependencyError("the local stage does not run any more", code="not_running") from error
+
+
+def find_groups(cloud: Any, function: str) -> list[str]:
+    """Return the log groups of a function, or of all. Raises NotFoundError `function_not_found`."""
+    pages = cloud.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=GROUPS)
+    names = [group["logGroupName"] for page in pages for group in page["logGroups"]]
+    if not function:
+        return names
+    if GROUPS + function not in names:
+        known = ", ".join(name.removeprefix(GROUPS) for name in names)
+        raise NotFoundError(f"there is no function {function}; there are {known}", code="function_not_found")
+    return [GROUPS + function]
+
+
+def read_lines(
+    cloud: Any, groups: Sequence[str], since_ms: int = 0, seen: set[str] | None = None
+) -> list[Line]:
+    """Return the lines of these groups by time, without those of streams in `seen`, which takes the others in.
+
+    On the emulator a stream is one call of a function, written at once when the call has ended.
+    """
+    known = set() if seen is None else seen
+    found: list[Line] = []
+    streams: set[str] = set()
+    for group in groups:
+        pages = cloud.get_paginator("filter_log_events").paginate(logGroupName=group, startTime=since_ms)
+        events = [event for page in pages for event in page["events"] if event["logStreamName"] not in known]
+        streams |= {event["logStreamName"] for event in events}
+        found += parse_events(group.removeprefix(GROUPS), events)
+    known |= streams
+    return sorted(found, key=lambda line: str(line["timestamp"]))
+
+
+def follow_lines(cloud: Any, groups: Sequence[str]) -> Iterator[Line]:
+    """Yield the last lines, and then those that come."""
+    seen: set[str] = set()
+    yield from read_lines(cloud, groups, 0, seen)[-SHOWN:]
+    while True:
+        time.sleep(POLL_S)
+        yield from read_lines(cloud, groups, int(time.time() * 1000) - OVERLAP_MS, seen)
+
+
+def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
+    """Return what a function said as records: its JSON lines as they are, other words as lines of level PRINT.
+
+    Left out are metrics, the platform's frame around a call, and the runtime's copy of an exception that has its line.
+    """
+    found: list[Line] = []
+    told: set[str] = set()
+    copying = False
+    for event in events:
+        text, stream = event["message"], event["logStreamName"]
+        if text.startswith(_WITHOUT_WORTH):
+            copying = False
+            continue
+        record = _record(text)
+        if record is not None:
+            copying = False
+            if "_aws" not in record:
+                found.append({"function": function, **record})
+                if record.get("level") in ("ERROR", "WARNING"):
+                    told.add(stream)
+            continue
+        copying = copying or (text.startswith("[ERROR]") and stream in told)
+        if not copying and text.strip():
+            at = datetime.fromtimestamp(event["timestamp"] / 1000, UTC)
+            stamp = f"{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03}+0000"
+            found.append({"function": function, "level": "PRINT", "timestamp": stamp, "message": text})
+    return found
+
+
+def render_line(line: Line) -> list[str]:
+    """Return a record for people: time, function, level and words with their fields, and under it the cause."""
+    from stepline.local.terminal import clean, clean_line
+
+    fields = " ".join(
+        f"{name}={value}"
+        for name, value in line.items()
+        if name not in _SAID | _OF_EVERY_LINE and not name.startswith("function") and value not in ("", None)
+    )
+    clock = str(line.get("timestamp", ""))[11:23]
+    head = f"{clock} {line['function']:10} {line.get('level', ''):7} {line.get('message', '')}  {fields}"
+    trace = str(line.get("exception") or "").splitlines()[-TRACE_LINES:]
+    return [clean_line(head.rstrip()), *(f"    {clean(text)}" for text in trace)]
+
+
+def advise(code: str) -> str:
+    """Return where the cause of a turn's error is to be found, if its code does not say."""
+    return ADVICE if code in EXPLAINED else ""
+
+
+def _record(text: str) -> Line | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
