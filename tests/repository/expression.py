@@ -81,7 +81,7 @@ def _uses(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
     uses: dict[str, set[str]] = {}
     for node in itertools.chain.from_iterable(map(ast.walk, trees)):
         if isinstance(node, ast.Attribute) and node.attr in {*SCANS, "match", "fullmatch"}:
-            owner = node.value
+            owner = node.value.value if isinstance(node.value, ast.Subscript) else node.value
             name = owner.id if isinstance(owner, ast.Name) else getattr(owner, "attr", "")
             uses.setdefault(name, set()).add("scan" if node.attr in SCANS else node.attr)
     return uses
@@ -90,7 +90,7 @@ def _uses(trees: Iterable[ast.Module]) -> dict[str, set[str]]:
 def _of_module(module: ModuleType, uses: dict[str, set[str]]) -> Iterator[Expression]:
     for name, value in vars(module).items():
         for pattern in _patterns(value):
-            own = uses.get(name, set()) if pattern is value else set()
+            own = uses.get(name, set())
             flags = pattern.flags & ~re.UNICODE
             yield Expression(f"{module.__name__}.{name}", pattern.pattern, flags, frozenset(own) or ALL_USES)
 

@@ -48,7 +48,7 @@ CONTEXT_LIMIT_WORDINGS: Final = tuple(
         r"exceeds? (the|your|this model's) (\w+ )?context (window|length|size|limit)",  # OpenAI, llama.cpp
         r"exceeds the available context size",  # llama.cpp
         r"context (window|length) (is |was |has been )?exceeded",
-        r"input token count\b.*\bexceeds the maximum",  # Gemini
+        r"input token count\b.{0,300}\bexceeds the maximum",  # Gemini
         r"exceeds the maximum number of tokens allowed",  # Gemini
         r"maximum prompt length is \d",  # xAI
         r"too large for model with \d+ maximum context",  # Mistral

@@ -10,7 +10,8 @@ LINE_CHARS_MAX: Final = 300
 TRACEBACKS_MAX: Final = 3
 TRACEBACK_CHARS_MAX: Final = 4_000
 
-_ERROR: Final = re.compile(r"(?i:\berror\b)|\w+Error\b|Exception")
+# One character before `Error` tells as much as the whole word, and nothing is looked at twice for it.
+_ERROR: Final = re.compile(r"(?i:\berror\b)|\wError\b|Exception")
 _HEAD: Final = "Traceback (most recent call last):"
 _NOISE: Final = (
     "Event loop is closed",

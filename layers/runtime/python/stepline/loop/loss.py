@@ -38,7 +38,7 @@ CAUSE_CHARS: Final = 300
 _OF_ECS: Final = ("Ecs.", "ECS.", "AmazonECS.")
 """How Step Functions names the errors of RunTask: as the SDK's integration does, and the two older ones."""
 
-_REQUEST: Final = re.compile(r"\s*\((?:Service|SDK)\b.*", re.DOTALL)
+_REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
 _NAMES: Final = re.compile(
     r"arn:\S+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{17,}\b|\b\d{12}\b(?:\.dkr\.\S+)?"
 )

@@ -8,6 +8,7 @@ Source: docs/concepts/context.md#compaction.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -32,7 +33,6 @@ GIST_CHARS: Final = 300
 EARLIER: Final = "… "
 """How the line begins that stands for those that were dropped."""
 
-_SECTION: Final = re.compile(rf"(?:^|\n)<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>(?=\n|$)", re.DOTALL)
 _TAG: Final = re.compile(rf"<(/?(?:{'|'.join(SECTIONS)}))>")
 _STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
 _BODIES: Final = ("card", "summary", "answer")
@@ -58,8 +58,25 @@ def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
 
 def split_text(text: str) -> tuple[str, Ledger]:
     """Return a summary as its author wrote it, and the ledger behind it."""
-    ledger = {found[1]: found[2].split("\n") for found in _SECTION.finditer(text) if found[2]}
-    return _SECTION.sub("", text).strip(), ledger
+    lines = text.split("\n")
+    opens = {f"<{name}>": name for name in SECTIONS}
+    ends = {name: deque(at for at, line in enumerate(lines) if line == f"</{name}>") for name in SECTIONS}
+    body: list[str] = []
+    ledger: dict[str, list[str]] = {}
+    at = 0
+    while at < len(lines):
+        name = opens.get(lines[at], "")
+        left = ends[name] if name else deque[int]()
+        while left and left[0] < at + 2:  # a section has a line at least
+            left.popleft()
+        if not left:
+            body.append(lines[at])
+            at += 1
+            continue
+        if inside := "\n".join(lines[at + 1 : left[0]]):
+            ledger[name] = inside.split("\n")
+        at = left[0] + 1
+    return "\n".join(body).strip(), ledger
 
 
 def compose(body: str, ledger: Ledger, most_bytes: int) -> str:

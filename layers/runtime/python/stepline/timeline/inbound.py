@@ -33,8 +33,8 @@ UNNAMED: Final = "file"
 _ENDING: Final = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,12}$")
 _UNSAFE: Final = re.compile(r'[|<>:"*?\[\]]')
 """Signs that some file systems refuse, or that end a line of facts."""
-_EDGE: Final = re.compile(r"[\s.]+\Z")
-"""What some systems drop from the end of a name; a name is short here, so that the search stays cheap."""
+_EDGE: Final = re.compile(r"(?<![\s.])[\s.]+\Z")
+"""What some systems drop from the end of a name."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 

@@ -32,11 +32,11 @@ KILLED: Final = -signal.SIGKILL
 
 _UNAVAILABLE: Final = re.compile(
     r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
-    r"|permission denied while trying to connect|context .* not found",
+    r"|permission denied while trying to connect|context .{0,300} not found",
     re.IGNORECASE,
 )
 _IMAGE: Final = re.compile(
-    r"no such image|unable to find image|image .*not known|pull access denied", re.IGNORECASE
+    r"no such image|unable to find image|image .{0,300}not known|pull access denied", re.IGNORECASE
 )
 _OUT_OF_MEMORY: Final = "the program was stopped: it took more memory than its container has"
 _HELP: Final = re.compile(r"^(see 'docker|run 'docker).*$", re.IGNORECASE | re.MULTILINE)

@@ -45,7 +45,7 @@ _TOTALS: Final = re.compile(
     re.IGNORECASE,
 )
 _DATA: Final = re.compile(r"fi:\S+\.csv\b|\b[\w.-]+\.csv\b", re.IGNORECASE)
-_FENCE: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<code>.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE: Final = re.compile(r"```[a-zA-Z]*[ \t]*\n(?P<code>.*?)```", re.DOTALL)
 _RUN: Final = re.compile(r"\b(?:run|execute|try)\b", re.IGNORECASE)
 _TIMEOUT: Final = re.compile(rf"\btime\s?-?out\b\D{{0,20}}?\b{_COUNT}\s*s(?:ec|\b)", re.IGNORECASE)
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
@@ -53,7 +53,7 @@ _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,
 _TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\bthe word\s+[<\"'`“«]?(?P<word>[^\s<>\"'`”»,;:!?]+)", re.IGNORECASE)
 _QUOTED: Final = re.compile(
-    r"\b(?:with|containing|contains|saying|text)\b\s*(?:the\s+)?(?:text|content|words?)?\s*:?\s*"
+    r"\b(?:with|containing|contains|saying|text)\b\s*(?:the\s+)?(?:(?:text|content|words?)\s*)?(?::\s*)?"
     r"[\"“«`](?P<text>.+?)[\"”»`]",
     re.IGNORECASE | re.DOTALL,
 )
@@ -62,7 +62,7 @@ _QUOTED_FIRST: Final = re.compile(
 )
 _BARE: Final = re.compile(
     r"\b(?:with|containing|saying)\b\s+(?:the\s+(?:text|content)\s+)?(?P<text>.+?)"
-    r"(?=\s*(?:[.!?]?\s*$|\band\s+(?:then\s+)?(?:read|show|tell|make)\b|,\s*(?:then|and|read|make|all\s+in)\b))",
+    r"(?<!\s)(?=\s*(?:[.!?]?\s*$|\band\s+(?:then\s+)?(?:read|show|tell|make)\b|,\s*(?:then|and|read|make|all\s+in)\b))",
     re.IGNORECASE | re.DOTALL,
 )
 _READ_BACK: Final = re.compile(
@@ -80,7 +80,7 @@ _ATTACHED: Final = re.compile(
 )
 _SEARCH: Final = re.compile(
     r"\b(?:search\s+(?:the\s+web\s+|online\s+)?(?:for|about)|look\s+up|find\s+out\s+about)\s+(?P<query>.+?)"
-    r"(?=\s*(?:[.!?,;](?:\s|$)|\band\s+(?:then\s+)?(?:answer|cite|make|put|read|report|save|say|show|store|sum|tell|"
+    r"(?<!\s)(?=\s*(?:[.!?,;](?:\s|$)|\band\s+(?:then\s+)?(?:answer|cite|make|put|read|report|save|say|show|store|sum|tell|"
     r"write)\b|$))",
     re.IGNORECASE | re.DOTALL,
 )
@@ -93,6 +93,9 @@ _RECALL: Final = re.compile(
     r"remind me|my (last|previous|first|earlier) (message|question|request)|earlier (i|you) said)",
     re.IGNORECASE,
 )
+
+SAID_CHARS_MAX: Final = 4_000
+"""So much of a message is read for what it asks for: the wordings look far, and from many places."""
 
 Step = Literal["plan", "search", "write", "read", "pull", "exec", "recall", "chat"]
 Slip = Literal["", "prefix", "quote"]
@@ -135,7 +138,7 @@ class Goal(Value):
 
 def parse_goal(message: str) -> Goal:
     """Return what a message asks for; `chat` where none of the known wordings fits."""
-    code, said = _program(message), _FENCE.sub(" ", message)
+    code, said = _program(message), _FENCE.sub(" ", message)[:SAID_CHARS_MAX]
     totals, table = not code and bool(_TOTALS.search(said)), bool(_TABLE.search(said))
     together, search = bool(_TOGETHER.search(said)), _SEARCH.search(said)
     write = _TABLE.search(said) or (None if code and not together else _WRITE.search(said))
@@ -200,7 +203,7 @@ def _program(message: str) -> str:
     found = _FENCE.search(message)
     if found is None or not _RUN.search(_FENCE.sub(" ", message)) or _TAGS.search(found["code"]):
         return ""
-    return found["code"].strip("\n")
+    return found["code"].rstrip(" \t").strip("\n")
 
 
 def _default_name(*, plan: bool, table: bool) -> str:

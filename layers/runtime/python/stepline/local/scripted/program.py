@@ -56,7 +56,7 @@ for name, total in totals.items():
     print(f"| {name} | {total:.2f} |")
 """
 )
-_OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]+/(?:files|outputs)/[^\s\"'`]+)")
+_OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
 _STATUS: Final = re.compile(r"\AStatus: error — (?P<status>.+?)\.?$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^error: (?P<json>\{.*\})$", re.MULTILINE)
 _LOG: Final = re.compile(r"^Program log \(tail[^\n]*\):\n(?P<log>(?: {4}.*(?:\n|$))+)", re.MULTILINE)

@@ -13,7 +13,7 @@ from stepline.local.scripted.reading import Call, View
 from stepline.local.scripted.search import report_search
 from stepline.local.scripted.speech import WHAT_I_CAN, quote
 
-_WORD_LINE: Final = re.compile(r"^\W*Word:\s*(?P<word>\S+)\s*$", re.MULTILINE)
+_WORD_LINE: Final = re.compile(r"^[^\w\n]*Word:\s*(?P<word>\S+)[^\S\n]*$", re.MULTILINE)
 
 
 def report(item: Progress, view: View, *, doing: bool = False) -> str:

@@ -1,0 +1,173 @@
+"""What reads foreign text with more than one expression, or asks one again and again. No tests here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stepline.bundle.channel_result import strip_fence
+from stepline.bundle.shown_text import UsageFilter
+from stepline.errors import ToolError
+from stepline.execution.code import check_program
+from stepline.execution.log import error_lines, last_exception, tracebacks
+from stepline.model.source import Citation
+from stepline.protocol.channel import ChannelParser
+from stepline.protocol.citation import CitationStream
+from stepline.protocol.field import FieldStream
+from stepline.protocol.repair import repair
+from stepline.protocol.sid_token import cited_sids
+from stepline.timeline.compaction_ledger import split_text
+from stepline.timeline.render.quote import inline, quote
+from stepline.tools.plan import parse_acks
+from tests.repository.hard_text import Text
+
+PIECE_CHARS = 64
+TURN = "turn_20261121T090000_0f0f0f"
+SOURCES = {1: Citation(sid=1, title="A page", url="https://example.org/")}
+
+
+class Reader(NamedTuple):
+    """A function, the modules whose expressions say what is hard for it, and texts that are hard besides."""
+
+    read: Callable[[str], object]
+    modules: tuple[str, ...] = ()
+    texts: tuple[Text, ...] = ()
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
+
+
+def _log(text: str) -> None:
+    error_lines(text)
+    tracebacks(text)
+    last_exception(text)
+
+
+def _program(text: str) -> None:
+    try:
+        check_program(text, turn=TURN, present=())
+    except ToolError:
+        return
+
+
+def _cite(format_: str) -> Callable[[str], None]:
+    def read(text: str) -> None:
+        stream = CitationStream(SOURCES, format_)
+        for piece in _pieces(text):
+            stream.feed(piece)
+        stream.close()
+
+    return read
+
+
+def _fields(text: str) -> None:
+    stream = FieldStream(lambda _: None)
+    for piece in _pieces(f'{{"a": "{text}'):
+        stream.feed(piece)
+
+
+def _channels(text: str) -> None:
+    parser = ChannelParser()
+    for piece in _pieces(text):
+        parser.feed(piece)
+    parser.close()
+
+
+def _usage(text: str) -> None:
+    usage = UsageFilter()
+    for piece in _pieces(text):
+        usage.feed(piece)
+
+
+def _line(text: str, *more: str) -> tuple[Text, ...]:
+    return tuple(Text("", one, "") for one in (text, *more))
+
+
+READERS = {
+    "log": Reader(
+        _log,
+        ("stepline.execution.log",),
+        _line("error", "0f", "e\n", "Traceback (most recent call last):\n", "aError: x\n"),
+    ),
+    "program": Reader(
+        _program,
+        ("stepline.execution.reference", "stepline.execution.code"),
+        (
+            Text("fi:turn_a.files/x", f"'{TURN[:-1]}/files/a ' ", ""),
+            Text("x = 'turn_a/files/b", " turn_a/files/", ""),
+            *_line("'turn_a/files/b{c' ", f"'{'turn_a/files/' * 9}'\n", "turn_a/", "''''\"\"\"\"\\"),
+        ),
+    ),
+    "markdown": Reader(
+        _cite("markdown"),
+        ("stepline.protocol.citation", "stepline.protocol.prose", "stepline.protocol.span"),
+        _line(
+            "<a[[S:1]]",
+            "<a [[S:1]]",
+            "<a =[[S:1]]",
+            '<a ="[[S:1]]',
+            "<a x='\">[[S:1]]",
+            "`<=[[S:1]]",
+        ),
+    ),
+    "page": Reader(
+        _cite("html"),
+        ("stepline.protocol.markup", "stepline.protocol.raised"),
+        _line('<a ="[[S:1]]', "<sup[[S:1]]", "<b =[[S:1]]", "<!-- [[S:1]]", "<code>[[S:1]]<sup>"),
+    ),
+    "cited": Reader(cited_sids, ("stepline.protocol.sid_token",), _line("[[S:1-9]]", "[[S:")),
+    "object": Reader(
+        repair,
+        ("stepline.protocol.candidate", "stepline.protocol.repair"),
+        (
+            *(
+                Text(head, pump, end)
+                for head in ('{"a": "', '{"a": ["', '{"a":', '{"a": {"b": [{"c": "')
+                for pump in (
+                    '"',
+                    '" ',
+                    '"}',
+                    '",',
+                    '", "',
+                    '": "',
+                    '"}]',
+                    "\\",
+                    '\\"',
+                    '"\n',
+                    '", "b": ',
+                    '{"a": "',
+                    '"},',
+                    '"}```',
+                    "1,",
+                    "[",
+                    "{",
+                    "x" * 90 + '"  ',
+                )
+                for end in ("", '"}')
+            ),
+        ),
+    ),
+    "fields": Reader(_fields, ("stepline.protocol.field",), _line('","', '":{"', "\\ud83d", '":["')),
+    "channels": Reader(
+        _channels,
+        ("stepline.protocol.grammar", "stepline.protocol.span", "stepline.protocol.judgement"),
+        (
+            Text("<channel:code>", "\n<channel:thinking>", ""),
+            Text("<channel:code>", "\n<channel:code>x</channel:thinking>", ""),
+            Text("<thinking>", "<channel:code>", ""),
+            Text("<channel:thinking>`", "</channel:thinking>`", ""),
+            Text("<channel:ReactDecisionOutV2>", '"</channel:ReactDecisionOutV2>', ""),
+            *_line("<channel:x>", "<channel:thinking>```\n", "<thinking></thinking>", "</channel:code>"),
+        ),
+    ),
+    "usage": Reader(_usage, ("stepline.bundle.shown_text",), _line("[[USAGE:1]]", "[[USAGE:")),
+    "fence": Reader(strip_fence, ("stepline.bundle.channel_result",), _line("```\n", "``` json\n")),
+    "ledger": Reader(
+        split_text, ("stepline.timeline.compaction_ledger",), _line("\n<calls>\n", "\n<calls>\n\n</calls>")
+    ),
+    "prompt": Reader(
+        lambda text: (quote(text), inline(text)), ("stepline.timeline.render.quote", "stepline.model.glyph")
+    ),
+    "plan": Reader(parse_acks, ("stepline.tools.plan",), _line("✓ 1. ", "✓ [1]\n")),
+}

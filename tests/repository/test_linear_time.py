@@ -1,0 +1,89 @@
+"""Whatever is read of foreign text, twice as much of it costs twice as much.
+
+A text of 1 MiB costs a linear reader less than a second, and a quadratic one hours. So no time is measured: each
+text may cost so many seconds of the processor, and who takes more is ended by the kernel.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.repository.expression import ROOT, Expression, library_expressions
+from tests.repository.linear import WHOLE_CHARS, Case
+from tests.repository.reader import READERS
+
+EXPRESSION_S = 10
+READER_S = 20
+# Expressions whose every text is cut to so many characters before: one of these costs no more than that.
+BOUNDS = {
+    "stepline.local.scripted.goal.": 4_000,  # SAID_CHARS_MAX
+    "stepline.protocol.prose._SPAN": 1_001,  # LOOK_BACK_CHARS
+    "stepline.protocol.prose._IN_ATTRIBUTE": 1_001,
+    "stepline.protocol.prose._IN_TAG": 1_001,
+}
+
+
+def end_of(cases):
+    """Run the cases; return what was at hand when the limit ended it, "" if it did not."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.repository.linear"],
+        cwd=ROOT,
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0 or run.stdout, run.stderr
+    return run.stdout.splitlines()[-1][:500] if run.returncode else ""
+
+
+def cases_of(expression: Expression, seconds: int = EXPRESSION_S):
+    bounds = [chars for name, chars in BOUNDS.items() if expression.name.startswith(name)]
+    sources = [(expression.pattern, expression.flags)]
+    return [
+        Case(expression.name, way, next(iter(bounds), WHOLE_CHARS), seconds, sources)
+        for way in sorted(expression.uses)
+    ]
+
+
+def test_every_expression_reads_a_mebibyte_of_its_worst_text():
+    assert end_of([case for one in library_expressions() for case in cases_of(one)]) == ""
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_reads_a_mebibyte_of_its_worst_text(name):
+    modules = READERS[name].modules
+    sources = [
+        (one.pattern, one.flags)
+        for one in library_expressions()
+        if re.split(r"[.:](?=\w+\Z)", one.name)[0] in modules
+    ]
+    assert end_of([Case(name, "reader", WHOLE_CHARS, READER_S, sources)]) == ""
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_is_that_of_an_expression(name):
+    assert any(one.name.startswith(name) for one in library_expressions())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "way"),
+    [
+        (r"(?i:\berror\b)|\w+Error\b|Exception", "scan"),
+        (r"\s+$", "scan"),
+        (r"(a+)+b", "match"),
+        (r"(?:x|xy|y)*z", "fullmatch"),
+        (r"\"(?:[^\"]|\\.)*\"", "scan"),
+        (r"<(b)>\n(.*?)\n</\1>", "scan"),
+        (r"input .*\bexceeds", "scan"),
+        (r"^[\s>-]*<", "scan"),
+    ],
+)
+def test_an_expression_that_is_not_linear_is_found(pattern, way):
+    flags = re.DOTALL | re.MULTILINE
+    assert end_of(cases_of(Expression("it", pattern, int(flags), frozenset({way})), seconds=1)).startswith(
+        "it"
+    )
