@@ -15,7 +15,7 @@ chat: up  ## start what is needed and talk to the agent
 	@stepline chat
 
 test: exec-env $(TOOLS)  ## unit, contract, handlers, stacks, and one turn end to end
-	pytest -q -m "not emulator" tests
+	pytest -q -m "not emulator" --ignore tests/repository tests
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
 
