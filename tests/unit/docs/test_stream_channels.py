@@ -50,6 +50,7 @@ def test_the_client_speaks_to_the_model_of_the_environment(monkeypatch):
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "any")
         (_, _, names) = asyncio.run(run_page({}, [CLIENT, *BLOCKS[:2]]))
+        names["client"].close()
     assert names["service_err"] is None
     assert names["meta"]["raw"]
     assert names["meta"]["usage"]
