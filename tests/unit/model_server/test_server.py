@@ -321,3 +321,11 @@ def test_the_reference_names_every_fault_and_field() -> None:
     )
     for name in (*get_args(Kind), *Fault.__struct_fields__):
         assert f"`{name}`" in reference
+
+
+def test_a_port_that_is_taken_is_said_in_one_line(server: ScriptedServer) -> None:
+    port = server.url.rpartition(":")[2]
+    command = [sys.executable, "-m", "stepline.local.scripted", "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: local_service: port {port} cannot be had (")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from stepline.local.failure import fail
 from stepline.local.scripted.server import DEFAULT_TOKEN_DELAY_MS, DEFAULT_WINDOW_TOKENS, ScriptedServer
 
 
@@ -26,9 +27,12 @@ from stepline.local.scripted.server import DEFAULT_TOKEN_DELAY_MS, DEFAULT_WINDO
 )
 def main(port: int, token_delay_ms: float, window_tokens: int, fixtures: Path | None) -> None:
     """Serve the Anthropic Messages API from fixed rules, on 127.0.0.1."""
-    server = ScriptedServer(
-        port=port, token_delay_ms=token_delay_ms, window_tokens=window_tokens, fixtures=fixtures
-    )
+    try:
+        server = ScriptedServer(
+            port=port, token_delay_ms=token_delay_ms, window_tokens=window_tokens, fixtures=fixtures
+        )
+    except OSError as error:
+        fail("local_service", f"port {port} cannot be had ({error.strerror}); --port 0 takes a free one")
     click.echo(f"scripted model (not an AI) on {server.url}")
     try:
         server.serve_forever()
