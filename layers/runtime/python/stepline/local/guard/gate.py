@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from stepline.local.guard.decision import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
+from stepline.local.guard.nesting import limit_nesting
 from stepline.local.guard.signature import Request, Signature
 from stepline.local.guard.task import lend
 
@@ -70,7 +71,7 @@ class Gate:
         elif found is Passage.PREFLIGHT:
             await _say(_sharing(send, origin), HTTPStatus.OK, b"", *_preflight(request))
         else:
-            await self._app(scope, receive, answer)
+            await self._app(scope, _readable(receive), answer)
 
 
 def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
@@ -122,6 +123,17 @@ async def _take_body(receive: Receive) -> tuple[bytes, Receive]:
         return next(waiting, None) or await receive()
 
     return body, again
+
+
+def _readable(receive: Receive) -> Receive:
+    """Return a way to receive messages of a websocket that the emulator can read."""
+
+    async def receive_on() -> Message:
+        message = await receive()
+        text = message.get("text")
+        return {**message, "text": limit_nesting(text)} if text else message
+
+    return receive_on
 
 
 def _unshared(send: Send) -> Send:
