@@ -19,6 +19,8 @@ EXTRAS = {
     "greenlet": "test",
     "hypothesis": "test",
     "moto": "test",
+    "prompt_toolkit": "local",
+    "pyte": "test",
     "rich": "local",
     "websockets": "local",
 }
