@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepline.adapters.process.group import NAME, V2, Base, remove_left
 from stepline.adapters.process.memory import Watched, used_bytes
 from stepline.execution.host import ToolHost
 from stepline.ports.executor import Job
@@ -124,12 +125,23 @@ def test_a_group_holds_a_run_to_its_memory_and_goes_with_it():
         if base is None:
             pytest.skip("no control group can be had here")
         run = bench.run(
-            "import os; os.fork(); held = bytearray(b'x') * (200 << 20)",
+            "import os, time; os.fork(); held = bytearray(b'x') * (200 << 20); time.sleep(50)",
             limits=msgspec.structs.replace(LIMITS, memory_bytes=320 * MIB),
         )
         assert (run.error, run.returncode) == ("memory_limit", -9), run
-        assert not list(base.path.glob("stepline-run-*"))
+        assert not list(base.path.glob(f"{NAME}-*-{os.getpid()}-*"))
         assert bench.ran("print('next')").program_log == "next\n"
+
+
+def test_groups_of_dead_processes_are_removed_and_those_of_another_namespace_are_not(tmp_path):
+    base = Base(tmp_path, V2)
+    own = Path("/proc/self/ns/pid").stat().st_ino
+    dead = Path("/proc/sys/kernel/pid_max").read_text().strip()  # no pid is as high
+    kept = {f"{NAME}-{own}-{os.getpid()}-a", f"{NAME}-{own + 1}-{dead}-a"}
+    for name in kept | {f"{NAME}-{own}-{dead}-a"}:
+        (tmp_path / name).mkdir()
+    remove_left(base)
+    assert {path.name for path in tmp_path.iterdir()} == kept
 
 
 def test_a_run_whose_processes_together_use_too_much_is_ended():

@@ -58,7 +58,7 @@ class Base:
 
     def make(self, limit_bytes: int) -> Group:
         """Return a new group with nobody in it. Raises OSError."""
-        path = self.path / f"{NAME}-{os.getpid()}-{secrets.token_hex(6)}"
+        path = self.path / f"{NAME}-{_pids()}-{os.getpid()}-{secrets.token_hex(6)}"
         path.mkdir()
         group = Group(path, self.version)
         try:
@@ -177,14 +177,23 @@ def _await(pid: int, name: str, proc: Path) -> Path:
 
 
 def remove_left(base: Base) -> None:
-    """Remove groups that processes of ours left behind when they were killed: their pid stands in the name."""
-    for path in base.path.glob(f"{NAME}-*-*"):
-        pid = path.name.removeprefix(f"{NAME}-").partition("-")[0]
+    """Remove groups that processes of ours left behind when they were killed: their pid stands in the name.
+
+    Only those that were named in our own namespace of pids: in another one the same number is somebody else.
+    """
+    head = f"{NAME}-{_pids()}-"
+    for path in base.path.glob(f"{head}*-*"):
+        pid = path.name.removeprefix(head).partition("-")[0]
         if pid.isdecimal() and not Path("/proc", pid).exists():
             try:
                 path.rmdir()
             except OSError as error:  # another process of ours was faster, or somebody is in there still
                 logger.info("group left", extra={"group": path.name, "reason": str(error)})
+
+
+def _pids() -> int:
+    """Return the number of our namespace of pids."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def _own(proc: Path) -> tuple[Version, Path | None]:
