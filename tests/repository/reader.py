@@ -84,6 +84,17 @@ def _line(text: str, *more: str) -> tuple[Text, ...]:
     return tuple(Text("", one, "") for one in (text, *more))
 
 
+# Many tags, quotes, spans or brackets before each citation.
+_DEEP = (
+    f"\n<b>{'<a=' * 300}>{'[[S:1]]' * 300}",
+    f"<a {'=' * 300}{'[[S:1]]' * 300}",
+    f"<a {'<b x=' * 60}{'`<c y=`' * 40}{'[[S:1]]' * 300}",
+    f"<p x={'`<c' * 100}{'[[S:1]]' * 300}",
+    f"{'![' * 300}{'](' * 300}{'[[S:1]](' * 100}",
+    f"{'[x]: ' * 100}{'[[S:1]]: ' * 100}",
+    "".join(f"{'`' * count} " for count in range(1, 90)),
+)
+
 READERS = {
     "log": Reader(
         _log,
@@ -109,6 +120,7 @@ READERS = {
             '<a ="[[S:1]]',
             "<a x='\">[[S:1]]",
             "`<=[[S:1]]",
+            *_DEEP,
         ),
     ),
     "page": Reader(

@@ -20,9 +20,6 @@ READER_S = 20
 # Expressions whose every text is cut to so many characters before: one of these costs no more than that.
 BOUNDS = {
     "stepline.local.scripted.goal.": 4_000,  # SAID_CHARS_MAX
-    "stepline.protocol.prose._SPAN": 1_001,  # LOOK_BACK_CHARS
-    "stepline.protocol.prose._IN_ATTRIBUTE": 1_001,
-    "stepline.protocol.prose._IN_TAG": 1_001,
 }
 
 

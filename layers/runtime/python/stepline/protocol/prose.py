@@ -1,104 +1,235 @@
 """Where Markdown is no running text: code, tags, programs; and where it expects an address.
 
-Pieces may be cut before any bracket.
+Pieces may be cut before any bracket. Each character is read once: what is known of a paragraph goes from piece to
+piece as states and not as its text.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from stepline.protocol.link import Place
 from stepline.protocol.span import MarkdownScanner
 
 LOOK_BACK_CHARS: Final = 1_000
-"""So much of its paragraph is looked at to tell what a citation stands in."""
+"""So much is looked at to tell whether an address is expected; Markdown takes no longer label for one."""
 
 _TEXT: Final = Place()
 _NO_TEXT: Final = Place(is_text=False)
 _EDGES: Final = frozenset("!\\<(: \t\r\n")
 """Characters behind which a citation may be something else than text; most come behind a blank."""
 
-_SPAN: Final = re.compile(r"(?<!`)(`+)(?!`)[^\n]*?(?<!`)\1(?!`)")
-_IN_ATTRIBUTE: Final = re.compile(
-    r"<[A-Za-z][A-Za-z0-9-]*\s(?:[^\"'<>]|\"[^\"]*\"|'[^']*')*=\s*(?:\"[^\"]*|'[^']*|[^\s\"'<>]*)\Z"
-)
-# A line that begins so begins HTML that nobody checks, up to a blank line: there a tag need not be a sound one.
-# The line is the last of those between which there are only such signs, so that no line is looked at for another.
-_LINE_START: Final = r"^(?:[^\S\n]|[>*+0-9.)-])*"
-_BLOCK: Final = re.compile(f"{_LINE_START}<", re.MULTILINE)
-# Behind `=` a quote begins a value and nothing else: there is one way to read a text.
-_IN_TAG: Final = re.compile(
-    r"</?[A-Za-z!?][^\"'>=]*"
-    r"(?:(?:=\s*(?:\"[^\"]*(?:\"|\Z)|'[^']*(?:'|\Z)|(?![\s\"']))|[\"'])[^\"'>=]*)*\Z"
-)
+# A line that begins with such signs and `<` begins HTML that nobody checks, up to a blank line: there a tag need not
+# be a sound one.
+_LINE_START: Final = r"(?:[^\S\n]|[>*+0-9.)-])*"
+_SIGNS: Final = re.compile(_LINE_START)
 _PROGRAM: Final = re.compile(
-    rf"(?:(?P<end></)|{_LINE_START}<)(?:script|style)\b", re.IGNORECASE | re.MULTILINE
+    rf"(?:(?P<end></)|^{_LINE_START}<)(?:script|style)\b", re.IGNORECASE | re.MULTILINE
 )
-# Behind the text of a link, or in the definition of one, which may stand in a list or in a quote.
-_BEFORE_ADDRESS: Final = re.compile(rf"(?:\]\(|{_LINE_START}\[[^\[\]\n]+\]:)\s*<?\Z", re.MULTILINE)
+_DEFINITION: Final = re.compile(rf"{_LINE_START}\[[^\[\]\n]+\]:")
+"""A line that gives a link its address, which may stand in a list or in a quote."""
+
+_TOKEN: Final = re.compile(
+    r"[A-Za-z][A-Za-z0-9-]*|[0-9-]+|[^\S\n]+|`+|[^A-Za-z0-9\s`<>=\"'/!?\[\]-]+|[\n<>=\"'/!?\[\]]"
+)
+_OUTSIDE: Final = re.compile(r"[\n<\[\]]|`+")
+"""The tokens that matter while no tag may be open."""
+
+# What becomes of a tag that may be open, by the kind of the next token (see `_kind`); "" is any other. It ends at "".
+_States: TypeAlias = frozenset[str]
+_Table: TypeAlias = Mapping[str, Mapping[str, str]]
+
+_BLOCK: Final[_Table] = {
+    "begin": {"/": "slash", "word": "within", "!": "within", "": ""},
+    "slash": {"word": "within", "!": "within", "": ""},
+    "within": {">": "", "=": "equals", "": "within"},
+    "equals": {">": "", "blank": "equals", "=": "equals", '"': "double", "'": "single", "": "within"},
+    "double": {'"': "within", "": "double"},
+    "single": {"'": "within", "": "single"},
+}
+_LINE: Final[_Table] = {
+    "begin": {"word": "name", "": ""},
+    "name": {"word": "name", "number": "name", "blank": "within", "": ""},
+    "within": {"<": "", ">": "", "=": "equals", '"': "other double", "'": "other single", "": "within"},
+    "equals": {
+        "<": "",
+        ">": "",
+        "blank": "equals",
+        "=": "equals",
+        '"': "double",
+        "'": "single",
+        "": "value",
+    },
+    "value": {
+        "<": "",
+        ">": "",
+        "blank": "within",
+        "=": "equals",
+        '"': "other double",
+        "'": "other single",
+        "": "value",
+    },
+    "double": {'"': "within", "": "double"},
+    "single": {"'": "within", "": "single"},
+    "other double": {'"': "within", "": "other double"},
+    "other single": {"'": "within", "": "other single"},
+}
+_OPEN_BLOCK: Final = frozenset({"within", "equals", "double", "single"})
+_OPEN_LINE: Final = frozenset({"equals", "value", "double", "single"})
+"""Within the value of an attribute: elsewhere in a tag a citation makes text of it."""
+
+_NONE: Final[_States] = frozenset()
 
 
 class ProseScanner:
     """Follows one body of Markdown."""
 
-    __slots__ = ("_block", "_code", "_program", "_skipped", "_tail")
+    __slots__ = ("_code", "_last", "_paragraph", "_program", "_signs", "_skipped", "_tail")
 
     def __init__(self) -> None:
         self._code = MarkdownScanner(tildes=True)
-        self._block = False  # the paragraph is HTML
+        self._paragraph = _Paragraph()
         self._program = False  # within <script> or <style>
+        self._signs = True  # the line holds only signs that may stand before its text
         self._skipped = ""  # stands for citations that were shown since
-        self._tail = ""  # the paragraph so far, or the end of it
+        self._last = ""  # character
+        self._tail = ""  # the end of the text
 
     def read(self, text: str) -> Place:
         """Read on and return where `text` ends."""
         if self._skipped:
             text, self._skipped = self._skipped + text, ""
         span = self._code.read(text)
-        self._look(text, fenced=span == "fence" or "```" in text or "~~~" in text)
-        if span or self._program or self._in_tag():
+        fenced = span == "fence" or "```" in text or "~~~" in text
+        for tag in _PROGRAM.finditer(text) if "<" in text else ():
+            self._program = not (tag["end"] or fenced)
+        self._look(text)
+        self._tail = tail = (self._tail + text)[-LOOK_BACK_CHARS:]
+        if span or self._program or self._paragraph.has_open_tag:
             return _NO_TEXT
-        tail = self._tail
         edge = tail[-1:]
         if edge not in _EDGES:
             return _TEXT
-        waits = tail.rstrip()[-1:] in ("(", ":", "<") and _BEFORE_ADDRESS.search(tail) is not None
-        return Place(address=waits, picture=waits and _is_picture(tail), edge=edge)
+        before = tail.removesuffix("<").rstrip()
+        if "\n\n" in tail[len(before) :]:
+            return Place(edge=edge)
+        if before.endswith("]("):
+            return Place(address=True, picture=self._paragraph.is_picture, edge=edge)
+        return Place(address=self._is_definition(before), edge=edge)
 
-    def _look(self, text: str, *, fenced: bool) -> None:
-        """Take in what there is of the paragraph now."""
-        tail = self._tail + text
-        paragraph = tail.rfind("\n\n")
-        if paragraph > 0:
-            tail, self._block = tail[paragraph:], False
-        if "<" in text:
-            self._block = self._block or _BLOCK.search(tail) is not None
-            for tag in _PROGRAM.finditer(text):
-                self._program = not (tag["end"] or fenced)
-        # What is cut must not look like the begin of a line.
-        self._tail = tail if len(tail) <= LOOK_BACK_CHARS else f"x{tail[-LOOK_BACK_CHARS:]}"
-
-    def _in_tag(self) -> bool:
-        tail = self._tail
-        if "<" not in tail:
-            return False
-        if self._block:
-            return _IN_TAG.search(tail) is not None
-        return "=" in tail and _IN_ATTRIBUTE.search(_SPAN.sub("", tail)) is not None
+    def _is_definition(self, text: str) -> bool:
+        """Tell whether a text ends behind the label of a definition, whose line has begun in sight."""
+        line = text.rfind("\n") + 1
+        in_sight = line > 0 or len(self._tail) < LOOK_BACK_CHARS
+        return in_sight and text.endswith("]:") and _DEFINITION.fullmatch(text, line) is not None
 
     def skip(self, shown: str) -> None:
         """Pass over a citation that is shown so: it is text and no markup, or nothing."""
         if shown:
             self._skipped = "x"
 
+    def _look(self, text: str) -> None:
+        """Take in the tokens of the next piece."""
+        at = 0
+        while at < len(text):
+            found = (_TOKEN if self._paragraph.may_be_in_tag else _OUTSIDE).search(text, at)
+            start, end = found.span() if found else (len(text), len(text))
+            if start > at:
+                self._pass(text[at:start])
+            if found:
+                self._take(found[0])
+                self._pass(found[0])
+            at = end
 
-def _is_picture(tail: str) -> bool:
-    """Tell whether the address that a text ends before is that of an image; so it is where its begin is out of sight."""
-    at, depth = tail.rfind("]("), 1
-    if at < 0:
-        return False
-    while depth and at > 0:
-        at -= 1
-        depth += {"]": 1, "[": -1}.get(tail[at], 0)
-    return depth > 0 or tail[:at].endswith("!")
+    def _take(self, part: str) -> None:
+        if part == "\n" == self._last:
+            self._paragraph = _Paragraph()
+        elif part == "<":
+            self._paragraph.is_html |= self._signs
+        elif part == "[":
+            self._paragraph.brackets.append(self._last == "!")
+        self._paragraph.take(part)
+
+    def _pass(self, text: str) -> None:
+        self._last = text[-1]
+        self._signs = text == "\n" or (self._signs and _SIGNS.fullmatch(text) is not None)
+
+
+class _Paragraph:
+    """What is known of one: tags that may be open, spans of code, brackets."""
+
+    __slots__ = ("_block", "_line", "_spans", "brackets", "is_html", "is_picture")
+
+    def __init__(self) -> None:
+        self.is_html = False
+        self.brackets: list[bool] = []  # the open ones: whether of an image
+        self.is_picture = True  # the last closed bracket is that of an image, or nobody knows
+        self._block: _States = _NONE  # of tags, as a block of HTML is read
+        self._line: _States = _NONE  # as a line is read
+        self._spans: dict[int, _States] = {}  # that may be open: their backticks, and the line before
+
+    @property
+    def may_be_in_tag(self) -> bool:
+        return bool(self._block or self._line)
+
+    @property
+    def has_open_tag(self) -> bool:
+        """Whether a tag is open in which a citation is no text."""
+        return not (
+            _OPEN_BLOCK.isdisjoint(self._block) if self.is_html else _OPEN_LINE.isdisjoint(self._line)
+        )
+
+    def take(self, part: str) -> None:
+        """Take in the next token."""
+        kind = _kind(part)
+        self._block = _step_block(self._block, kind)
+        if kind == "`":
+            self._take_ticks(len(part))
+            return
+        self._line = _step_line(self._line, kind)
+        if part == "\n":
+            self._spans.clear()  # none outlives its line
+        elif part == "]":
+            self.is_picture = self.brackets.pop() if self.brackets else True
+
+    def _take_ticks(self, count: int) -> None:
+        """Begin a span of code, or end the first that began so: then it hides all since, other spans as well."""
+        if count not in self._spans:
+            self._spans[count] = self._line
+            self._line = _step_line(self._line, "`")
+            return
+        while count in self._spans:
+            _, self._line = self._spans.popitem()
+
+
+def _kind(part: str) -> str:
+    first = part[0]
+    if first in "<>=\"'/`":
+        return first
+    if first in "!?":
+        return "!"
+    if first.isspace():
+        return "blank"
+    if not first.isascii():
+        return ""
+    return "word" if first.isalpha() else "number" if first.isdigit() or first == "-" else ""
+
+
+@functools.cache
+def _step_block(states: _States, kind: str) -> _States:
+    return _step(_BLOCK, states, kind)
+
+
+@functools.cache
+def _step_line(states: _States, kind: str) -> _States:
+    return _step(_LINE, states, kind)
+
+
+def _step(table: _Table, states: _States, kind: str) -> _States:
+    """Return the states of all tags that may be open behind the next token."""
+    rows = [table[state] for state in states]
+    behind = {row.get(kind, row[""]) for row in rows} - {""}
+    return frozenset(behind | {"begin"} if kind == "<" else behind)
