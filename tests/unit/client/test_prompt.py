@@ -223,7 +223,9 @@ def test_no_control_of_a_stranger_reaches_the_terminal(gateway, person):
 
     gateway.script = attack
     person.until(READY)
+    person.until(lambda: b"\x1b[?2004h" in person.raw)  # before it, the kernel shows what is typed
     person.paste(EVIL)
+    person.until("[2J␂")  # as it stands in the line editor
     person.type("\r")
     person.until(" done")
     person.type(CTRL_D)

@@ -11,6 +11,8 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from stepline.model.glyph import show_hidden
+
 _JOINS: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
@@ -32,14 +34,17 @@ class Output(Vt100_Output):
 
 
 class Apart(Processor):
-    """Shows joined emoji apart and plain: terminals disagree on the width of joined ones, and the cursor would go astray."""
+    """Shows joined emoji apart and plain: terminals disagree on the width of joined ones, and the cursor would go astray.
+
+    A hidden character is shown as its sign: a direction that is pasted does not turn the line around.
+    """
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = explode_text_fragments(transformation_input.fragments)
         text = fragment_list_to_text(fragments)
         kept = [at for at, char in enumerate(text) if not _JOINS.match(char)]
         return Transformation(
-            [fragments[at] for at in kept],
+            [(fragments[at][0], show_hidden(text[at]), *fragments[at][2:]) for at in kept],
             source_to_display=lambda at: bisect_left(kept, at),
             display_to_source=lambda at: kept[at] if at < len(kept) else len(text),
         )
