@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stepline.errors import DependencyError
@@ -16,6 +18,7 @@ from stepline.local.client.effect import (
 )
 from stepline.local.client.session import Session
 from stepline.local.keyboard import Key, Pipe
+from stepline.local.output import JsonView
 from stepline.local.slash import HELP
 from stepline.local.view import PlainView, RichView
 from stepline.model.event import ClientEvent, ErrorFrame
@@ -59,11 +62,11 @@ class Person:
 
 
 class Talk:
-    def __init__(self, home, person, patience=1):
+    def __init__(self, home, person, patience=1, view=None):
         self.written, self.noted, self.person = [], [], person
         self.agent = Agent(patience)
         self.far = Far(self.agent)
-        view = PlainView(self.written.append, self.noted.append)
+        view = view or PlainView(self.written.append, self.noted.append)
         self.chat = Chat(self.session, view, person, user="ann", home=home)
 
     def session(self, state):
@@ -135,6 +138,13 @@ def test_a_pipe_has_no_commands_but_the_one_for_a_new_conversation(talk):
     here = talk(Pipe(iter(["/stop\n", "/new\n", "\t//tmp\u00a0\n"])), patience=0)
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "/stop"), ("prompt", "\t//tmp\u00a0")]
+
+
+def test_with_json_a_chat_is_what_a_client_applies(talk, capsys):
+    here = talk(Pipe(iter(["hello\n"])), patience=0, view=JsonView())
+    assert here.chat.run() == 0
+    frames = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [frame["type"] for frame in frames if frame.get("terminal")] == ["chat.complete"]
 
 
 def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):

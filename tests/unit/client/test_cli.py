@@ -8,13 +8,14 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from stepline.errors import DependencyError
-from stepline.local import caller
+from stepline.local import caller, lifecycle
 from stepline.local.argument import parse_have, parse_payload
 from stepline.local.caller import name_user
 from stepline.local.cli import main
@@ -45,6 +46,21 @@ def test_every_command_explains_itself_without_a_stage(name, word):
     result = CliRunner().invoke(main, [name, word])
     assert result.exit_code == 0
     assert result.output.startswith("Usage: ")
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_can_answer_a_program(name):
+    assert "as_json" in {parameter.name for parameter in main.commands[name].params}
+
+
+@pytest.mark.parametrize("name", ["up", "down"])
+def test_a_stage_that_is_started_or_stopped_is_one_line_of_json(name, monkeypatch):
+    services = {"emulator": name == "up"}
+    monkeypatch.setattr(lifecycle, "up", lambda *_, **__: SimpleNamespace(socket_url="ws://here"))
+    monkeypatch.setattr(lifecycle, "down", lambda _: True)
+    monkeypatch.setattr(lifecycle, "status", lambda: lifecycle.Status(services=services, stage=None))
+    result = CliRunner().invoke(main, [name, "--json"])
+    assert json.loads(result.stdout) == {"up": False, "services": services, "stage": None}
 
 
 def test_the_summaries_of_the_commands_fit_a_terminal_of_80_columns():

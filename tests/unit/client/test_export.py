@@ -54,6 +54,11 @@ def test_one_turn_is_one_document(run):
     assert json.loads(line)["payload"]["turn_id"] == "turn_0001"
 
 
+def test_with_json_the_file_of_a_document_is_one_object_a_line(run, tmp_path):
+    lines = [json.loads(line) for line in run("c1", "--out", str(tmp_path), "--json").stdout.splitlines()]
+    assert lines[0] == {"kind": "artifact:conv.timeline.v1", "path": str(tmp_path / "conv.timeline.v1.json")}
+
+
 def test_documents_are_files_of_a_folder(run, tmp_path):
     out = tmp_path / "out"
     printed = run("c1", "--out", str(out)).stdout.splitlines()

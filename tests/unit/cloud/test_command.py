@@ -1,9 +1,11 @@
 """The command lines themselves: what they refuse, and with which exit code; and who calls a deployed stage."""
 
+import json
 import socket
 import subprocess
 import sys
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from msgspec.structs import replace
 from stepline.errors import AuthError, InputError
 from stepline.local import caller, stage
 from stepline.local.cli import main
+from stepline.local.cloud import deploy, destroy
 from stepline.local.cloud.deployment import Deployment, save
 from stepline.local.stage import LocalStage
 
@@ -56,6 +59,15 @@ def test_where_nobody_can_type_a_question_is_refused(home):
     assert "not_confirmed" in result.output
     assert "--yes" in result.output
     assert not (home / "stages/dev.json").exists()
+
+
+def test_with_json_what_was_deployed_or_stayed_is_one_line(home, monkeypatch):
+    monkeypatch.setattr(deploy, "deploy", lambda *_: (STAGE, 3))
+    monkeypatch.setattr(destroy, "destroy", lambda *_: ["aws s3 rb s3://left"])
+    deployed = call("deploy", "--stage", "prod", "--json")
+    assert (deployed.exit_code, json.loads(deployed.stdout)) == (3, msgspec.to_builtins(STAGE))
+    gone = call("destroy", "--stage", "prod", "--json")
+    assert json.loads(gone.stdout) == {"stage": "prod", "left": ["aws s3 rb s3://left"]}
 
 
 def test_nothing_stands_so_nothing_is_destroyed(home):

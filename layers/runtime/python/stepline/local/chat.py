@@ -23,7 +23,7 @@ from stepline.local.conversation import (
     watch,
 )
 from stepline.local.keyboard import Key, Keyboard, Pipe, Typed
-from stepline.local.output import make_plain_view
+from stepline.local.output import JsonView, make_plain_view
 from stepline.local.slash import HELP, NEW, Command, parse_line, render_message
 from stepline.local.view import RichView, View
 
@@ -226,7 +226,7 @@ class Chat:
         self._returned = []
 
 
-def run_chat(caller: Caller, conversation: str) -> int:
+def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:
     """Talk on a terminal that can be drawn on, or a line a message; return the exit code."""
     from stepline.local.caller import sessions
 
@@ -234,6 +234,8 @@ def run_chat(caller: Caller, conversation: str) -> int:
         chat = Chat(sessions(caller), view, keyboard, user=caller.user, home=caller.home)
         return chat.run(conversation)
 
+    if as_json:
+        return talk(JsonView(), Pipe(iter(sys.stdin)))
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
         return talk(make_plain_view(local=caller.local), Pipe(iter(sys.stdin)))
     from stepline.local.prompt import open_prompt

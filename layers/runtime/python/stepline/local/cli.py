@@ -31,7 +31,7 @@ from stepline.local.conversation_command import (
 from stepline.local.export import export
 from stepline.local.failure import Edge
 from stepline.local.function_log import logs
-from stepline.local.output import progress
+from stepline.local.output import progress, render_status
 from stepline.local.service_environment import event_source
 
 
@@ -55,7 +55,8 @@ def main() -> None:
     metavar="MODULE",
     help="The agent that answers, as a module of this folder.",
 )
-def up(bundle: str) -> None:
+@json_option
+def up(*, bundle: str, as_json: bool) -> None:
     """Start the local stage; at once if nothing has changed.
 
     A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers.
@@ -64,10 +65,13 @@ def up(bundle: str) -> None:
 
     stage = lifecycle.up(progress, bundle=bundle)
     progress(f"ready at {stage.socket_url}")
+    if as_json:
+        click.echo(render_status(lifecycle.status()))
 
 
 @main.command()
-def down() -> None:
+@json_option
+def down(as_json: bool) -> None:
     """Stop the local stage; conversations are kept.
 
     A turn that still runs is taken over by the next `up`.
@@ -77,6 +81,8 @@ def down() -> None:
     if not lifecycle.down(progress):
         progress("the emulator had to be killed; conversations are kept, its functions' latest logs are not")
     progress("stopped")
+    if as_json:
+        click.echo(render_status(lifecycle.status()))
 
 
 @main.command()
@@ -86,13 +92,11 @@ def status(as_json: bool) -> None:
 
     Exit code 1 unless all of it does.
     """
-    import msgspec
-
     from stepline.local import lifecycle
 
     found = lifecycle.status()
     if as_json:
-        click.echo(msgspec.json.encode({"up": found.up, "services": found.services, "stage": found.stage}))
+        click.echo(render_status(found))
     else:
         for name, running in found.services.items():
             click.echo(f"{name:10} {'running' if running else 'stopped'}")
@@ -140,7 +144,8 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 @user_option
 @stage_option
 @token_option
-def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: str) -> None:
+@json_option
+def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: str, as_json: bool) -> None:
     """Talk to the agent, on a terminal or from a pipe.
 
     On a terminal there is a prompt, and a pipe says a message a line. Without --conversation the last one goes on; /new
@@ -150,7 +155,7 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
     Ctrl-C ends the turn. What it does not hear of any more comes back to the prompt. Ctrl-C clears a line that is
     begun, and a second one on an empty line leaves.
 
-    From a pipe the exit code is 0 if the last turn completed, else 1.
+    With --json a terminal is read like a pipe. From a pipe the exit code is 0 if the last turn completed, else 1.
     """
     from stepline.local.chat import run_chat
     from stepline.local.conversation import new_conversation
@@ -160,7 +165,7 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
         conversation = conversation or new_conversation()
     elif conversation:
         check_exists(caller, conversation)
-    sys.exit(run_chat(caller, conversation))
+    sys.exit(run_chat(caller, conversation, as_json=as_json))
 
 
 for command in (

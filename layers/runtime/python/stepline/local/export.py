@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import InputError, NotFoundError
-from stepline.local.argument import conversation_argument
+from stepline.local.argument import conversation_argument, json_option
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
@@ -29,10 +29,11 @@ TTL_S = 300
     metavar="DIR",
     help="Write the documents into this folder, and print their names.",
 )
-def export(conversation: str, turn: str, out: Path | None) -> None:
+@json_option
+def export(conversation: str, turn: str, out: Path | None, *, as_json: bool) -> None:
     """Export a conversation of the local stage as documents.
 
-    They are its timeline, its sources, and the log of each turn. Without --out every document is one JSON object a line: `kind`, `tags`, `text` for an index, `payload`.
+    They are its timeline, its sources, and the log of each turn. Without --out every document is one JSON object a line (with --json as well): `kind`, `tags`, `text` for an index, `payload`.
     """
     import msgspec
 
@@ -43,7 +44,11 @@ def export(conversation: str, turn: str, out: Path | None) -> None:
 
     documents = exports(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), turn)
     for document in documents:
-        click.echo(write(document, out) if out else render_json(msgspec.to_builtins(document)))
+        if not out:
+            click.echo(render_json(msgspec.to_builtins(document)))
+            continue
+        path = write(document, out)
+        click.echo(render_json({"kind": document.kind, "path": path}) if as_json else path)
 
 
 def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[Export]:

@@ -232,8 +232,9 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
     url = f"http://{LOOPBACK}:{port}"
     service = Service("model", home)
     if not service.running:
+        key = "empty" if "ANTHROPIC_API_KEY" in os.environ else "not set"  # noqa: TID251 - no setting is read
         progress(
-            f"starting the scripted model on {LOOPBACK}:{port} (no ANTHROPIC_API_KEY is set; it is not an AI)"
+            f"starting the scripted model on {LOOPBACK}:{port} (ANTHROPIC_API_KEY is {key}; it is not an AI)"
         )
         service.start(
             [sys.executable, "-m", _SCRIPTED_MODULE, "--port", str(port)],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
 if TYPE_CHECKING:
     from stepline.local.client.effect import Effect
+    from stepline.local.lifecycle import Status
     from stepline.local.view import View
 
 
@@ -26,14 +27,39 @@ def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
     return PlainView(click.echo, progress, usage=usage, local=local)
 
 
-def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
-    """Return what prints an effect, and for people with `usage` what a turn consumed."""
-    if not as_json:
-        return make_plain_view(usage=usage, local=local).show
-    from stepline.local.record import render_effect, render_json
+class JsonView:
+    """One JSON object a line: what clients apply, and errors beside it."""
 
-    def show(effect: Effect) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        """Nothing was opened."""
+
+    def show(self, effect: Effect) -> None:
+        from stepline.local.record import render_effect, render_json
+
         for line in render_effect(effect):
             click.echo(render_json(line), err=line["frame"] == "error")
 
-    return show
+    def say(self, text: str) -> None:
+        progress(text)
+
+    def echo(self, line: str) -> None:
+        """Say nothing: it is not typed at a prompt."""
+
+
+def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
+    """Return what prints an effect, and for people with `usage` what a turn consumed."""
+    return JsonView().show if as_json else make_plain_view(usage=usage, local=local).show
+
+
+def render_status(found: Status) -> str:
+    """Return one line of JSON: what runs on this machine, and the stage that was deployed last."""
+    import msgspec
+
+    from stepline.local.record import render_json
+
+    return render_json(
+        msgspec.to_builtins({"up": found.up, "services": found.services, "stage": found.stage})
+    )

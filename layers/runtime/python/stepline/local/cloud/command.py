@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import InputError
+from stepline.local.argument import json_option
 from stepline.local.output import progress
 
 if TYPE_CHECKING:
@@ -35,8 +36,16 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 @region_option
 @yes_option
 @click.option("--no-smoke", is_flag=True, help="Do not try a turn at the end.")
+@json_option
 def deploy(
-    *, stage: str, choices: tuple[str, ...], profile: str, region: str, yes: bool, no_smoke: bool
+    *,
+    stage: str,
+    choices: tuple[str, ...],
+    profile: str,
+    region: str,
+    yes: bool,
+    no_smoke: bool,
+    as_json: bool,
 ) -> None:
     """Deploy a stage to an AWS account, or bring it up to date.
 
@@ -44,8 +53,11 @@ def deploy(
     STEPLINE_TOKEN set, the turn at the end is that token's; otherwise a user of the stage's pool is made for it.
     Exit code 0 if all went well, 3 if the stage stands but its first turn failed, else 1.
     """
+    import msgspec
+
     from stepline.local.cloud import deploy as cloud
     from stepline.local.cloud.deployment import check_stage, parse_choices
+    from stepline.local.record import render_json
 
     order = cloud.Order(
         stage=check_stage(stage),
@@ -55,7 +67,9 @@ def deploy(
         smoke=not no_smoke,
         token=environment_token(),
     )
-    _, code = cloud.deploy(order, _desk(yes=yes))
+    deployment, code = cloud.deploy(order, _desk(yes=yes))
+    if as_json:
+        click.echo(render_json(msgspec.to_builtins(deployment)))
     sys.exit(code)
 
 
@@ -64,7 +78,8 @@ def deploy(
 @profile_option
 @region_option
 @yes_option
-def destroy(*, stage: str, profile: str, region: str, yes: bool) -> None:
+@json_option
+def destroy(*, stage: str, profile: str, region: str, yes: bool, as_json: bool) -> None:
     """Delete a deployed stage.
 
     What stays is listed with the commands that delete it. Stage `prod` keeps its table, bucket and users; every other stage loses them.
@@ -72,6 +87,7 @@ def destroy(*, stage: str, profile: str, region: str, yes: bool) -> None:
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage
     from stepline.local.cloud.destroy import destroy as take_away
+    from stepline.local.record import render_json
 
     def confirm_name(name: str) -> bool:
         return yes or bool(_ask(f"type the stage's name to delete it [{name}]") == name)
@@ -79,6 +95,9 @@ def destroy(*, stage: str, profile: str, region: str, yes: bool) -> None:
     order = Order(stage=check_stage(stage), profile=profile, region=region)
     commands = take_away(order, _desk(yes=yes), confirm_name)
     click.echo(f"stage {stage} is gone", err=True)
+    if as_json:
+        click.echo(render_json({"stage": stage, "left": commands}))
+        return
     if commands:
         click.echo("what stayed is deleted with:", err=True)
     for command in commands:
