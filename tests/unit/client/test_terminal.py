@@ -102,6 +102,8 @@ def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
     (line,) = render_event(replace(skipped, status="skipped"))
     assert line.startswith("… nothing was summed up: not_needed")
     assert line.isprintable()
+    silent = event("chat.compaction", reason="")
+    assert render_event(replace(silent, status="skipped")) == ["… nothing was summed up"]
 
 
 def test_a_refusal_names_the_action_or_the_whole_decision():

@@ -177,7 +177,8 @@ def _compaction(event: ClientEvent) -> list[str]:
     if event.status == "started":
         return ["… summing up what is older, to make room"]
     if event.status != "completed":
-        return [f"… nothing was summed up: {one_line(str(data.get('reason')))}"]
+        reason = one_line(str(data.get("reason") or ""))
+        return [f"… nothing was summed up: {reason}" if reason else "… nothing was summed up"]
     before, left = (one_line(str(data.get(name, 0))) for name in ("before_tokens", "after_tokens"))
     return [f"… summed up what is older: from {before} to {left} tokens"]
 
