@@ -173,6 +173,7 @@ def test_who_leaves_in_the_middle_of_a_turn_has_said_everything(gateway, person,
 def test_what_a_stopped_turn_did_not_hear_can_be_edited_and_sent_again(gateway, person):
     person.until(READY)
     person.type("go\rand this\r/stop\r")
+    person.until(lambda: len(gateway.agent.heard) == 3)  # before, the line stands there because it is typed
     person.until(lambda: person.prompt().startswith("and this"))
     person.type(" too\r\x1b[A")
     person.until(lambda: len(gateway.agent.heard) == 4)

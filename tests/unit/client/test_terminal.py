@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -186,6 +186,9 @@ FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language",
 
 
 @given(st.sampled_from([row.type for row in TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
+@example("react.tool.result", {"duration_ms": ""})
+@example("react.tool.rejected", {"code": "", "action_index": None})
+@example("chat.followups", {"items": [""]})
 def test_whatever_an_event_holds_its_lines_are_lines_and_nothing_in_them_acts(kind, data):
     told = event(kind, **data)
     for line in [*render_event(told), *render_footer(told, usage=True)]:

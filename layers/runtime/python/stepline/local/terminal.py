@@ -40,7 +40,7 @@ def render_error(code: str, message: str, *, local: bool) -> str:
 
 def render_event(event: ClientEvent) -> list[str]:
     """Return what a person wants to know of one event, in lines; most events say nothing."""
-    return _LINES.get(event.type, _nothing)(event)
+    return _single_spaced(_LINES.get(event.type, _nothing)(event))
 
 
 def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
@@ -50,13 +50,18 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
     """
     match event.type:
         case "chat.citations":
-            return [render_citation(item) for item in _items(event)]
+            return _single_spaced([render_citation(item) for item in _items(event)])
         case "chat.followups":
-            return [f"» {one_line(str(item))}" for item in _list(event, "items")]
+            return _single_spaced([f"» {one_line(str(item))}" for item in _list(event, "items")])
         case "accounting.usage" if usage:
-            return [render_usage(event.data)]
+            return _single_spaced([render_usage(event.data)])
         case _:
             return []
+
+
+def _single_spaced(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the blanks that an empty field leaves; those of an indented line are somebody's own."""
+    return [line if line.startswith("  ") else " ".join(line.split()) for line in lines]
 
 
 def render_citation(source: Mapping[str, Any]) -> str:
