@@ -108,7 +108,7 @@ def _items(event: ClientEvent) -> list[Mapping[str, Any]]:
 
 
 def _call(event: ClientEvent) -> list[str]:
-    return [f"→ {_tool(event)} {_params(event.data.get('params'))}".rstrip()]
+    return [f"→ {_tool(event)} {_params(event.data.get('params'))}"]
 
 
 def _result(event: ClientEvent) -> list[str]:
