@@ -28,8 +28,8 @@ from stepline.execution.host import ToolHost
 from stepline.local.exec_image import find_image, image_name
 from stepline.local.execution import EXECUTOR_HOME, process_backend
 from stepline.local.stage import HOME
-from stepline.model.execution import ExecRequest, RuntimeProfile
 from stepline.model.ids import Lane
+from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.ports.executor import Executor, Job
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Registry

@@ -30,8 +30,8 @@ from stepline.local.lifecycle import status, up
 from stepline.local.logview import open_log
 from stepline.local.stage import LocalStage
 from stepline.loop.posting import Posting
-from stepline.model.event import ClientEvent, EventFrame, SyncFrame, decode_frame, encode_frame
 from stepline.model.ids import Lane, make_lane
+from stepline.model.wire.event import ClientEvent, EventFrame, SyncFrame, decode_frame, encode_frame
 
 STEPLINE = str(Path(sys.executable).with_name("stepline"))
 CLIENTS = (1, 10)

@@ -29,7 +29,7 @@ from stepline.loop.admit import Arrival, admit
 from stepline.loop.port import Ports
 from stepline.loop.posting import Posting
 from stepline.model.ids import Lane
-from stepline.model.live_event import STEER
+from stepline.model.wire.live_event import STEER
 from stepline.settings import Settings
 
 GOALS_MS: Final = {"steer_ms_log": 500.0, "steer_ms_redis": 100.0}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stepline.model.execution import ExecRequest
+from stepline.model.program.execution import ExecRequest
 
 if TYPE_CHECKING:
     from stepline.execution.host import ToolHost

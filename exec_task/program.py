@@ -22,7 +22,7 @@ from stepline.adapters.docker.message import Ended
 from stepline.adapters.docker.verdict import KILLED, MEMORY
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
-from stepline.model.image import EXECUTOR_COMMAND, GID, UID
+from stepline.model.program.image import EXECUTOR_COMMAND, GID, UID
 
 READ_BYTES: Final = 256 * 1024
 INIT: Final = 1

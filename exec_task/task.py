@@ -45,9 +45,9 @@ from stepline.bundle.descriptor import decode_payload
 from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
 from stepline.execution.delivery import join_files
 from stepline.execution.host import ToolHost
-from stepline.model.execution import ExecRequest, Run, Strategy
-from stepline.model.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
-from stepline.model.task import (
+from stepline.model.program.execution import ExecRequest, Run, Strategy
+from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
+from stepline.model.program.task import (
     COLLECT_S,
     PROVISION_S,
     RUN_MAX_S,

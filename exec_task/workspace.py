@@ -20,7 +20,7 @@ from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.errors import SandboxError
 from stepline.execution.host import ToolHost
 from stepline.execution.manifest import Manifest
-from stepline.model.execution import ExecRequest, ToolCallRecord, ToolEvent
+from stepline.model.program.execution import ExecRequest, ToolCallRecord, ToolEvent
 from stepline.model.source import Source
 from stepline.ports.signal import Cancel
 

@@ -10,7 +10,7 @@ import msgspec
 from lambdas._handshake import read_principal
 from lambdas._runtime import Event, app, edge, logger
 from stepline.errors import AuthError, DependencyError
-from stepline.model.event import ErrorFrame, encode_frame
+from stepline.model.wire.event import ErrorFrame, encode_frame
 
 TICKETS: Final = "POST /v1/socket-tickets"
 # A ticket is for whoever asked for it, and no cache on the way may keep it.

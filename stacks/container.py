@@ -11,9 +11,17 @@ from typing import Final
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_logs as logs
 
-from stepline.model.execution import Strategy
-from stepline.model.image import GID, KEEPER_COMMAND, PRIVATE, STRATEGY_VARIABLE, TASK_COMMAND, UID, WORKSPACE
-from stepline.model.task import STOP_S
+from stepline.model.program.execution import Strategy
+from stepline.model.program.image import (
+    GID,
+    KEEPER_COMMAND,
+    PRIVATE,
+    STRATEGY_VARIABLE,
+    TASK_COMMAND,
+    UID,
+    WORKSPACE,
+)
+from stepline.model.program.task import STOP_S
 
 SUPERVISOR: Final = "supervisor"
 EXECUTOR: Final = "executor"

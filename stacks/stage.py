@@ -11,8 +11,8 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Node
 
-from stepline.model.fanout import FANOUT_MODES
-from stepline.model.task import secret_name
+from stepline.model.decision import FANOUT_MODES
+from stepline.model.program.task import secret_name
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")

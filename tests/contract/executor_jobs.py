@@ -24,8 +24,8 @@ from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
 from stepline.execution.host import ToolHost
 from stepline.local.exec_image import image_name
-from stepline.model.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
 from stepline.model.ids import utc
+from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
 from stepline.ports.executor import Executor, Job
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry

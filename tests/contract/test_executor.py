@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from stepline.model.execution import Run
+from stepline.model.program.execution import Run
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
 
 MIB = 1024 * 1024

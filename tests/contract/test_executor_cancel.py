@@ -12,7 +12,7 @@ import pytest
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.sandbox.cancel import Over
-from stepline.model.execution import Run, RuntimeProfile
+from stepline.model.program.execution import Run, RuntimeProfile
 from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench, bench_of
 
 RUNS_HERE = [name for name in BACKENDS if name != "fargate"]

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from stepline.model.entry import Closed
-from stepline.model.execution import Mode
+from stepline.model.program.execution import Mode
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations

@@ -19,7 +19,7 @@ from stepline.adapters.corpus import (
     split_words,
 )
 from stepline.errors import DependencyError
-from stepline.model.address import host_of, normalise_url
+from stepline.model.source import host_of, normalise_url
 from stepline.ports.search import SearchQuery, WebSearch
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)

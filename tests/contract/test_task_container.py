@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from stepline.model.execution import MIB, Run
+from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
 from tests.contract.task_bench import TaskExecutor, docker, task

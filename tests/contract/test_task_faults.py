@@ -19,10 +19,10 @@ from stepline.loop.collect import FILES, RESULT, RUN, STARTED
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Decided, Resulted
-from stepline.model.execution import CollectedFile, Isolation, Run
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
-from stepline.model.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
+from stepline.model.program.execution import CollectedFile, Isolation, Run
+from stepline.model.program.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
 from tests.unit.loop.scene import LANE, answered, coded
 from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
 

@@ -17,8 +17,8 @@ from stepline.local.client.wire import dial_gateway
 from stepline.local.lifecycle import mint
 from stepline.local.service import Service
 from stepline.local.stage import HOME, client, install_environment
-from stepline.model.event import decode_frame
 from stepline.model.ids import execution_name, make_lane
+from stepline.model.wire.event import decode_frame
 
 STEPLINE = str(Path(sys.executable).with_name("stepline"))
 TURN_TIMEOUT_S = 180

@@ -9,7 +9,7 @@ import pytest
 
 from stepline.local.client.effect import Acknowledged, TextAppended
 from stepline.local.stage import client
-from stepline.model.event import AckFrame
+from stepline.model.wire.event import AckFrame
 from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.mode import unhindered
 from tests.e2e.stage import a_word

@@ -24,7 +24,7 @@ from stepline.local.client.reducer import ClientState, fold_frame, resume_reques
 from stepline.local.client.wire import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.issuer import mint
 from stepline.local.stage import client
-from stepline.model.event import AuthFrame, Frame, decode_frame
+from stepline.model.wire.event import AuthFrame, Frame, decode_frame
 from tests.e2e.stage import a_word
 
 SILENCE_S = 1.0

@@ -14,7 +14,7 @@ import jwt
 
 from lambdas import api, authorizer, socket
 from stepline.local import issuer
-from stepline.model.event import Frame, decode_frame
+from stepline.model.wire.event import Frame, decode_frame
 from stepline.ports.channel import Principal
 
 from .conftest import Stage, recorded

@@ -5,7 +5,7 @@ import pytest
 from lambdas import socket
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import SteplineError
-from stepline.model.event import AckFrame, ErrorFrame, decode_frame
+from stepline.model.wire.event import AckFrame, ErrorFrame, decode_frame
 from stepline.ports.channel import Principal
 
 from .conftest import Stage, recorded

@@ -179,7 +179,8 @@ READERS = {
         split_text, ("stepline.timeline.compaction_ledger",), _line("\n<calls>\n", "\n<calls>\n\n</calls>")
     ),
     "prompt": Reader(
-        lambda text: (quote(text), inline(text)), ("stepline.timeline.render.quote", "stepline.model.glyph")
+        lambda text: (quote(text), inline(text)),
+        ("stepline.timeline.render.quote", "stepline.model.traversal"),
     ),
     "plan": Reader(parse_acks, ("stepline.tools.plan",), _line("✓ 1. ", "✓ [1]\n")),
 }

@@ -10,7 +10,7 @@ from stepline.adapters.memory.model import Fail
 from stepline.errors import ModelRefused
 from stepline.loop.ingress import receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES
-from stepline.model.event import ErrorFrame
+from stepline.model.wire.event import ErrorFrame
 from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, event_types, of
 
 KEY = re.compile(rb"(att|out|seg|exec)/acme/|s3://|[0-9a-f]{64}")

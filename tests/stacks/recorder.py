@@ -25,8 +25,8 @@ from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.loop.history import History
 from stepline.loop.ingress import receive
 from stepline.loop.posting import Posting
-from stepline.model.event import ErrorFrame
-from stepline.model.execution import Fargate, Limits, RuntimeProfile
+from stepline.model.program.execution import Fargate, Limits, RuntimeProfile
+from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
 from tests.contract.conftest import create_machine, create_table
 from tests.unit.loop.scene import LANE, USER, Scene, of

@@ -17,10 +17,10 @@ from stepline.loop.collect import RUN
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.loop.ticket import issue_ticket
-from stepline.model.execution import Run
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
-from stepline.model.task import STEERED, TOKEN_VARIABLE
+from stepline.model.program.execution import Run
+from stepline.model.program.task import STEERED, TOKEN_VARIABLE
 from stepline.ports.channel import Principal
 from tests.stacks.recorder import Calls, Cloud
 from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded

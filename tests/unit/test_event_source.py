@@ -7,8 +7,8 @@ import pytest
 
 from stepline.bootstrap.event_source import EventSource, Standing, event_source
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.model.attachment import ATTACHMENT_MAX_BYTES
 from stepline.model.entry import Inbound, Opened
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 from stepline.settings import Settings
 from tests.unit.loop.scene import LANE, USER, Scene, event_types
 

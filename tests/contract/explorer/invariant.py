@@ -20,7 +20,7 @@ from stepline.model.entry import (
     Steered,
     TakenOver,
 )
-from stepline.model.live_event import RULES
+from stepline.model.wire.live_event import RULES
 from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.layout import STANDARD

@@ -9,7 +9,7 @@ from typing import Any
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.model.block import Block, Body
-from stepline.model.execution import CollectedFile, Run
+from stepline.model.program.execution import CollectedFile, Run
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.execute import exec_tool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepline.model.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
+from stepline.model.wire.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
 
 from .process import Process
 from .world import LANE, USER, World

@@ -40,8 +40,8 @@ from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Deferred
-from stepline.model.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.ids import Lane, call_id, utc
+from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.step import Step
 from stepline.ports.signal import Watch
 from stepline.tools.context import ReadCaps

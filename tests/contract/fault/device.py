@@ -19,7 +19,7 @@ from stepline.local.client.effect import (
 from stepline.local.client.reducer import PASSING, fold_frame, resume_request
 from stepline.local.client.state import ClientState
 from stepline.loop.ingress import receive
-from stepline.model.event import ClientEvent, decode_frame
+from stepline.model.wire.event import ClientEvent, decode_frame
 from stepline.ports.channel import Principal
 
 from .boundary import Reach

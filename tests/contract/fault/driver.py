@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
+from stepline.model.program.task import PROVISION_S
 from stepline.model.step import Step
-from stepline.model.task import PROVISION_S
 
 from .boundary import SILENT, Reach
 from .device import Device

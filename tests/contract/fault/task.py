@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.task import MemoryTask
 from stepline.errors import NotFoundError
-from stepline.model.execution import CollectedFile, Run
+from stepline.model.program.execution import CollectedFile, Run
+from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
-from stepline.model.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.ports.task import Depot, Duty
 
 from .boundary import Door, Reach

@@ -27,8 +27,8 @@ from stepline.loop.port import Ports
 from stepline.loop.posting import Posting
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry, Opened
-from stepline.model.execution import CollectedFile, Fargate, Limits, Mode, Run, RuntimeProfile
 from stepline.model.ids import Lane
+from stepline.model.program.execution import CollectedFile, Fargate, Limits, Mode, Run, RuntimeProfile
 from stepline.model.step import Step
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest

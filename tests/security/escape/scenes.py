@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from stepline.adapters.sandbox.collect import ENTRIES_MAX
 from stepline.execution.outputs import validate_outputs
-from stepline.model.execution import MIB, ContractFile, ExecRequest
-from stepline.model.image import UID
+from stepline.model.program.execution import MIB, ContractFile, ExecRequest
+from stepline.model.program.image import UID
 
 from .backend import LANE, LIMITS, TURN, Backend, Outcome
 

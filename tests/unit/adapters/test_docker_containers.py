@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stepline.adapters.docker.cleanup import Cleaner
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.docker.plan import EXPIRES, INIT_TASKS, SUPERVISOR_TASKS
-from stepline.model.execution import MIB, Limits, RuntimeProfile
+from stepline.model.program.execution import MIB, Limits, RuntimeProfile
 from tests.contract.executor_jobs import (
     DOCKER_ENVIRONMENT,
     IMAGE,

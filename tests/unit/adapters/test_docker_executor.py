@@ -18,7 +18,7 @@ from stepline.adapters.docker.message import (
     encode,
 )
 from stepline.execution.frame import FrameReader
-from stepline.model.execution import CollectedFile, Isolation, Limits
+from stepline.model.program.execution import CollectedFile, Isolation, Limits
 from stepline.ports.executor import Job
 from tests.unit.adapters.test_docker_plan import REQUEST
 

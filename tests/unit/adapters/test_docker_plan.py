@@ -8,9 +8,9 @@ from stepline.adapters.docker.payload import INIT_TASKS, render_payload
 from stepline.adapters.docker.plan import EXPIRES, SLACK_BYTES, SUPERVISOR_TASKS, plan_run
 from stepline.adapters.sandbox.payload import plan_aliases
 from stepline.errors import SandboxError
-from stepline.model.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
 from stepline.model.ids import Lane
-from stepline.model.image import INIT_COMMAND
+from stepline.model.program.execution import MIB, ExecRequest, Limits, RuntimeProfile, WorkFile
+from stepline.model.program.image import INIT_COMMAND
 
 NOW_S = 1_795_000_000.25
 REQUEST = ExecRequest(

@@ -28,7 +28,7 @@ from stepline.adapters.docker.message import (
 )
 from stepline.errors import SandboxError
 from stepline.model.batch import decode_batch, encode_batch
-from stepline.model.execution import Limits, WorkFile
+from stepline.model.program.execution import Limits, WorkFile
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolOutput
 from tests.contract.executor_jobs import tool_host

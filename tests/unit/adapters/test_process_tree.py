@@ -11,7 +11,7 @@ import pytest
 
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.fork_server import remove_orphans
-from stepline.model.execution import RuntimeProfile
+from stepline.model.program.execution import RuntimeProfile
 from tests.contract.executor_jobs import HOME, Bench, tool_host
 
 

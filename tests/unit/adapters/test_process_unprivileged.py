@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stepline.model.execution import Run
+from stepline.model.program.execution import Run
 from tests.contract.executor_jobs import ROOT, SAID, process_bench
 
 INTERPRETER = Path("/usr/bin/python3")

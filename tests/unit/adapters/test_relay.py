@@ -11,8 +11,8 @@ from stepline.adapters.memory.delta import MemoryDeltas
 from stepline.adapters.relay import BACKOFF_S, LISTENERS_S, PIECE_CHARS, POSTS_PER_S, ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
-from stepline.model.event import DeltaFrame, decode_frame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, decode_frame
 from stepline.ports.delta import Delta
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")

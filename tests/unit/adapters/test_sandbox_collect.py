@@ -12,7 +12,7 @@ from stepline.adapters.sandbox.refusal import PATH_MAX_CHARS, printable
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.tree import DEPTH_MAX
 from stepline.errors import SandboxError
-from stepline.model.execution import Limits, WorkFile
+from stepline.model.program.execution import Limits, WorkFile
 
 TURN = "turn_20261121T101500_ab12cd"
 OLD = "turn_20261120T101500_ab12cd"

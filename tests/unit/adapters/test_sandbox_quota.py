@@ -8,7 +8,7 @@ from stepline.adapters.sandbox import quota as measuring
 from stepline.adapters.sandbox.quota import INTERVAL_MIN_S, Quota, watch
 from stepline.adapters.sandbox.tree import DEPTH_MAX
 from stepline.execution.manifest import FileFact, Manifest
-from stepline.model.execution import Limits
+from stepline.model.program.execution import Limits
 
 WAIT_S = 10.0
 

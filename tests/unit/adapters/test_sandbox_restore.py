@@ -7,7 +7,7 @@ import pytest
 
 from stepline.adapters.sandbox.restore import restore
 from stepline.errors import DependencyError, NotFoundError, SandboxError
-from stepline.model.execution import WorkFile
+from stepline.model.program.execution import WorkFile
 
 TURN = "turn_20261121T101500_ab12cd"
 OLD = "turn_20261120T101500_ab12cd"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from stepline.model.execution import Mode, Run, RuntimeProfile
+from stepline.model.program.execution import Mode, Run, RuntimeProfile
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import bench_of, process_bench, tool_host
 

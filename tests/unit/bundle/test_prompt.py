@@ -11,8 +11,8 @@ from bundles.default import WORKFLOW
 from stepline.bundle.agent import build_agent
 from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
 from stepline.loop.gate import CHANNELS
-from stepline.model.execution import Limits, RuntimeProfile
 from stepline.model.plan import MARKS
+from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.protocol.channel import read_channels
 from stepline.protocol.decision import Verdict, read_decision
 from stepline.protocol.fanout import FanoutRule

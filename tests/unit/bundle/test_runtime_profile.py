@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from stepline.bundle.runtime_profile import KEYS, UNLIMITED_BYTES, resolve_runtime
 from stepline.errors import InputError
-from stepline.model.execution import MIB, Fargate, Limits, RuntimeProfile
+from stepline.model.program.execution import MIB, Fargate, Limits, RuntimeProfile
 
 DEPLOYMENT = RuntimeProfile(mode="process", image="ours:1", network_mode="host")
 DOCKER = {

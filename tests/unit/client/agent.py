@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepline.model.event import AckFrame, ClientEvent, EventFrame
+from stepline.model.wire.event import AckFrame, ClientEvent, EventFrame
 
 
 class Agent:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from stepline.model.event import encode_frame
+from stepline.model.wire.event import encode_frame
 
 WAIT_S = 10
 HANG_UP = "hang up"

@@ -13,7 +13,7 @@ from stepline.errors import DependencyError
 from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
-from stepline.model.event import encode_frame
+from stepline.model.wire.event import encode_frame
 
 C = "c1"
 PACE = Pace(tick_s=1.0)

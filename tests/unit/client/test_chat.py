@@ -21,7 +21,7 @@ from stepline.local.keyboard import Key, Pipe
 from stepline.local.output import JsonView
 from stepline.local.slash import HELP
 from stepline.local.view import PlainView, RichView
-from stepline.model.event import ClientEvent, ErrorFrame
+from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.unit.client.agent import Agent
 from tests.unit.client.simulated import Far, Pace
 from tests.unit.client.surface import Paper

@@ -15,7 +15,7 @@ from stepline.local.client.wire import dial_gateway
 from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, settle, watch
 from stepline.local.keyboard import Pipe
 from stepline.local.view import PlainView
-from stepline.model.event import (
+from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
     DeltaFrame,

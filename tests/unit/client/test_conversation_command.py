@@ -13,8 +13,8 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.local import caller, logview
 from stepline.local.cli import main
 from stepline.local.cloud.deployment import Deployment, save
-from stepline.model.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import make_lane
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.log import Listing
 from tests.unit.client.gateway import running_gateway
 

@@ -17,7 +17,7 @@ from stepline.local.client.effect import Acknowledged
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.wire import dial_gateway
-from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, SyncFrame
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, SyncFrame
 from tests.unit.client.gateway import running_gateway
 from tests.unit.client.test_session import QUICK, C, first
 

@@ -20,7 +20,7 @@ from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.loop.ingress import receive
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
-from stepline.model.event import decode_frame
+from stepline.model.wire.event import decode_frame
 from stepline.timeline.event import derive
 from tests.unit.loop.scene import LANE, Scene, answered, called, follow
 

@@ -33,9 +33,9 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
-from stepline.model.glyph import has_hidden
 from stepline.model.ids import make_lane
 from stepline.model.source import Citation
+from stepline.model.traversal import has_hidden
 from stepline.model.usage import Usage
 
 LANE = make_lane("local", "default", "c1")

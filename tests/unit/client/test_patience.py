@@ -13,7 +13,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError, LimitError
 from stepline.local.client.effect import Acknowledged, EventsApplied, Refused, Synced
 from stepline.local.client.pace import Pace
-from stepline.model.event import (
+from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
     ErrorFrame,
@@ -22,7 +22,7 @@ from stepline.model.event import (
     SyncFrame,
     encode_frame,
 )
-from stepline.model.message import Event, parse_message
+from stepline.model.wire.message import Event, parse_message
 from tests.unit.client.simulated import PACE, C, Far, drive
 
 HOURS = 3600

@@ -7,7 +7,7 @@ import termios
 
 import pytest
 
-from stepline.model.event import DeltaFrame, ErrorFrame
+from stepline.model.wire.event import DeltaFrame, ErrorFrame
 from tests.unit.client.agent import Agent
 from tests.unit.client.gateway import running_gateway
 from tests.unit.client.typist import CTRL_C, CTRL_D, LINES, READY, typing

@@ -22,7 +22,7 @@ from stepline.local.client.effect import (
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
-from stepline.model.event import (
+from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
     DeltaFrame,
@@ -32,7 +32,7 @@ from stepline.model.event import (
     SyncFrame,
     frame_events,
 )
-from stepline.model.message import Event, Resume, Send, parse_message
+from stepline.model.wire.message import Event, Resume, Send, parse_message
 from stepline.protocol.lane import CONTROL_LANE, LaneFacts
 
 C = "c1"

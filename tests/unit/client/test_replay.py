@@ -20,7 +20,7 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
-from stepline.model.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
+from stepline.model.wire.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
 from stepline.protocol.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
 
 C = "c1"

@@ -20,7 +20,7 @@ from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.wire import FRAME_MAX_BYTES, dial_gateway, encode_request, split_utf8
-from stepline.model.event import (
+from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
     DeltaFrame,

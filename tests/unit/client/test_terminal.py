@@ -24,8 +24,8 @@ from stepline.local.client.effect import (
 from stepline.local.record import render_effect, render_json
 from stepline.local.terminal import clean, one_line, render_event, render_footer, render_usage
 from stepline.local.view import PlainView, RichView
-from stepline.model.event import AckFrame, ClientEvent, ErrorFrame
-from stepline.model.glyph import has_hidden
+from stepline.model.traversal import has_hidden
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.lane import LaneFacts
 from stepline.timeline.event_type import TABLE
 from tests.unit.client.surface import Paper

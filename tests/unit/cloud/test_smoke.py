@@ -9,7 +9,7 @@ from botocore.stub import ANY, Stubber
 from stepline.errors import AuthError, DependencyError
 from stepline.local.cloud.deploy import UNANSWERED, deploy
 from stepline.local.cloud.smoke import Deadline, lent_token, try_turn
-from stepline.model.event import AckFrame, ClientEvent, ErrorFrame, EventFrame
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame
 from tests.unit.client.gateway import running_gateway
 from tests.unit.cloud.desk import order
 from tests.unit.cloud.test_deploy import URL, fail_with, with_turn

@@ -13,8 +13,8 @@ from stepline.execution.archive_member import ArchiveLimits
 from stepline.execution.contract import FILES_MAX
 from stepline.execution.outcome import Envelope
 from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
-from stepline.model.execution import MODES, Limits, RuntimeProfile
-from stepline.model.task import SECRET_MAX_BYTES
+from stepline.model.program.execution import MODES, Limits, RuntimeProfile
+from stepline.model.program.task import SECRET_MAX_BYTES
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "reference/execution.md"

@@ -9,8 +9,8 @@ from typing import Any, get_args
 import msgspec
 from pydantic import TypeAdapter
 
-from stepline.model import event
-from stepline.model.message import MESSAGE_MAX_BYTES, Message
+from stepline.model.wire import event
+from stepline.model.wire.message import MESSAGE_MAX_BYTES, Message
 from stepline.ports.identity import TICKET_TTL_S
 from tests.unit.docs.source import DOCS
 

@@ -77,8 +77,8 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`[LIVE TURN EVENTS]`", "timeline/render/announce.py", "LIVE TURN EVENTS", _ANNOUNCE),
         done("`steer`: the generation, tools and programs end, then a bounded finalize; without a text it stops", "loop/steer.py", "def heed", "unit/loop/test_event_phase.py"),
         done("`REACT_STEER_FINALIZE_ROUNDS`, `REACT_STEER_FINALIZE_MAX_TOKENS`", "loop/finalize.py", "FINALIZE_TOOLS", "unit/loop/test_event_phase.py"),
-        done("forms, wizards, alerts and any other event, reactive or not", "model/live_event.py", "REACTIVE_KINDS", "unit/loop/test_event_intake.py"),
-        done("`iteration_credit`", "model/live_event.py", "iteration_credit", "unit/loop/test_event_intake.py"),
+        done("forms, wizards, alerts and any other event, reactive or not", "model/wire/live_event.py", "REACTIVE_KINDS", "unit/loop/test_event_intake.py"),
+        done("`iteration_credit`", "model/wire/live_event.py", "iteration_credit", "unit/loop/test_event_intake.py"),
         done("events of other services, under a role of their own", "bootstrap/event_source.py", "def submit_event", "unit/test_event_source.py"),
     ),
     "Channels and streaming": (
@@ -152,7 +152,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("snapshots with manifests, restored in the task", "adapters/depot.py", "class GrantedArtifacts", "contract/test_depot.py"),
         done("heartbeat, budgets and partial outputs of a task", "loop/collect.py", "def conclude", "contract/test_task_faults.py"),
         done("orphaned tasks and secrets swept", "loop/orphan.py", "def sweep_tasks", "contract/test_task_faults.py"),
-        partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/task.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
+        partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/task.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "execution/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bundle/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
@@ -185,7 +185,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "At home on AWS": (
         done("any OpenID Connect issuer; a Cognito pool where none is named", "adapters/oidc.py", "token_use", "security/test_identity.py", "the pool is in `stacks/identity.py`"),
         done("`POST /v1/socket-tickets`", "loop/ticket.py", "def issue_ticket", "handlers/test_api.py"),
-        done("message `auth` renews a connection; expiry counts with every message and for listening", "model/message.py", "class Auth", "unit/loop/test_ingress.py"),
+        done("message `auth` renews a connection; expiry counts with every message and for listening", "model/wire/message.py", "class Auth", "unit/loop/test_ingress.py"),
         done("messages a minute for each user", "loop/rate.py", "rate_limited", "unit/loop/test_ingress.py"),
         done("`stepline deploy`, `destroy`, `doctor --aws`", "local/cloud/deploy.py", "def deploy", "unit/cloud/test_deploy.py"),
         done("formats carry a version", "model/batch.py", "format_newer", "e2e/test_deploy.py"),

@@ -13,7 +13,7 @@ from stepline.adapters.sandbox.server import CONNECTIONS_MAX, GRACE_S, SOCKET_MO
 from stepline.execution.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
 from stepline.execution.gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
 from stepline.execution.host import INSTEAD, RESULT_BYTES_MAX
-from stepline.model.execution import Isolation, Limits
+from stepline.model.program.execution import Isolation, Limits
 from stepline.tools.catalogue import default_registry
 from tests.unit.docs.source import DOCS
 

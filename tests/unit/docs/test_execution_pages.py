@@ -2,7 +2,7 @@ from msgspec.structs import fields
 
 from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS
 from stepline.execution.outcome import Envelope
-from stepline.model.execution import Isolation, Limits
+from stepline.model.program.execution import Isolation, Limits
 from tests.unit.docs import execution_page, protocol_page
 
 

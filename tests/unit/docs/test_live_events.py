@@ -5,9 +5,9 @@ from typing import get_args
 import pytest
 
 from stepline.loop.ingress import receive
-from stepline.model.attachment import Attachment, attachment_key
-from stepline.model.event import AckFrame
-from stepline.model.live_event import DropReason
+from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.wire.event import AckFrame
+from stepline.model.wire.live_event import DropReason
 from tests.unit.docs import live_event_page
 from tests.unit.docs.live_event_page import EXAMPLES, REASONS, message
 from tests.unit.loop.scene import LANE, Scene, of

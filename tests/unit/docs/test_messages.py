@@ -1,7 +1,7 @@
 import pytest
 
-from stepline.model.event import decode_frame, encode_frame
-from stepline.model.message import parse_message
+from stepline.model.wire.event import decode_frame, encode_frame
+from stepline.model.wire.message import parse_message
 from tests.unit.docs import message_page
 from tests.unit.docs.markdown import headings
 from tests.unit.docs.message_page import EXAMPLES, FRAMES, MESSAGES, SAMPLES, action

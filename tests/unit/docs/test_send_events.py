@@ -11,7 +11,7 @@ from stepline.bootstrap.event_source import EventSource
 from stepline.loop.admit import Fate
 from stepline.loop.ingress import receive
 from stepline.model.entry import Inbound
-from stepline.model.event import AckFrame
+from stepline.model.wire.event import AckFrame
 from tests.unit.docs.source import DOCS
 from tests.unit.loop.scene import Scene, of
 

@@ -13,7 +13,8 @@ from stepline.execution.contract import normalise_contract
 from stepline.execution.envelope import Envelope, make_envelope
 from stepline.execution.outputs import validate_outputs
 from stepline.execution.verdict import Verdicts
-from stepline.model.execution import (
+from stepline.model.ids import Lane
+from stepline.model.program.execution import (
     CollectedFile,
     ContractFile,
     ExecRequest,
@@ -22,7 +23,6 @@ from stepline.model.execution import (
     Run,
     WorkFile,
 )
-from stepline.model.ids import Lane
 
 TURN = "turn_20261122T101500_ab12cd"
 OLD = "turn_20261121T090000_0f0f0f"

@@ -11,7 +11,7 @@ from stepline.execution.envelope import lost_envelope
 from stepline.execution.host import sub_call_id
 from stepline.model.block import Block
 from stepline.model.entry import Resulted
-from stepline.model.execution import ToolCallRecord
+from stepline.model.program.execution import ToolCallRecord
 from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
 from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.result import lean_blocks, whole_blocks

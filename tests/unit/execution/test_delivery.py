@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from stepline.errors import SandboxError
 from stepline.execution.delivery import join_files, split_files
-from stepline.model.execution import CollectedFile
+from stepline.model.program.execution import CollectedFile
 
 
 def collected(path: str, body: bytes) -> CollectedFile:

@@ -12,8 +12,8 @@ from stepline.execution.envelope import (
     output_bodies,
 )
 from stepline.execution.log import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
-from stepline.model.execution import ToolCallRecord, ToolEvent, WorkFile
 from stepline.model.path import out_key
+from stepline.model.program.execution import ToolCallRecord, ToolEvent, WorkFile
 from stepline.model.source import Source
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised, workbook

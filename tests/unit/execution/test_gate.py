@@ -21,7 +21,7 @@ from stepline.execution.gate import (
     Refusal,
     count_marks,
 )
-from stepline.model.execution import Isolation
+from stepline.model.program.execution import Isolation
 
 TOKEN = "t0ken"
 DEADLINE_S = 100.0

@@ -10,7 +10,7 @@ from stepline.execution.manifest import (
     check_place,
     diff,
 )
-from stepline.model.name import Names, ancestors, find_clashes
+from stepline.model.traversal import Names, ancestors, find_clashes
 
 TURN = "turn_20261121T101500_ab12cd"
 OUT = f"{TURN}/outputs"

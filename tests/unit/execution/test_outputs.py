@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
 from stepline.execution.preview import PREVIEWS_CHARS, TITLE
 from stepline.execution.workbook import inspect_workbook
-from stepline.model.execution import PREVIEW_CHARS, RefusedFile, WorkFile
+from stepline.model.program.execution import PREVIEW_CHARS, RefusedFile, WorkFile
 
 from .scene import OLD, TURN, Scene, at, promised, workbook, zipped
 

@@ -5,7 +5,7 @@ import json
 from stepline.local.client.effect import Refused, TurnEnded
 from stepline.local.function_log import TRACE_LINES, parse_events, render_line
 from stepline.local.view import PlainView
-from stepline.model.event import ErrorFrame
+from stepline.model.wire.event import ErrorFrame
 
 TRACE = "\n".join(
     ["Traceback (most recent call last):", *(f"  line {n}" for n in range(20)), "KeyError: 'lamp'"]

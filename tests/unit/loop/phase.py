@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from stepline.adapters.memory.model import MemoryModelClient, MemoryModelStream
 from stepline.model.entry import Closed, Decided, Dropped, Inbound, Opened, Steered
-from stepline.model.execution import Run
-from stepline.model.live_event import EventClass
+from stepline.model.program.execution import Run
+from stepline.model.wire.live_event import EventClass
 from stepline.ports.model import ModelRequest
 from stepline.tools.context import ToolOutput
 from tests.unit.loop.scene import Scene, answered, called, coded, tool

@@ -25,10 +25,10 @@ from stepline.loop.history import History
 from stepline.loop.port import Ports
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
-from stepline.model.event import EventFrame, Frame, decode_frame, join_pieces
-from stepline.model.execution import Limits, Run, RuntimeProfile
 from stepline.model.ids import Lane
+from stepline.model.program.execution import Limits, Run, RuntimeProfile
 from stepline.model.step import Step
+from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_pieces
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.settings import Settings

@@ -24,9 +24,9 @@ from stepline.adapters.memory.task import MemoryTask, MemoryTasks
 from stepline.bundle.agent import build_agent
 from stepline.loop.collect import BYTES, JSON
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
-from stepline.model.execution import CollectedFile, Fargate, Limits, Run, RuntimeProfile
+from stepline.model.program.execution import CollectedFile, Fargate, Limits, Run, RuntimeProfile
+from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
 from stepline.model.step import Step
-from stepline.model.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
 from stepline.tools.context import ReadCaps
 
 from .scene import Scene

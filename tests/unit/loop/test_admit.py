@@ -2,8 +2,8 @@ import pytest
 
 from stepline.errors import BusyError, InputError, NotFoundError
 from stepline.model.entry import Dropped, Inbound, Opened, Owner
-from stepline.model.event import EventFrame
 from stepline.model.ids import execution_name, turn_id
+from stepline.model.wire.event import EventFrame
 from tests.unit.loop.scene import LANE, USER, Scene, answered, event_types, of
 from tests.unit.loop.twin import BusyLog, ContendedLog, LosingLog, StaleLog
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from stepline.adapters.memory.model import Say
 from stepline.metrics import CACHE_BUSTS
-from stepline.model.bust import Bust
 from stepline.model.entry import Decided
-from stepline.model.usage import Usage
+from stepline.model.usage import Bust, Usage
 from tests.unit.loop.scene import Scene, answered, called, event_types
 
 LEFT = Usage(input_tokens=100, cache_read_tokens=3000, cache_write_5m_tokens=5000, output_tokens=9)

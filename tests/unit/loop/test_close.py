@@ -9,7 +9,7 @@ from stepline.loop.close import ERRORS, MESSAGES
 from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened, Titled
 from stepline.model.ids import execution_name
-from stepline.model.tally import Tally
+from stepline.model.usage import Tally
 from tests.unit.loop.scene import (
     BROKEN,
     LANE,

@@ -16,8 +16,8 @@ from stepline.errors import (
 from stepline.loop.status_answer import CAUSES, GO_ON, Cause
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
-from stepline.model.event import DeltaFrame
 from stepline.model.usage import Usage
+from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest
 from stepline.protocol.lane import CONTROL_LANE
 from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, of, said

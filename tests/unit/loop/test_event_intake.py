@@ -14,7 +14,9 @@ from stepline.loop.admit import Admitted, Arrival
 from stepline.loop.event_intake import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES, take_event
 from stepline.loop.ingress import receive
 from stepline.loop.spill import hydrate
-from stepline.model.attachment import (
+from stepline.model.batch import BATCH_MAX_BYTES, decode_batch, encode_batch
+from stepline.model.entry import Inbound
+from stepline.model.file.attachment import (
     ATTACHMENT_MAX_BYTES,
     ATTACHMENTS_MAX,
     EVENT_MAX_BYTES,
@@ -22,10 +24,8 @@ from stepline.model.attachment import (
     Attachment,
     attachment_key,
 )
-from stepline.model.batch import BATCH_MAX_BYTES, decode_batch, encode_batch
-from stepline.model.entry import Inbound
-from stepline.model.event import AckFrame, ErrorFrame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import AckFrame, ErrorFrame
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, frames, of
 
 FORM = {"plan": "pro", "seats": 4, "agreed": True, "note": None, "tags": ["a", "b"], "price": 1.5}

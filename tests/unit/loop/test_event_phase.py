@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from stepline.model.live_event import RULES, EventClass
+from stepline.model.wire.live_event import RULES, EventClass
 from tests.unit.loop.phase import ENDS, PHASES, SENT, fate, play
 from tests.unit.loop.scene import Scene
 

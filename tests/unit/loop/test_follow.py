@@ -19,8 +19,8 @@ from stepline.local.client.reducer import fold_frames
 from stepline.local.client.state import ClientState
 from stepline.loop.follow import follow
 from stepline.model.batch import Batch
-from stepline.model.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
 from tests.unit.loop.scene import LANE, USER, Scene, answered, durable, frames, of, said
 
 LONG = f'{{"action": "complete", "final_answer": "{"🦀" * 20_000}"}}'

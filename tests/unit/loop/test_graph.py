@@ -8,7 +8,7 @@ from stepline import errors
 from stepline.loop import graph
 from stepline.loop.definition import render_definition
 from stepline.loop.reference import EXAMPLE_STEP, render_mermaid, render_reference
-from stepline.model.task import Launch
+from stepline.model.program.task import Launch
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/loop.md"
 FUNCTIONS = {

@@ -11,9 +11,9 @@ from stepline.loop.event_intake import PAYLOAD_MAX_BYTES
 from stepline.loop.ingress import SEND_AGAIN, receive, report_internal
 from stepline.loop.origin import check_origin
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
-from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import Lane
-from stepline.model.message import MESSAGE_MAX_BYTES
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
+from stepline.model.wire.message import MESSAGE_MAX_BYTES
 from stepline.ports.channel import Principal
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, event_types, frames, of
 from tests.unit.loop.twin import ContendedLog

@@ -10,9 +10,9 @@ from stepline.loop.collect import STARTED
 from stepline.loop.interrupt import LOOKS, interrupt
 from stepline.metrics import EXEC_SECONDS_SPARED, PROGRAMS_CANCELLED, PROGRAMS_FAILED, PROGRAMS_LOST
 from stepline.model.entry import Closed, Resulted, Steered
-from stepline.model.execution import Run
 from stepline.model.path import exec_key
-from stepline.model.task import STEERED
+from stepline.model.program.execution import Run
+from stepline.model.program.task import STEERED
 from stepline.tools.context import ToolOutput
 
 from .scene import LANE, Scene, answered, called, coded, tool

@@ -11,9 +11,9 @@ from stepline.loop.launch import GRANT_S, WAIT_S, readable_keys
 from stepline.loop.sweep import sweep_lane
 from stepline.model.batch import decode_batch
 from stepline.model.entry import Resulted
-from stepline.model.execution import WorkFile
 from stepline.model.path import exec_key
-from stepline.model.task import Handover, Parcel, run_ref
+from stepline.model.program.execution import WorkFile
+from stepline.model.program.task import Handover, Parcel, run_ref
 from tests.unit.timeline.story import Story
 
 from .scene import LANE, answered, called, coded

@@ -11,9 +11,9 @@ import pytest
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import DependencyError, ModelOverloaded
 from stepline.loop.listen import Heard, listen
-from stepline.model.event import DeltaFrame
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
+from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest, Part
 from stepline.ports.signal import NeverSteered
 from stepline.protocol.fanout import FanoutRule

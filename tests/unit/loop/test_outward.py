@@ -13,7 +13,7 @@ from stepline.local.client.reducer import ClientState, fold_frames
 from stepline.loop.resume import resume
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed
-from stepline.model.event import ClientEvent
+from stepline.model.wire.event import ClientEvent
 from stepline.protocol.fanout import FanoutRule
 from stepline.timeline.event_filter import EventFilter, EventRule, Rule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput

@@ -10,8 +10,8 @@ from stepline.errors import DependencyError
 from stepline.loop.collect import RESULT, STARTED, claim_run
 from stepline.loop.loss import NOT_STARTED
 from stepline.model.entry import Decided, Resulted, Started
-from stepline.model.execution import CollectedFile, Run, ToolEvent
 from stepline.model.path import exec_key
+from stepline.model.program.execution import CollectedFile, Run, ToolEvent
 
 from .scene import LANE, Scene, answered, called, closings, coded, event_types, tool
 

@@ -5,7 +5,7 @@ import pytest
 from stepline.execution.envelope import is_lost, lost_envelope
 from stepline.loop.orphan import sweep_tasks
 from stepline.metrics import EXEC_SECONDS, HANDOVERS_STALE, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
-from stepline.model.execution import Run
+from stepline.model.program.execution import Run
 from tests.unit.execution.scene import Scene as Spool
 from tests.unit.execution.scene import promised
 

@@ -10,8 +10,8 @@ from stepline.adapters.memory.model import Say
 from stepline.errors import InputError, NotFoundError
 from stepline.loop.resume import DELTA_CHARS, pong, resume, running_text
 from stepline.model.batch import Batch
-from stepline.model.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.delta import Delta
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, durable, event_types, frames, of
 from tests.unit.loop.twin import StaleLog

@@ -13,8 +13,8 @@ from stepline.errors import DependencyError
 from stepline.loop.journal import Journal
 from stepline.loop.status_answer import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
-from stepline.model.execution import Run
 from stepline.model.ids import call_id
+from stepline.model.program.execution import Run
 from stepline.protocol.fanout import FanoutRule
 from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, said
 from tests.unit.loop.twin import LosingLog

@@ -19,7 +19,7 @@ from stepline.loop.segment import MIME, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.ids import Lane
-from stepline.model.task import Handover, Parcel
+from stepline.model.program.task import Handover, Parcel
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.layout import STANDARD
 from stepline.tools.context import ToolContext, ToolOutput

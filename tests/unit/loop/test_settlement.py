@@ -10,7 +10,7 @@ import pytest
 from stepline.loop.close import close_turn
 from stepline.loop.finalize import STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
-from stepline.model.live_event import RULES
+from stepline.model.wire.live_event import RULES
 from tests.unit.loop.live import SPOKEN, Live, shown_after
 from tests.unit.loop.scene import answered, event_types
 from tests.unit.loop.twin import BusyLog, LosingLog

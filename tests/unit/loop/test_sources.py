@@ -12,9 +12,9 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.loop.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, encode_batch
 from stepline.model.entry import Closed, Decided, Resulted
-from stepline.model.event import DeltaFrame, EventFrame
-from stepline.model.execution import CollectedFile, Run, ToolEvent
+from stepline.model.program.execution import CollectedFile, Run, ToolEvent
 from stepline.model.source import Citation, Source
+from stepline.model.wire.event import DeltaFrame, EventFrame
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Registry

@@ -15,8 +15,7 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Entry, Inbound, Resulted
 from stepline.model.ids import call_id, turn_id
-from stepline.model.tally import Tally
-from stepline.model.usage import Usage
+from stepline.model.usage import Tally, Usage
 from tests.unit.loop.scene import LANE, Scene
 
 AT = "2026-01-01T00:00:00.000Z"

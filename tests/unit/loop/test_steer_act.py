@@ -14,8 +14,8 @@ from stepline.loop.steer import NOT_RUN
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import STEERS, TOOL_CALLS
 from stepline.model.entry import Decided, Resulted, Started, Steered
-from stepline.model.execution import Run
 from stepline.model.ids import execution_name
+from stepline.model.program.execution import Run
 from stepline.model.step import Step
 from stepline.protocol.fanout import FanoutRule
 from stepline.tools.context import ToolContext, ToolOutput

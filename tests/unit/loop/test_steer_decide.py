@@ -16,9 +16,9 @@ from stepline.loop.finalize import STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
 from stepline.model.entry import Decided, Reopened, Steered
-from stepline.model.event import DeltaFrame
 from stepline.model.ids import Lane
 from stepline.model.usage import Usage
+from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.lane import CONTROL_LANE
 from tests.unit.loop.live import ANSWER, BEGIN, END, SPOKEN, Live, shown_after

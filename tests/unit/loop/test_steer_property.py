@@ -24,7 +24,7 @@ from stepline.model.entry import (
     Steered,
 )
 from stepline.model.ids import Lane
-from stepline.model.live_event import RULES
+from stepline.model.wire.live_event import RULES
 from stepline.ports.log import Put
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.live import Interrupted

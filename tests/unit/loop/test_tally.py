@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from stepline.loop.tally import add_usage, count_entries, epoch_ms
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Decided, Dropped, Opened, Resulted
-from stepline.model.tally import Tally
-from stepline.model.usage import Usage
+from stepline.model.usage import Tally, Usage
 
 START = "2026-11-22T10:00:00.000Z"
 LATER = "2026-11-22T10:00:02.500Z"

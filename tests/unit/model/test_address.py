@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.model.address import host_of, normalise_url
+from stepline.model.source import host_of, normalise_url
 
 
 # Weak spot W10: a port or a host lost its last characters, and distinct sites became one.

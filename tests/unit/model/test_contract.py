@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.model.contract import read_promises
+from stepline.model.program.promise import read_promises
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import DependencyError
-from stepline.model.event import (
+from stepline.model.wire.event import (
     FORMAT,
     FRAME_MAX_BYTES,
     AckFrame,

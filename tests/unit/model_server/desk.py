@@ -14,8 +14,8 @@ from stepline.local.scripted.reading import parse_view
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Inbound, Opened, Resulted
-from stepline.model.execution import ExecRequest, Run
 from stepline.model.ids import Lane
+from stepline.model.program.execution import ExecRequest, Run
 from stepline.protocol.channel import read_channels
 from stepline.protocol.decision import read_decision
 from stepline.protocol.round import RoundRules

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from stepline.local.scripted.policy import answer_prompt, answer_view
 from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
-from stepline.model.attachment import Attachment
 from stepline.model.entry import Inbound, Opened
+from stepline.model.file.attachment import Attachment
 from stepline.timeline.render.entry import render_opening
 from stepline.timeline.render.event import render_prompt
 

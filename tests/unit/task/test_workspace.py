@@ -10,7 +10,7 @@ from stepline.adapters.docker.message import Ended, Report, decode, encode
 from stepline.adapters.docker.verdict import judge
 from stepline.adapters.sandbox.quota import RESERVE_BYTES, free_bytes, plan_reserve
 from stepline.execution.frame import HEADER_BYTES
-from stepline.model.execution import Isolation, Limits
+from stepline.model.program.execution import Isolation, Limits
 from stepline.tools.sources import SourcePool
 from tests.unit.adapters.test_docker_plan import REQUEST
 from tests.unit.execution.desk import make_host

@@ -21,8 +21,8 @@ from stepline.model.entry import (
     Started,
     TakenOver,
 )
-from stepline.model.execution import ToolEvent
 from stepline.model.plan import Plan
+from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Usage
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from stepline.model.attachment import Attachment
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
@@ -26,6 +25,7 @@ from stepline.model.entry import (
     Resulted,
     Steered,
 )
+from stepline.model.file.attachment import Attachment
 from stepline.model.plan import Plan
 from stepline.model.source import Citation, Source
 from stepline.timeline.inbound import event_place, prompt_places

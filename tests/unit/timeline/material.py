@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from stepline.model.attachment import Attachment
+from stepline.model.file.attachment import Attachment
 from stepline.model.usage import Usage
 
 FORGERIES = (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepline.model.bust import Bust, BustReason
-from stepline.model.usage import Usage
+from stepline.model.usage import Bust, BustReason, Usage
 from stepline.timeline.bust import digest_system, find_bust
 from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from stepline.model.entry import Closed, Deferred, Opened
-from stepline.model.event import ClientEvent
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event import derive
 from stepline.timeline.event_closing import ERROR_TYPES, closing_events, linked, weigh
 from tests.unit.timeline.story import Story

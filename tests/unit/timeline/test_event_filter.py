@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.model.event import ClientEvent
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event import derive
 from stepline.timeline.event_filter import EventFilter, EventRule, is_listed
 from stepline.timeline.event_type import TABLE

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import PathError
-from stepline.model.attachment import Attachment, attachment_key
 from stepline.model.decision import Action
 from stepline.model.entry import Inbound, Opened
-from stepline.model.execution import WorkFile
+from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.path import AttachmentPath, parse_path, physical
+from stepline.model.program.execution import WorkFile
 from stepline.timeline.fold import Timeline
 from stepline.timeline.inbound import NAME_MAX_BYTES, event_place, name_files, prompt_places
 from stepline.timeline.render.param import PARAMS_CHARS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.block import Body, Produced
-from stepline.model.execution import WorkFile
+from stepline.model.program.execution import WorkFile
 from stepline.timeline.workspace import fold_workspace
 from tests.unit.timeline.story import Story, patient
 

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from stepline.errors import InputError
 from stepline.model.base import Value
-from stepline.model.execution import MODES, Mode, Scope, Strategy, Switch
-from stepline.model.fanout import FANOUT_MODES, FanoutMode
+from stepline.model.decision import FANOUT_MODES, FanoutMode
+from stepline.model.program.execution import MODES, Mode, Scope, Strategy, Switch
 from stepline.model.version import VERSIONS, AgentVersion
 from stepline.setting_table import TABLE, Setting
 

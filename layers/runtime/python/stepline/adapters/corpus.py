@@ -21,8 +21,8 @@ from unicodedata import normalize
 import msgspec
 
 from stepline.errors import DependencyError
-from stepline.model.address import normalise_url, web_url
 from stepline.model.base import Value
+from stepline.model.source import normalise_url, web_url
 from stepline.ports.search import Hit, SearchQuery
 
 BUILT_IN: Final = Path(__file__).parent / "documents"

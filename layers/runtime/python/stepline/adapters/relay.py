@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from stepline.errors import DependencyError, Gone, SteplineError
 from stepline.loop.posting import Left, PostAll, in_turn
-from stepline.model.event import DeltaFrame, encode_frame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock
 from stepline.ports.delta import Delta, Deltas

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from stepline.bundle.parts import Parts
     from stepline.execution.host import ToolHost
     from stepline.loop.decide import Mind
-    from stepline.model.execution import Mode, Scope
     from stepline.model.ids import Lane
+    from stepline.model.program.execution import Mode, Scope
     from stepline.model.step import Step
     from stepline.ports.channel import Principal
     from stepline.ports.executor import Executor, Job

@@ -20,7 +20,7 @@ from stepline.loop.admit import Arrival
 from stepline.loop.event_intake import take_event
 from stepline.loop.event_standing import Standing, standing_of
 from stepline.loop.port import Ports
-from stepline.model.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
+from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
 from stepline.model.ids import check_segment, is_user, make_lane
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from stepline.bundle.parts import Parts
 from stepline.bundle.prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
-from stepline.model.execution import PREVIEW_CHARS, Limits, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stepline.bundle.property import look_up
 from stepline.errors import InputError, ToolError
-from stepline.model.execution import Scope
+from stepline.model.program.execution import Scope
 
 Texts: TypeAlias = Mapping[str, str]
 """YAML by the name of its descriptor. Secret: never log it."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stepline.bundle.property import look_up, refuse
-from stepline.model.fanout import FANOUT_MODES, FanoutMode
+from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.protocol.fanout import ACTIONS_MAX, FanoutRule
 
 IN_PROPS: Final = (

@@ -12,9 +12,9 @@ from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.entry import Closed, Outcome
 from stepline.model.ids import check_segment
-from stepline.model.live_event import FOLLOWUP, is_reactive
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
+from stepline.model.wire.live_event import FOLLOWUP, is_reactive
 
 
 class Payload(Value):

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from stepline.model.fanout import FanoutMode
+from stepline.model.decision import FanoutMode
 from stepline.model.version import AgentVersion
 from stepline.protocol.fanout import FanoutRule, Strategy, is_classic
 from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS

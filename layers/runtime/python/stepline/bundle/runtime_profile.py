@@ -34,7 +34,7 @@ from stepline.bundle.property import (
     read_word,
     refuse,
 )
-from stepline.model.execution import MODES, Fargate, Limits, RuntimeProfile, Scope, Strategy
+from stepline.model.program.execution import MODES, Fargate, Limits, RuntimeProfile, Scope, Strategy
 
 PATHS: Final = ("execution.runtime", "exec_runtime")
 """Where properties, descriptor and assembly say it; the second is the older name."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
     from stepline.loop.event_standing import Standing
-    from stepline.model.attachment import Attachment
+    from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
 """As in `stepline.tools.knowledge`, or a coroutine function of the same parameters."""

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from stepline.model.base import Value
-from stepline.model.execution import MIB
-from stepline.model.name import fold_name
-from stepline.model.traversal import find_ambiguity
+from stepline.model.program.execution import MIB
+from stepline.model.traversal import find_ambiguity, fold_name
 
 CHUNK_BYTES: Final = 64 * 1024
 

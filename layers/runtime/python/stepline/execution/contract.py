@@ -16,10 +16,10 @@ import msgspec
 from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
 from stepline.model.decision import Notice
-from stepline.model.execution import ContractFile, Visibility
-from stepline.model.mime import guess_mime
-from stepline.model.name import Names
+from stepline.model.file.mime import guess_mime
 from stepline.model.path import FilePath, artifact_path, physical
+from stepline.model.program.execution import ContractFile, Visibility
+from stepline.model.traversal import Names
 
 FILES_MAX: Final = 100
 DESCRIPTION_CHARS_MAX: Final = 2_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from stepline.errors import SandboxError
-from stepline.model.execution import CollectedFile
+from stepline.model.program.execution import CollectedFile
 
 CHUNK_BYTES: Final = 1024 * 1024
 _SHA256: Final = re.compile("[0-9a-f]{64}")

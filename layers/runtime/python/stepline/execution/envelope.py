@@ -27,8 +27,8 @@ from stepline.execution.outcome import (
 from stepline.execution.report import render_report
 from stepline.execution.verdict import MISSING, Verdict, Verdicts
 from stepline.model.block import Body
-from stepline.model.execution import ExecRequest, Run
 from stepline.model.path import out_key
+from stepline.model.program.execution import ExecRequest, Run
 
 __all__ = [
     "CANCELLED",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from stepline.errors import ToolError
-from stepline.model.execution import Isolation
+from stepline.model.program.execution import Isolation
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer

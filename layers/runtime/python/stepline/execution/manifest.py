@@ -9,10 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.logical_path import AttachmentPath, FilePath
-from stepline.model.name import Names, ancestors
-from stepline.model.path import from_physical, physical
-from stepline.model.traversal import refuse
+from stepline.model.path import AttachmentPath, FilePath, from_physical, physical
+from stepline.model.traversal import Names, ancestors, refuse
 
 
 class FileFact(Value):

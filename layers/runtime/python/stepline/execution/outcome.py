@@ -12,7 +12,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body
-from stepline.model.execution import Isolation, RefusedFile, ToolCallRecord, ToolEvent, Visibility
+from stepline.model.program.execution import Isolation, RefusedFile, ToolCallRecord, ToolEvent, Visibility
 from stepline.model.source import Source
 
 

@@ -25,7 +25,10 @@ from stepline.execution.preview import (
 from stepline.execution.verdict import Verdict, Verdicts
 from stepline.execution.workbook import inspect_workbook
 from stepline.model.base import Value
-from stepline.model.execution import (
+from stepline.model.file.mime import DOCX, PDF, PPTX, XLSX, guess_mime, is_text
+from stepline.model.file.signature import HEAD_BYTES, MISMATCH, find_mismatch
+from stepline.model.path import from_physical
+from stepline.model.program.execution import (
     CollectedFile,
     ContractFile,
     ExecRequest,
@@ -33,9 +36,6 @@ from stepline.model.execution import (
     Run,
     WorkFile,
 )
-from stepline.model.mime import DOCX, PDF, PPTX, XLSX, guess_mime, is_text
-from stepline.model.path import from_physical
-from stepline.model.signature import HEAD_BYTES, MISMATCH, find_mismatch
 
 OUTPUTS_KEPT_MAX: Final = 50
 PROJECT_KEPT_MAX: Final = 500

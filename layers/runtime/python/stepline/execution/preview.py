@@ -8,7 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.model.base import Value
-from stepline.model.execution import PREVIEW_CHARS
+from stepline.model.program.execution import PREVIEW_CHARS
 from stepline.tools.window import Span, Window, decode_pieces, find_part
 
 PREVIEWS_CHARS: Final = 24_000

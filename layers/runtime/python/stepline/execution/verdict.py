@@ -6,7 +6,7 @@ from typing import Final
 
 from stepline.execution.preview import Preview
 from stepline.model.base import Value
-from stepline.model.execution import RefusedFile, Visibility
+from stepline.model.program.execution import RefusedFile, Visibility
 
 MISSING: Final = frozenset({"missing_file", "empty_file"})
 """Codes of promised files that are not there; the others are there and no good."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from stepline.model.ids import SEGMENT, is_user
-from stepline.model.live_event import KIND
+from stepline.model.wire.live_event import KIND
 
 CURSOR = click.IntRange(min=0)
 """An event's or a batch's number to begin after."""

@@ -12,7 +12,7 @@ from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced, 
 from stepline.local.client.session import Session
 from stepline.local.stage import write_private
 from stepline.model.base import Value
-from stepline.model.live_event import PROMPT
+from stepline.model.wire.live_event import PROMPT
 
 Show = Callable[[Effect], None]
 

@@ -16,7 +16,7 @@ from stepline.local.exec_image import build_image, find_daemon, find_image, imag
 from stepline.local.package import make_environment
 from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home, path_to
 from stepline.model.base import Value
-from stepline.model.execution import Mode
+from stepline.model.program.execution import Mode
 
 MODE_VARIABLE: Final = "STEPLINE_EXEC_MODE"
 DOCKER_VARIABLES: Final = (

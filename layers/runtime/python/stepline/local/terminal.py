@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from stepline.local.client.effect import HandedBack, Steered
 from stepline.local.function_log import advise
-from stepline.model.event import ClientEvent
-from stepline.model.glyph import show_hidden
-from stepline.model.live_event import STEER
 from stepline.model.plan import MARKS
+from stepline.model.traversal import show_hidden
+from stepline.model.wire.event import ClientEvent
+from stepline.model.wire.live_event import STEER
 
 _LINE_CHARS: Final = 160
 

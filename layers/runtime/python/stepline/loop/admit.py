@@ -25,11 +25,11 @@ from stepline.loop.settlement import hand_back
 from stepline.loop.sweep import revive
 from stepline.loop.transition import opened
 from stepline.metrics import TURNS_STARTED
-from stepline.model.attachment import Attachment
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
+from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane, turn_id, utc
-from stepline.model.live_event import CREDIT, FOLLOWUP, PROMPT, STEER, STOP, is_reactive
+from stepline.model.wire.live_event import CREDIT, FOLLOWUP, PROMPT, STEER, STOP, is_reactive
 
 Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from stepline.model.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
 from stepline.protocol.fanout import FanoutRule
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry

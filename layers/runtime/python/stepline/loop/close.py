@@ -37,7 +37,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.step import Step
-from stepline.model.tally import Tally
+from stepline.model.usage import Tally
 from stepline.timeline.compacted import give_up
 from stepline.timeline.working_summary import parse_title
 

@@ -31,9 +31,9 @@ from stepline.execution.envelope import (
 )
 from stepline.execution.outputs import validate_outputs
 from stepline.model.base import Value
-from stepline.model.execution import ExecRequest, Run
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
+from stepline.model.program.execution import ExecRequest, Run
 from stepline.ports.artifacts import Artifacts
 
 logger = logging.getLogger(__name__)

@@ -15,9 +15,9 @@ from stepline.loop.spill import hydrate
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver
-from stepline.model.event import encode_frame, frame_events
 from stepline.model.ids import Lane, execution_name
 from stepline.model.step import Step
+from stepline.model.wire.event import encode_frame, frame_events
 from stepline.timeline.event import derive
 
 logger = logging.getLogger(__name__)

@@ -12,16 +12,16 @@ import msgspec
 from stepline.errors import InputError, LimitError
 from stepline.loop.admit import Admitted, Arrival, admit, check_owner
 from stepline.loop.port import Ports
-from stepline.model.attachment import (
+from stepline.model.batch import EMPTY
+from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,
     EVENT_MAX_BYTES,
     Attachment,
     attachment_key,
     check_attachment,
 )
-from stepline.model.batch import EMPTY
 from stepline.model.ids import Lane, check_segment
-from stepline.model.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
+from stepline.model.wire.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
 
 TEXT_MAX_BYTES: Final = 128 * 1024
 """Of UTF-8; no more fits through the websocket."""

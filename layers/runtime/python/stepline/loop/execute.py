@@ -24,7 +24,7 @@ from stepline.loop.launch import NO_PLACE
 from stepline.loop.port import Ports
 from stepline.loop.steer import steer_in
 from stepline.model.batch import Batch, State
-from stepline.model.execution import ExecRequest, Mode
+from stepline.model.program.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
 from stepline.ports.signal import Cancel

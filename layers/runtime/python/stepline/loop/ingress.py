@@ -21,10 +21,19 @@ from stepline.loop.port import Ports
 from stepline.loop.rate import check_rate
 from stepline.loop.resume import pong, resume
 from stepline.loop.ticket import renew
-from stepline.model.attachment import Attachment
-from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
+from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
-from stepline.model.message import Auth, Event, Ping, Resume, Send, StreamCursor, parse_message, read_names
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
+from stepline.model.wire.message import (
+    Auth,
+    Event,
+    Ping,
+    Resume,
+    Send,
+    StreamCursor,
+    parse_message,
+    read_names,
+)
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from stepline.loop.port import Ports
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
-from stepline.model.task import STEERED, TOKEN_VARIABLE, run_ref
+from stepline.model.program.task import STEERED, TOKEN_VARIABLE, run_ref
 
 logger = logging.getLogger(__name__)
 

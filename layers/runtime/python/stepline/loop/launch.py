@@ -24,11 +24,10 @@ from stepline.loop.collect import BYTES, FILES, JSON, RUN, STARTED
 from stepline.loop.port import Ports
 from stepline.loop.record import Work
 from stepline.model.batch import encode_batch
-from stepline.model.execution import ExecRequest, RuntimeProfile
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
-from stepline.model.step import Step
-from stepline.model.task import (
+from stepline.model.program.execution import ExecRequest, RuntimeProfile
+from stepline.model.program.task import (
     COLLECT_S,
     PROVISION_S,
     RUN_MAX_S,
@@ -39,6 +38,7 @@ from stepline.model.task import (
     Parcel,
     run_ref,
 )
+from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)

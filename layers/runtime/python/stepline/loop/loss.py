@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from stepline.execution.envelope import CANCELLED
 from stepline.loop.record import MAYBE
-from stepline.model.task import STEERED
+from stepline.model.program.task import STEERED
 
 UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
 TASK_STOPPED: Final = "TaskStopped"

@@ -19,7 +19,7 @@ from stepline.loop.port import Ports
 from stepline.metrics import HANDOVERS_STALE
 from stepline.model.base import Value
 from stepline.model.ids import utc
-from stepline.model.task import TOKEN_VARIABLE
+from stepline.model.program.task import TOKEN_VARIABLE
 from stepline.ports.task import Stale
 
 logger = logging.getLogger(__name__)

@@ -49,10 +49,10 @@ from stepline.metrics import (
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted
-from stepline.model.execution import ExecRequest, RuntimeProfile
 from stepline.model.ids import utc
+from stepline.model.program.execution import ExecRequest, RuntimeProfile
+from stepline.model.program.task import RUN_MAX_S
 from stepline.model.step import Step
-from stepline.model.task import RUN_MAX_S
 from stepline.timeline.fold import Timeline
 from stepline.timeline.result import lean_blocks
 from stepline.timeline.workspace import fold_workspace

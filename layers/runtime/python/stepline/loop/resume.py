@@ -15,8 +15,8 @@ from stepline.loop.effect import deliver, event_frames
 from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
 from stepline.model.batch import Batch
-from stepline.model.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
 from stepline.timeline.event import newest_event
 
 DELTA_CHARS = 4 * 1024

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Dropped, Inbound, Steered
-from stepline.model.live_event import DropReason
+from stepline.model.wire.live_event import DropReason
 
 
 class Settlement(NamedTuple):

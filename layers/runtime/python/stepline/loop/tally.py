@@ -8,8 +8,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from stepline.model.entry import Compacted, Decided, Entry, Opened, Resulted, Titled
-from stepline.model.tally import Tally
-from stepline.model.usage import Usage
+from stepline.model.usage import Tally, Usage
 from stepline.timeline.result import is_offered
 
 

@@ -9,7 +9,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Row, Value
 from stepline.model.entry import Entry
-from stepline.model.tally import Tally
+from stepline.model.usage import Tally
 
 FORMAT = 1
 """The version of what batches and their states mean; a batch that does not say has the first one."""

@@ -1,8 +1,12 @@
-"""What the model decided in a round, and what it is told when a decision breaks the protocol."""
+"""What the model decided in a round, and what it is told when a decision breaks the protocol.
+
+The modes of a round: whether it may take several actions, and the words in which a deployment says so.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -43,3 +47,13 @@ class ParsedDecision(Value):
     tool_call: ToolCall | None = None
     final_answer: str | None = None
     suggested_followups: tuple[str, ...] = ()
+
+
+FanoutMode: TypeAlias = Literal["off", "safe_fanout", "classic"]
+
+FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
+    **dict.fromkeys(("off", "false", "0", "no"), "off"),
+    **dict.fromkeys(("safe_fanout", "fanout", "on", "true", "1", "yes"), "safe_fanout"),
+    "classic": "classic",
+}
+"""Each word that is understood, and the mode it stands for."""

@@ -2,6 +2,10 @@
 
 What the batch around them says, they do not say again: a decision was recorded at the batch's time, its turn and
 what the model had seen (`rendered`) are in the state behind it, and so is a result's turn.
+
+Entries beside the course of a turn: what a conversation is called, and what bundles and users say about it.
+
+Entries by which the model reads less of a conversation; every path still leads to the whole.
 """
 
 from __future__ import annotations
@@ -10,25 +14,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from stepline.model.annotation import Contributed, Feedback, Titled
-from stepline.model.attachment import Attachment
 from stepline.model.base import Value
 from stepline.model.block import Produced
-from stepline.model.bust import Bust
 from stepline.model.decision import Action, Notice
-from stepline.model.execution import ToolEvent
-from stepline.model.live_event import RULES, DropReason, EventClass, EventRule, classify
+from stepline.model.file.attachment import Attachment
 from stepline.model.plan import Plan
-from stepline.model.reduction import (
-    Compacted,
-    Compacting,
-    Compaction,
-    CompactionKind,
-    CompactionTrigger,
-    Pruned,
-)
+from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
-from stepline.model.usage import Usage
+from stepline.model.usage import Bust, Usage
+from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
 
 __all__ = [
     "Closed",
@@ -56,6 +50,101 @@ __all__ = [
     "TakenOver",
     "Titled",
 ]
+
+
+class Titled(Value, tag="titled", tag_field="kind"):
+    """The conversation has a title; `text` is what the gate stage said besides, and what that cost, if there was one."""
+
+    title: str
+    at: str
+    turn: str = ""
+    text: str = ""
+    usage: Usage | None = None
+
+
+class Contributed(Value, tag="contributed", tag_field="kind"):
+    """Blocks that the code of a bundle puts on the timeline."""
+
+    turn: str
+    at: str
+    blocks: tuple[Produced, ...]
+
+
+class Feedback(Value, tag="feedback", tag_field="kind"):
+    """What a user, or a machine, thinks of a turn's answer; the newest of an origin counts. One that says nothing takes it back."""
+
+    turn: str
+    at: str
+    reaction: Literal["ok", "not_ok", "neutral"] | None = None
+    text: str = ""
+    origin: Literal["user", "machine"] = "user"
+    confidence: float | None = None
+
+    @property
+    def withdrawn(self) -> bool:
+        """Whether it says nothing any more."""
+        return self.reaction is None and not self.text and self.confidence is None
+
+
+CompactionKind: TypeAlias = Literal["history", "history_with_split_turn", "current_turn_prefix"]
+CompactionTrigger: TypeAlias = Literal["render_token_limit", "forced"]
+
+
+class Pruned(Value, tag="pruned", tag_field="kind"):
+    """Older turns are read shorter from here on: no cache of them lives (`ttl`), it pays (`price`), or to make room (`budget`).
+
+    The `keep` newest turns, counting the open one, stay turns, the `intact` newest of them untouched; older ones
+    become cards or rows. `settled`: of the open turn, too, the results up to this batch are read by their stubs.
+    """
+
+    turn: str
+    at: str
+    cause: Literal["ttl", "price", "budget"]
+    keep: int
+    intact: int
+    settled: int = 0
+    before_tokens: int = 0
+    after_tokens: int = 0
+
+
+class Compaction(Value):
+    """What both ends of a compaction say. `id` names it; tokens are estimates of the whole request."""
+
+    id: str
+    turn: str
+    at: str
+    scope: CompactionKind
+    trigger: CompactionTrigger
+    before_tokens: int
+    max_tokens: int
+
+
+class Compacting(Compaction, tag="compacting", tag_field="kind"):
+    """A compaction begins: a model is about to be asked for a summary."""
+
+
+class Compacted(Compaction, tag="compacted", tag_field="kind"):
+    """A compaction ended, for better or worse.
+
+    `completed`: the model reads `summary`, which has absorbed an older one, in place of every turn before the one
+    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of
+    the kind. What else stays has `room` bytes, the longest of it cut to fit; 0 is no bound. `reason` says why nothing
+    changed, or why the words are the runtime's and no model's. `summary` covers `turns` turns, the ids of the first
+    and the last are `covered`. `usage` is what the summaries cost.
+    """
+
+    status: Literal["completed", "skipped", "error"]
+    reason: str = ""
+    cut: int = 0
+    summary: str = ""
+    split: int = 0
+    checkpoint: str = ""
+    room: int = 0
+    turns: int = 0
+    covered: tuple[str, ...] = ()
+    after_tokens: int = 0
+    usage: Usage | None = None
+
 
 Outcome = Literal["completed", "error"]
 

@@ -1,12 +1,21 @@
 """The gate every path passes: text that could lead out of its root, deceive a reader, or name another file elsewhere.
 
 A name is one that Linux, macOS and Windows read alike: a file goes to the machines of users, in an archive or alone.
+
+Characters that act on a reader without being seen, and the signs that stand for them. Pure.
+
+Controls, what overrides the direction of text, what has no width, tags that spell whole sentences unseen. Left alone
+is what ordinary text needs: soft hyphens, the joiners of emoji and of Persian and Indic words, and the direction marks
+of Hebrew and Arabic, none of which changes the order of letters.
+
+File names that can stand beside each other on any file system.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 from stepline.errors import PathError
@@ -86,3 +95,76 @@ def check_relative(rel: str) -> str:
         if len(segment.encode()) > SEGMENT_MAX_BYTES:
             refuse("path_too_long", f"a segment has at most {SEGMENT_MAX_BYTES} bytes", rel)
     return rel
+
+
+_CONTROLS: Final = bytes((*range(9), *range(0x0B, 0x20), 0x7F))
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u180e\u200b\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
+)
+
+
+def has_hidden(text: str) -> bool:
+    """Tell whether a text holds such a character; any line break but the line feed is one."""
+    if text.isascii():  # seven times as fast as the pattern, and most text is
+        return len(text.encode().translate(None, _CONTROLS)) < len(text)
+    return _HIDDEN.search(text) is not None
+
+
+def show_hidden(text: str) -> str:
+    """Return a text with a sign in the place of each such character: U+2400… for controls, U+FFFD for others."""
+    return _HIDDEN.sub(_sign, text)
+
+
+def _sign(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "␡" if code == 0x7F else "\ufffd"
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the outermost first."""
+    at = path.find("/")
+    while at != -1:
+        yield path[:at]
+        at = path.find("/", at + 1)
+
+
+def fold_name(path: str) -> str:
+    """Return what all names have in common that some file system takes for one: canonical caseless matching of Unicode."""
+    if path.isascii():
+        return path.lower()
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
+
+
+class Names:
+    """The names taken in one root, so that no two files meet on any file system.
+
+    Names that differ only in case, or in how their accents are written, are one name on some systems, and a file cannot
+    stand where a folder must.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[str, str] = {}
+        self._folders: dict[str, str] = {}
+
+    def take(self, path: str) -> str | None:
+        """Take a name; return the path that has it or stands in its way, and then nothing is taken."""
+        folded = fold_name(path)
+        above = list(ancestors(folded))
+        taken = self._files.get(folded) or self._folders.get(folded)
+        taken = taken or next((self._files[folder] for folder in above if folder in self._files), None)
+        if taken is None:
+            self._files[folded] = path
+            for folder in above:
+                self._folders.setdefault(folder, path)
+        return taken
+
+
+def find_clashes(paths: Iterable[str], *, settled: Iterable[str]) -> dict[str, str]:
+    """Return which of `paths` cannot stand beside the others, each with the path it meets; `settled` ones win."""
+    names = Names()
+    first = frozenset(settled)
+    ordered = sorted(paths, key=lambda path: (path not in first, path))
+    return {path: taken for path in ordered if (taken := names.take(path)) is not None}

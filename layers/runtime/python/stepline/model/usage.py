@@ -1,13 +1,18 @@
-"""What one model call consumed."""
+"""What one model call consumed.
+
+A cache that was read for less than it holds, and what we know of why.
+
+What the open turn has come to so far, in numbers that ride in the state, so that its end needs no reading back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec.structs import astuple
 
-from stepline.model.base import Row
+from stepline.model.base import Row, Value
 
 BYTES_PER_TOKEN: Final = (
     3.2  # of UTF-8; errs on the high side for English, measured with no tokenizer at hand
@@ -57,3 +62,30 @@ def sum_usages(usages: Iterable[Usage]) -> Usage:
     )
     totals: dict[str, Any] = {**columns, "estimated": columns.get("estimated", 0) > 0}
     return Usage(**totals)
+
+
+BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction", "feedback", "provider"]
+
+
+class Bust(Value):
+    """A warm request read fewer tokens from the cache than the one before left there. `provider`: no doing of ours."""
+
+    reason: BustReason
+    expected_tokens: int
+    read_tokens: int
+
+
+class Tally(Row):
+    """Counts of the open turn; all zero while none is open.
+
+    `rounds` are recorded decisions, refused ones included, `files` what was offered to the user, a file once
+    each time it is written. `model_ms` is spent on decisions, `tools_ms` in tools. `opened_ms` is when the turn
+    began, in milliseconds of the epoch; 0 if that was not counted yet.
+    """
+
+    usage: Usage = Usage()
+    rounds: int = 0
+    files: int = 0
+    model_ms: int = 0
+    tools_ms: int = 0
+    opened_ms: int = 0

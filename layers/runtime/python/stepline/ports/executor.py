@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stepline.model.batch import Batch
-from stepline.model.execution import ExecRequest, Mode, Run
+from stepline.model.program.execution import ExecRequest, Mode, Run
 from stepline.ports.boundary import write
 from stepline.ports.signal import Cancel, NeverCancelled
 

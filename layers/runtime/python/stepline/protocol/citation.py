@@ -17,8 +17,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from msgspec.structs import replace
 
-from stepline.model.address import web_url
-from stepline.model.source import Citation, Source
+from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.link import Place, html_links, markdown_links
 from stepline.protocol.prose import ProseScanner
 from stepline.protocol.sid_token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stepline.model.contract import read_promises
+from stepline.model.program.promise import read_promises
 from stepline.protocol.lane import AbortReason, LaneFacts
 from stepline.protocol.lane_writer import Emit, LaneWriter, write_whole
 from stepline.protocol.program import MISPLACED

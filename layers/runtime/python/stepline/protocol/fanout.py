@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.decision import ActionName
-from stepline.model.fanout import FanoutMode
+from stepline.model.decision import ActionName, FanoutMode
 
 Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown"]
 """What an action does for the task: look about, produce, neither; a tool may be of several kinds."""

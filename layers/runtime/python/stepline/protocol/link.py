@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from stepline.model.address import CONTROLS, web_url
-from stepline.model.source import Citation
+from stepline.model.source import CONTROLS, Citation, web_url
 
 TITLE_CHARS: Final = 300
 

@@ -10,9 +10,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
-from stepline.model.bust import Bust, BustReason
 from stepline.model.ids import utc
-from stepline.model.usage import Usage
+from stepline.model.usage import Bust, BustReason, Usage
 from stepline.timeline.fold import Timeline
 from stepline.timeline.rules import ContextRules
 

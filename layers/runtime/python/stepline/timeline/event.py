@@ -32,7 +32,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
-from stepline.model.event import ClientEvent
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_action import decision_events, result_events
 from stepline.timeline.event_closing import closing_events, linked
 from stepline.timeline.event_compaction import compaction_event

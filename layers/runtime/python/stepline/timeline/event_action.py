@@ -11,8 +11,8 @@ from typing import Any, Final
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Resulted
-from stepline.model.event import ClientEvent
 from stepline.model.plan import Plan
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_closing import linked
 from stepline.timeline.event_data import CacheBust, make_event
 from stepline.timeline.event_program import program_asked, program_ended, tool_told

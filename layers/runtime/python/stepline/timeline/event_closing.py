@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from stepline.model.address import web_url
 from stepline.model.entry import Closed, Decided, Deferred
-from stepline.model.event import ClientEvent
-from stepline.model.source import Citation
+from stepline.model.source import Citation, web_url
 from stepline.model.usage import Usage
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_data import (
     Citations,
     CitedSource,

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from stepline.model.entry import Compacted, Compacting
-from stepline.model.event import ClientEvent
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_data import Doc, EventData, Status, make_event
 
 _TITLES: Final[dict[Status, str]] = {

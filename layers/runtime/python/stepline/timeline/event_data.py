@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.bust import BustReason
-from stepline.model.event import ClientEvent
+from stepline.model.usage import BustReason
+from stepline.model.wire.event import ClientEvent
 
 Route: TypeAlias = Literal[
     "chat_start",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, get_args
 
 from stepline.model.base import Value
-from stepline.model.event import ClientEvent
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_data import Status
 from stepline.timeline.event_type import TABLE, TERMINAL
 

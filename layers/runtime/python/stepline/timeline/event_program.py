@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from stepline.model.contract import read_promises
 from stepline.model.decision import Action
 from stepline.model.entry import Resulted, Started
-from stepline.model.event import ClientEvent
-from stepline.model.execution import ToolEvent
+from stepline.model.program.execution import ToolEvent
+from stepline.model.program.promise import read_promises
+from stepline.model.wire.event import ClientEvent
 from stepline.timeline.event_data import EventData, make_event
 from stepline.timeline.event_round import (
     ErrorCode,

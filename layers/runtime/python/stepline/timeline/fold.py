@@ -14,12 +14,11 @@ from typing import Literal, TypeAlias
 
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block
-from stepline.model.bust import BustReason
 from stepline.model.entry import Entry, Feedback
 from stepline.model.ids import Lane
 from stepline.model.plan import Plan
 from stepline.model.source import Source
-from stepline.model.usage import Usage
+from stepline.model.usage import BustReason, Usage
 from stepline.ports.model import Part
 from stepline.timeline.compacted import UNTOUCHED, Compaction
 from stepline.timeline.intake import Intake

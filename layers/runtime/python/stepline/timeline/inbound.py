@@ -14,14 +14,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from stepline.model.attachment import Attachment, attachment_key
 from stepline.model.batch import Batch
 from stepline.model.block import Block, Body
 from stepline.model.entry import Dropped, Inbound, Opened
+from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
-from stepline.model.logical_path import AttachmentPath
-from stepline.model.name import Names
-from stepline.model.traversal import find_ambiguity
+from stepline.model.path import AttachmentPath
+from stepline.model.traversal import Names, find_ambiguity
 from stepline.timeline.turn import event_path, prompt_path
 
 EVENT_TYPES: Final = {"followup": "user.followup", "steer": "user.steer"}

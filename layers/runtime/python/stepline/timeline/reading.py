@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from stepline.model.bust import BustReason
+from stepline.model.usage import BustReason
 from stepline.ports.model import Part
 from stepline.timeline.piece import Piece, byte_length, text_bytes
 from stepline.timeline.strand import Strand

@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from stepline.model.address import URL_CHARS, normalise_url, web_url
-from stepline.model.source import Source
+from stepline.model.source import URL_CHARS, Source, normalise_url, web_url
 
 SID_MAX: Final = 999_999
 TITLE_CHARS, TEXT_CHARS, CONTENT_CHARS = 300, 2_000, 100_000

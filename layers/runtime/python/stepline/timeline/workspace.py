@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 from stepline.model.block import Block
-from stepline.model.execution import WorkFile
 from stepline.model.path import parse_path, physical
+from stepline.model.program.execution import WorkFile
 
 PULL: Final = "react.pull"
 PULLED: Final = "pulled"

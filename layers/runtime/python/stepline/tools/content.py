@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
-from stepline.model.mime import is_text
+from stepline.model.file.mime import is_text
+from stepline.model.file.signature import HEAD_BYTES
 from stepline.model.path import (
     AttachmentPath,
     CallPath,
@@ -24,7 +25,6 @@ from stepline.model.path import (
     from_physical,
     parse_path,
 )
-from stepline.model.signature import HEAD_BYTES
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
 from stepline.timeline.piece import ALL, Shown

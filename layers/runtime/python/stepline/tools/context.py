@@ -14,10 +14,10 @@ from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
 from stepline.model.entry import Hide
-from stepline.model.execution import ToolEvent
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath
 from stepline.model.plan import Plan
+from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.descriptor import SecretReader, SettingsReader

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from stepline.errors import ToolError
-from stepline.model.contract import read_promises
+from stepline.model.program.promise import read_promises
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec

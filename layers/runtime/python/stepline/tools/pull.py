@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
-from stepline.model.execution import WorkFile
 from stepline.model.ids import TURN
 from stepline.model.path import AttachmentPath, FilePath, from_physical, parse_path, physical
+from stepline.model.program.execution import WorkFile
 from stepline.model.traversal import clean_text
 from stepline.timeline.workspace import PULLED, fold_files, pick_files
 from stepline.tools.content import read_path

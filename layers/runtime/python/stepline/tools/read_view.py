@@ -8,7 +8,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body
-from stepline.model.signature import MISMATCH, find_mismatch
+from stepline.model.file.signature import MISMATCH, find_mismatch
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import Content
 from stepline.tools.context import ReadCaps, render_json

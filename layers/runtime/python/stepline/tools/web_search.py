@@ -15,9 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, ToolError
-from stepline.model.address import normalise_url
 from stepline.model.path import SourcesPath
-from stepline.model.source import Source
+from stepline.model.source import Source, normalise_url
 from stepline.ports.search import Hit, SearchQuery, WebSearch
 from stepline.timeline.sources import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput

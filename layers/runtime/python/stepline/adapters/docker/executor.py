@@ -46,7 +46,7 @@ from stepline.adapters.sandbox.cancel import check_wanted
 from stepline.adapters.sandbox.ending import CANCELLED
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
-from stepline.model.execution import ExecRequest, Mode, Run
+from stepline.model.program.execution import ExecRequest, Mode, Run
 from stepline.ports.executor import Job
 
 START_S: Final = 120.0

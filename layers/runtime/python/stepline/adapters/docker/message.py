@@ -23,7 +23,7 @@ import msgspec
 
 from stepline.execution.frame import render_frame
 from stepline.model.base import Value
-from stepline.model.execution import (
+from stepline.model.program.execution import (
     CollectedFile,
     ExecRequest,
     Isolation,

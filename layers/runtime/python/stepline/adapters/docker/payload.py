@@ -11,8 +11,8 @@ from typing import Final, Literal
 import msgspec
 
 from stepline.adapters.sandbox.payload import plan_payload
-from stepline.model.execution import ExecRequest, Strategy
-from stepline.model.image import WORKSPACE
+from stepline.model.program.execution import ExecRequest, Strategy
+from stepline.model.program.image import WORKSPACE
 
 INIT_TASKS: Final = 1
 """Processes of ours in a container that holds the executor alone."""

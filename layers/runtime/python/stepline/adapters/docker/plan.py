@@ -11,8 +11,8 @@ from typing import Final
 
 from stepline.adapters.docker.argument import plan_arguments
 from stepline.adapters.docker.payload import INIT_TASKS
-from stepline.model.execution import MIB, ExecRequest, Limits
-from stepline.model.image import GID, INIT_COMMAND, PRIVATE, SUPERVISOR_COMMAND, UID, WORKSPACE
+from stepline.model.program.execution import MIB, ExecRequest, Limits
+from stepline.model.program.image import GID, INIT_COMMAND, PRIVATE, SUPERVISOR_COMMAND, UID, WORKSPACE
 
 EXPIRES: Final = "stepline.expires"
 """The label of everything we make: when, in seconds since the epoch, nobody can need it any more."""

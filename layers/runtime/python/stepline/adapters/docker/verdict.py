@@ -25,7 +25,7 @@ from stepline.adapters.sandbox.ending import (
 )
 from stepline.adapters.sandbox.quota import FILE, WORKSPACE
 from stepline.errors import SandboxError
-from stepline.model.execution import Isolation, Limits, Run
+from stepline.model.program.execution import Isolation, Limits, Run
 
 MEMORY: Final = "memory_limit"
 KILLED: Final = -signal.SIGKILL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from stepline.model.execution import Mode, Run
+from stepline.model.program.execution import Mode, Run
 from stepline.ports.executor import Job
 
 MODE: Final[Mode] = "process"

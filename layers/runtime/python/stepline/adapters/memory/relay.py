@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from stepline.errors import DependencyError, Gone
-from stepline.model.event import DeltaFrame, encode_frame
 from stepline.model.ids import Lane
+from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.delta import Delta, Deltas
 

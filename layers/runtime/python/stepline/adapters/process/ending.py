@@ -23,7 +23,7 @@ from stepline.adapters.sandbox.ending import (
 from stepline.adapters.sandbox.quota import IDLE_FACTOR, INTERVAL_MIN_S, Quota
 from stepline.errors import SandboxError
 from stepline.model.base import Value
-from stepline.model.execution import Limits
+from stepline.model.program.execution import Limits
 from stepline.ports.signal import Cancel
 
 TERM_S: Final = 1.0

@@ -35,7 +35,7 @@ from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.errors import SandboxError
 from stepline.execution.host import ToolHost
 from stepline.execution.manifest import Manifest
-from stepline.model.execution import MIB, Isolation, Limits, Mode, Run
+from stepline.model.program.execution import MIB, Isolation, Limits, Mode, Run
 from stepline.ports.executor import Job
 
 logger = logging.getLogger(__name__)

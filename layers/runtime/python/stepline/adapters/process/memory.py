@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from stepline.adapters.process.fork_server import Cell, ForkServer
 from stepline.adapters.process.group import Base, Group
-from stepline.model.execution import MIB
+from stepline.model.program.execution import MIB
 
 logger = logging.getLogger(__name__)
 

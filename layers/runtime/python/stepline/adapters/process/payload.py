@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from stepline.adapters.sandbox.payload import plan_payload
-from stepline.model.execution import ExecRequest
-from stepline.model.image import GID, UID
+from stepline.model.program.execution import ExecRequest
+from stepline.model.program.image import GID, UID
 
 __all__ = ["CODE", "ENVIRONMENT", "GID", "UID", "render_payload"]
 

@@ -30,10 +30,9 @@ from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
 from stepline.errors import PathError, SandboxError
 from stepline.execution.manifest import Manifest
 from stepline.model.base import Value
-from stepline.model.execution import CollectedFile, Limits, RefusedFile
-from stepline.model.logical_path import FilePath
-from stepline.model.name import ancestors, find_clashes
-from stepline.model.path import from_physical, physical
+from stepline.model.path import FilePath, from_physical, physical
+from stepline.model.program.execution import CollectedFile, Limits, RefusedFile
+from stepline.model.traversal import ancestors, find_clashes
 
 ENTRIES_MAX: Final = 10_000
 REFUSED_MAX: Final = 200

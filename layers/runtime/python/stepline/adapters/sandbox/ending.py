@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from stepline.model.execution import Limits
+from stepline.model.program.execution import Limits
 
 TIMED_OUT: Final = 124
 REFUSED: Final = 126

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepline.model.execution import ExecRequest
-from stepline.model.image import GID, UID
+from stepline.model.program.execution import ExecRequest
+from stepline.model.program.image import GID, UID
 
 
 def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socket: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Final
 
 from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
 from stepline.execution.manifest import Manifest
-from stepline.model.execution import MIB, Limits
+from stepline.model.program.execution import MIB, Limits
 
 ENTRIES_MAX: Final = 50_000
 INTERVAL_MIN_S: Final = 0.1

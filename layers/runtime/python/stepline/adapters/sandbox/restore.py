@@ -15,8 +15,8 @@ from typing import Final
 from stepline.adapters.sandbox.tree import open_folder, opened_folder
 from stepline.errors import DependencyError, NotFoundError, PathError, SandboxError
 from stepline.execution.manifest import FileFact, Manifest, admit
-from stepline.model.execution import WorkFile
-from stepline.model.name import Names
+from stepline.model.program.execution import WorkFile
+from stepline.model.traversal import Names
 
 Owner = tuple[int, int]
 

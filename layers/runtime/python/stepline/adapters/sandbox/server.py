@@ -28,7 +28,7 @@ from stepline.errors import SandboxError, ToolError
 from stepline.execution.frame import render_frame
 from stepline.execution.gate import VERSION, Call, Gate, Hello, Refusal
 from stepline.execution.host import FAILED, ToolHost
-from stepline.model.execution import Isolation
+from stepline.model.program.execution import Isolation
 
 logger = logging.getLogger(__name__)
 

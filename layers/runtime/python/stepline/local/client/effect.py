@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from stepline.model.base import Value
-from stepline.model.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
 from stepline.protocol.lane import AbortReason, LaneFacts
 
 

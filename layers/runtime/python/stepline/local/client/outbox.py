@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepline.local.client.pace import Pace
-from stepline.model.event import ErrorFrame
+from stepline.model.wire.event import ErrorFrame
 from stepline.ports.clock import Clock
 
 

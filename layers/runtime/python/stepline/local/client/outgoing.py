@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stepline.model.base import Value
-from stepline.model.live_event import STEER, STOP
+from stepline.model.wire.live_event import STEER, STOP
 
 
 class Said(Value):

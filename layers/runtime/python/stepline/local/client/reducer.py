@@ -29,7 +29,7 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.client.state import ClientState, LaneText, forget_message, without
-from stepline.model.event import (
+from stepline.model.wire.event import (
     AckFrame,
     AuthFrame,
     ClientEvent,
@@ -41,7 +41,7 @@ from stepline.model.event import (
     SyncFrame,
     join_pieces,
 )
-from stepline.model.live_event import FOLLOWUP, STEER
+from stepline.model.wire.live_event import FOLLOWUP, STEER
 from stepline.protocol.lane import CONTROL_LANE
 from stepline.timeline.event_type import TERMINAL
 

@@ -24,7 +24,7 @@ from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, LATER, PASSING, fold_frame, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
 from stepline.local.client.wire import Dial, encode_request, read_frame
-from stepline.model.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
 
 _RANDOM: Final = secrets.SystemRandom()

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stepline.model.entry import Inbound, Steered
-from stepline.model.live_event import FOLLOWUP, PROMPT, STEER
+from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.timeline.render.excerpt import is_short, render_text
 from stepline.timeline.render.param import render_params
 from stepline.timeline.render.quote import clip, label

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stepline.model.address import host_of
-from stepline.model.source import Source
+from stepline.model.source import Source, host_of
 from stepline.timeline.render.quote import clip, label
 
 ROWS_SHOWN: Final = 10

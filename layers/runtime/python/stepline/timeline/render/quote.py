@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.model.glyph import has_hidden, show_hidden
+from stepline.model.traversal import has_hidden, show_hidden
 
 INDENT: Final = "  "
 BLOB_CHARS: Final = 2048

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stepline.model.mime import is_text
+from stepline.model.file.mime import is_text
 
 HEAD_BYTES: Final = 512
 """So many first bytes decide."""

@@ -8,10 +8,16 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from stepline.errors import InputError, LimitError
-from stepline.model.attachment import ATTACHMENT_MAX_BYTES, ATTACHMENTS_MAX, FILENAME_MAX_BYTES, MIME, SHA256
 from stepline.model.base import Value
+from stepline.model.file.attachment import (
+    ATTACHMENT_MAX_BYTES,
+    ATTACHMENTS_MAX,
+    FILENAME_MAX_BYTES,
+    MIME,
+    SHA256,
+)
 from stepline.model.ids import SEGMENT
-from stepline.model.live_event import KIND
+from stepline.model.wire.live_event import KIND
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

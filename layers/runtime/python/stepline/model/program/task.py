@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from stepline.model.base import Value
-from stepline.model.execution import ExecRequest, Switch
 from stepline.model.ids import Lane
+from stepline.model.program.execution import ExecRequest, Switch
 
 PROVISION_S: Final = 180
 """A task may take this long from being asked for to its first heartbeat, and as long between two."""

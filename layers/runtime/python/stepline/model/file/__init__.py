@@ -1,0 +1,1 @@
+"""Files as values: types, signatures and attachments."""

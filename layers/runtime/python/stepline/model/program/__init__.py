@@ -1,0 +1,1 @@
+"""Programs as values: what one is given, promises and leaves behind."""
