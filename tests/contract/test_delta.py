@@ -2,7 +2,7 @@ import pytest
 
 from stepline.adapters.aws.table import delta_pk
 from stepline.model.ids import Lane
-from stepline.ports.delta import Delta, Deltas
+from stepline.ports.relay import Delta, Deltas
 
 
 @pytest.fixture

@@ -30,10 +30,10 @@ from stepline.errors import DependencyError, UnknownOutcome
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.boundary import is_write
 from stepline.ports.channel import Publisher, Subscriptions
-from stepline.ports.delta import Deltas
 from stepline.ports.executor import Executor
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
+from stepline.ports.relay import Deltas
 
 ADAPTERS = (
     ("log", Log, DynamoLog),

@@ -12,7 +12,7 @@ from lambdas import _runtime
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap import App, in_memory
-from stepline.ports.meter import Meter
+from stepline.ports.clock import Meter
 from stepline.settings import Settings
 
 EVENTS = Path(__file__).parents[1] / "data/events"

@@ -13,7 +13,7 @@ from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, decode_frame
-from stepline.ports.delta import Delta
+from stepline.ports.relay import Delta
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 CLAIM = 7

@@ -12,7 +12,7 @@ from stepline.loop.resume import DELTA_CHARS, pong, resume, running_text
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame
-from stepline.ports.delta import Delta
+from stepline.ports.relay import Delta
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, durable, event_types, frames, of
 from tests.unit.loop.twin import StaleLog
 

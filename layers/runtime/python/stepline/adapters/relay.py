@@ -21,7 +21,7 @@ from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock
-from stepline.ports.delta import Delta, Deltas
+from stepline.ports.relay import Delta, Deltas
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, Attachment, att
 from stepline.model.ids import check_segment, is_user, make_lane
 
 if TYPE_CHECKING:
-    from stepline.ports.meter import Meter
+    from stepline.ports.clock import Meter
     from stepline.settings import Settings
 
 __all__ = ["Attachment", "EventSource", "Standing", "event_source"]

@@ -40,7 +40,7 @@ from stepline.loop.posting import Posting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepline.ports.meter import Meter
+    from stepline.ports.clock import Meter
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings
 

@@ -40,7 +40,7 @@ from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
-from stepline.ports.meter import Meter
+from stepline.ports.clock import Meter
 from stepline.ports.model import ModelClient
 from stepline.timeline.fold import Timeline
 

@@ -19,7 +19,7 @@ from stepline.loop.resume import check_readable, running_text
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, Frame, SyncFrame, decode_frame, encode_frame
-from stepline.ports.feed import Following
+from stepline.ports.channel import Following
 from stepline.timeline.event import newest_event
 
 

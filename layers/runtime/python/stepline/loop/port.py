@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
-from stepline.ports.clock import Clock
-from stepline.ports.delta import Deltas
+from stepline.ports.clock import Clock, Meter
 from stepline.ports.identity import Tickets
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
-from stepline.ports.meter import Meter
 from stepline.ports.rate import Rate
-from stepline.ports.relay import Relay
+from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks

@@ -21,8 +21,7 @@ from stepline.errors import DependencyError, Gone
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.ids import Lane
 from stepline.ports.channel import Publisher, Subscriptions
-from stepline.ports.clock import Clock
-from stepline.ports.meter import Meter
+from stepline.ports.clock import Clock, Meter
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from stepline.model.entry import Entry, Steered, Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
-from stepline.ports.meter import Meter
+from stepline.ports.clock import Meter
 from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.ports.signal import NeverSteered, Watch
 from stepline.timeline.fold import Timeline

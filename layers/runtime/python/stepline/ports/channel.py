@@ -1,9 +1,13 @@
-"""The way to the clients: who listens to a conversation, and one frame to one connection."""
+"""The way to the clients: who listens to a conversation, and one frame to one connection.
+
+Feeds: the frames of a conversation as they are sent, for a server that holds clients itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from types import TracebackType
+from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
@@ -88,4 +92,32 @@ class Publisher(Protocol):
             LimitError: it has more than POST_MAX_BYTES.
 
         """
+        ...
+
+
+class Following(Protocol):
+    """What is sent to one conversation while the `with` block lasts, in that order. Iterated by one thread.
+
+    It yields None where something may have been missed: at the beginning, after the connection was lost, and every now
+    and then when nothing comes. It raises nothing: what it misses stands in the log.
+    """
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+    def __iter__(self) -> Self: ...
+
+    def __next__(self) -> bytes | None: ...
+
+    def end(self) -> None:
+        """End the iteration, from any thread."""
+        ...
+
+
+class Feed(Protocol):
+    def follow(self, lane: Lane) -> Following:
+        """Return a way to follow a conversation; nothing is heard before it is entered."""
         ...

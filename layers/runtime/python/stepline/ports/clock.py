@@ -1,4 +1,7 @@
-"""Time, for showing and for limits; never for order."""
+"""Time, for showing and for limits; never for order.
+
+What is counted, under the names of `stepline.metrics`.
+"""
 
 from __future__ import annotations
 
@@ -17,4 +20,13 @@ class Clock(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Wait; a back-off between two tries."""
+        ...
+
+
+class Meter(Protocol):
+    def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
+        """Add `value` to a metric; a name that ends in `Ms` is a time in milliseconds.
+
+        With a `reason`, which comes from a list of few, it is counted under that too.
+        """
         ...

@@ -8,7 +8,7 @@ import msgspec
 
 from stepline.adapters.aws.error import Item
 from stepline.adapters.aws.table import Table, delta_pk, key
-from stepline.ports.delta import DELTA_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, Delta
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane

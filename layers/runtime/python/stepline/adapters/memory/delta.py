@@ -6,7 +6,7 @@ from threading import Lock
 
 from stepline.model.ids import Lane
 from stepline.ports.clock import Clock
-from stepline.ports.delta import DELTA_TTL_S, Delta
+from stepline.ports.relay import DELTA_TTL_S, Delta
 
 
 class MemoryDeltas:

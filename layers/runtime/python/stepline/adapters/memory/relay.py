@@ -8,7 +8,7 @@ from stepline.errors import DependencyError, Gone
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Publisher, Subscriptions
-from stepline.ports.delta import Delta, Deltas
+from stepline.ports.relay import Delta, Deltas
 
 logger = logging.getLogger(__name__)
 
