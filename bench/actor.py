@@ -38,7 +38,7 @@ from stepline.model.ids import Lane
 from stepline.model.source import Source
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.timeline.rules import ContextRules
 from stepline.tools.content import load_content, read_path

@@ -18,7 +18,7 @@ from bench.workload import FACTS, Script, write_script
 from bundles.default import WORKFLOW
 from stepline.bootstrap import read_caps
 from stepline.bundle.agent import build_agent
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.timeline.rules import ContextRules
 

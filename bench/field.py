@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.pipeline import HTML, MARKDOWN, PROSE, SIZES, cpu_s, filled, write
 from bench.row import Limit, MeasureError, Row
-from stepline.protocol.field import FieldStream, Path
+from stepline.protocol.parser.field import FieldStream, Path
 
 ROUNDS = 36  # interleaved; the best of each counts
 FIELD_CHARS = 26_000

@@ -14,11 +14,11 @@ from typing import Any
 from bench.row import MeasureError, Row
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import LaneClosed, LaneEvent, LaneOpened, LaneText
-from stepline.protocol.round import RoundRules
-from stepline.protocol.show import Show
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.stream.lane import LaneClosed, LaneEvent, LaneOpened, LaneText
+from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 
 ROUNDS = 9  # interleaved; the best of each counts

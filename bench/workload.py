@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass
 from typing import Final
 
-from stepline.protocol.fanout import ACTIONS_MAX
+from stepline.protocol.decision.fanout import ACTIONS_MAX
 
 TURNS: Final = 20
 TOOL_ROUNDS: Final = 6

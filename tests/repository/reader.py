@@ -11,11 +11,11 @@ from stepline.errors import ToolError
 from stepline.execution.code import check_program
 from stepline.execution.log import error_lines, last_exception, tracebacks
 from stepline.model.source import Citation
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.citation import CitationStream
-from stepline.protocol.field import FieldStream
-from stepline.protocol.repair import repair
-from stepline.protocol.sid_token import cited_sids
+from stepline.protocol.citation.stream import CitationStream
+from stepline.protocol.citation.token import cited_sids
+from stepline.protocol.decision.json_repair import repair
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.field import FieldStream
 from stepline.timeline.compaction_ledger import split_text
 from stepline.timeline.render.quote import inline, quote
 from stepline.tools.plan import parse_acks
@@ -112,7 +112,11 @@ READERS = {
     ),
     "markdown": Reader(
         _cite("markdown"),
-        ("stepline.protocol.citation", "stepline.protocol.prose", "stepline.protocol.span"),
+        (
+            "stepline.protocol.citation.stream",
+            "stepline.protocol.citation.prose",
+            "stepline.protocol.parser.tags",
+        ),
         _line(
             "<a[[S:1]]",
             "<a [[S:1]]",
@@ -125,13 +129,13 @@ READERS = {
     ),
     "page": Reader(
         _cite("html"),
-        ("stepline.protocol.markup", "stepline.protocol.raised"),
+        ("stepline.protocol.citation.html", "stepline.protocol.citation.html"),
         _line('<a ="[[S:1]]', "<sup[[S:1]]", "<b =[[S:1]]", "<!-- [[S:1]]", "<code>[[S:1]]<sup>"),
     ),
-    "cited": Reader(cited_sids, ("stepline.protocol.sid_token",), _line("[[S:1-9]]", "[[S:")),
+    "cited": Reader(cited_sids, ("stepline.protocol.citation.token",), _line("[[S:1-9]]", "[[S:")),
     "object": Reader(
         repair,
-        ("stepline.protocol.candidate", "stepline.protocol.repair"),
+        ("stepline.protocol.decision.json_repair", "stepline.protocol.decision.json_repair"),
         (
             *(
                 Text(head, pump, end)
@@ -160,10 +164,14 @@ READERS = {
             ),
         ),
     ),
-    "fields": Reader(_fields, ("stepline.protocol.field",), _line('","', '":{"', "\\ud83d", '":["')),
+    "fields": Reader(_fields, ("stepline.protocol.parser.field",), _line('","', '":{"', "\\ud83d", '":["')),
     "channels": Reader(
         _channels,
-        ("stepline.protocol.grammar", "stepline.protocol.span", "stepline.protocol.judgement"),
+        (
+            "stepline.protocol.parser.grammar",
+            "stepline.protocol.parser.tags",
+            "stepline.protocol.parser.tags",
+        ),
         (
             Text("<channel:code>", "\n<channel:thinking>", ""),
             Text("<channel:code>", "\n<channel:code>x</channel:thinking>", ""),

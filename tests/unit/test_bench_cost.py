@@ -13,7 +13,7 @@ from bench.transcript import bill_transcript
 from bench.workload import FACTS, TOOL_ROUNDS, TURNS, write_script
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import parse_prompt
-from stepline.protocol.fanout import ACTIONS_MAX
+from stepline.protocol.decision.fanout import ACTIONS_MAX
 
 
 def a_prompt(*texts, tail=""):

@@ -6,7 +6,7 @@ from stepline.bootstrap import in_memory, policy
 from stepline.bootstrap.choice import read_caps, task_settings
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.setting_table import TABLE
 from stepline.settings import Settings, env, render_reference
 from stepline.timeline.rules import ContextRules

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from stepline.bundle.channel_result import plain_bodies, read_model, strip_fence
-from stepline.protocol.grammar import ChannelSpec
+from stepline.protocol.parser.grammar import ChannelSpec
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 
 from stepline.bundle.multi_action import resolve_fanout
 from stepline.errors import InputError
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 
 
 def mode(*, props=None, assembly=None, variable="off"):

@@ -13,11 +13,11 @@ from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, s
 from stepline.loop.gate import CHANNELS
 from stepline.model.plan import MARKS
 from stepline.model.program.execution import Limits, RuntimeProfile
-from stepline.protocol.channel import read_channels
-from stepline.protocol.decision import Verdict, read_decision
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.grammar import DECISION_CHANNELS
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
 from stepline.timeline.working_summary import parse_title
 from stepline.tools.context import ReadCaps

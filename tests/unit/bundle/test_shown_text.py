@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from stepline.bundle.shown_text import ShownText, UsageFilter, read_sources
 from stepline.model.source import Citation, Source
-from stepline.protocol.grammar import ChannelSpec
+from stepline.protocol.parser.grammar import ChannelSpec
 from tests.unit.bundle.stream import SOURCES
 
 PARTS = st.sampled_from(

@@ -19,8 +19,8 @@ from stepline.bundle.streaming import (
     system_message,
 )
 from stepline.ports.model import Part
-from stepline.protocol.channel import read_channels
-from stepline.protocol.grammar import DECISION_CHANNELS
+from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from tests.unit.bundle.stream import (
     ANSWER,
     CODE,

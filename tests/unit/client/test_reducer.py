@@ -33,7 +33,7 @@ from stepline.model.wire.event import (
     frame_events,
 )
 from stepline.model.wire.message import Event, Resume, Send, parse_message
-from stepline.protocol.lane import CONTROL_LANE, LaneFacts
+from stepline.protocol.stream.lane import CONTROL_LANE, LaneFacts
 
 C = "c1"
 EMPTY = ClientState(conversation=C)

@@ -21,7 +21,7 @@ from stepline.local.client.effect import (
 )
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.model.wire.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
-from stepline.protocol.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
+from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
 
 C = "c1"
 TEXTS = ("thinking", "answer")

@@ -26,7 +26,7 @@ from stepline.local.terminal import clean, one_line, render_event, render_footer
 from stepline.local.view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
-from stepline.protocol.lane import LaneFacts
+from stepline.protocol.stream.lane import LaneFacts
 from stepline.timeline.event_type import TABLE
 from tests.unit.client.surface import Paper
 

@@ -10,7 +10,7 @@ from typing import Final
 from stepline import errors
 from stepline.loop.close import ERRORS, MESSAGES
 from stepline.model.ids import check_segment
-from stepline.protocol.notice import NOTICES
+from stepline.protocol.decision.notice import NOTICES
 from tests.unit.docs import execution_page, protocol_page
 from tests.unit.docs.source import DOCS, LIBRARY, called, name, nodes, python_files
 

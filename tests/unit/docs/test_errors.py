@@ -1,4 +1,4 @@
-from stepline.protocol.notice import NOTICES
+from stepline.protocol.decision.notice import NOTICES
 from tests.unit.docs import error_page
 
 

@@ -19,7 +19,7 @@ from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest
-from stepline.protocol.lane import CONTROL_LANE
+from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, of, said
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
 

@@ -14,7 +14,7 @@ from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.gate import ROLE
 from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ReadCaps

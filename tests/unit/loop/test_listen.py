@@ -16,9 +16,9 @@ from stepline.model.source import Citation
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest, Part
 from stepline.ports.signal import NeverSteered
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import CONTROL_LANE, LaneClosed, LaneOpened
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneOpened
 from tests.unit.loop.scene import PROGRAM, Scene, answered, called, coded, of, said
 
 WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "A file."}, notes="n")

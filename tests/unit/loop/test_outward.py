@@ -14,7 +14,7 @@ from stepline.loop.resume import resume
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed
 from stepline.model.wire.event import ClientEvent
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.timeline.event_filter import EventFilter, EventRule, Rule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, called, durable, event_types, frames, tool

@@ -15,7 +15,7 @@ from stepline.loop.status_answer import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.ids import call_id
 from stepline.model.program.execution import Run
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, said
 from tests.unit.loop.twin import LosingLog
 

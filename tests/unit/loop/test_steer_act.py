@@ -17,7 +17,7 @@ from stepline.model.entry import Decided, Resulted, Started, Steered
 from stepline.model.ids import execution_name
 from stepline.model.program.execution import Run
 from stepline.model.step import Step
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.live import Live
 from tests.unit.loop.scene import LANE, answered, coded, event_types, said, tool

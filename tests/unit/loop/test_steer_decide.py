@@ -20,7 +20,7 @@ from stepline.model.ids import Lane
 from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import Completion, ModelRequest
-from stepline.protocol.lane import CONTROL_LANE
+from stepline.protocol.stream.lane import CONTROL_LANE
 from tests.unit.loop.live import ANSWER, BEGIN, END, SPOKEN, Live, shown_after
 from tests.unit.loop.scene import BROKEN, LANE, answered, called, event_types, of
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog

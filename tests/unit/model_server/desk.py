@@ -16,9 +16,9 @@ from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Inbound, Opened, Resulted
 from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.protocol.channel import read_channels
-from stepline.protocol.decision import read_decision
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.read import read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import read_channels
 from stepline.timeline.inbound import event_place, prompt_places
 from stepline.timeline.render.announce import Announced, render_announce
 from stepline.timeline.render.entry import render_opening

@@ -11,8 +11,8 @@ from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.prompt import Prompt, parse_prompt
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.scripted.speech import NOT_AN_AI
-from stepline.protocol.channel import read_channels
-from stepline.protocol.grammar import THINKING, ChannelSpec
+from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 
 from .desk import Desk
 from .test_server import BODY, call, post

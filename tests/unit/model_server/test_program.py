@@ -14,7 +14,7 @@ from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.program import EXEC_TOOL
 from stepline.local.scripted.prompt import parse_prompt
 from stepline.local.scripted.table import find_table, sales_table
-from stepline.protocol.channel import read_channels
+from stepline.protocol.parser.channel import read_channels
 
 from .desk import Desk, report_of
 

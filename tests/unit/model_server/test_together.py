@@ -16,8 +16,8 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Resulted
 from stepline.model.source import Source
-from stepline.protocol.channel import read_channels
-from stepline.protocol.transcript import Transcript
+from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.transcript import Transcript
 from stepline.timeline.render.pool import render_pool
 from tests.unit.timeline.words import render_decision, render_result
 

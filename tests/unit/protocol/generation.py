@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from stepline.model.source import Citation
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.decision import Verdict, read_decision
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.guard import PrefixGuard
-from stepline.protocol.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened
-from stepline.protocol.round import RoundRules
-from stepline.protocol.show import Show
-from stepline.protocol.transcript import CloseReason, Transcript
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.decision.shape import PrefixGuard
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.transcript import CloseReason, Transcript
+from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened
+from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 
 SIZES = (1, 2, 7, 13, 64, 10**9)

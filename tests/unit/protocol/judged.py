@@ -4,10 +4,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from stepline.protocol.channel import read_channels
-from stepline.protocol.decision import Verdict, read_decision
-from stepline.protocol.fanout import FanoutRule, Strategy
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.fanout import FanoutRule, Strategy
+from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import read_channels
 from stepline.tools.execute import promised_files
 
 EXEC = "exec_tools.execute_code_python"

@@ -9,11 +9,11 @@ from typing import Any
 
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened, LaneText
-from stepline.protocol.round import RoundRules
-from stepline.protocol.show import Show
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened, LaneText
+from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 from stepline.tools.spec import ToolSpec
 

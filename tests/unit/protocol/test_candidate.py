@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import DecisionError
-from stepline.protocol.candidate import Found, read_object
+from stepline.protocol.decision.json_repair import Found, read_object
 
 OBJECT = {"action": "exit", "final_answer": 'a, ] } ``` "x"'}
 TEXT = json.dumps(OBJECT)

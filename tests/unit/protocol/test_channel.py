@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from stepline.protocol.channel import ChannelParser, read_channels
-from stepline.protocol.transcript import ChannelEvent, Closed, Opened, Text, Transcript
+from stepline.protocol.parser.channel import ChannelParser, read_channels
+from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text, Transcript
 
 STREAMS = Path(__file__).parents[2] / "data" / "streams"
 SIZES = (1, 2, 7, 13, 64, 10**9)

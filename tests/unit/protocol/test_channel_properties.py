@@ -4,9 +4,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.grammar import OUTER_TAG, TAG
-from stepline.protocol.transcript import ChannelEvent, Closed, Opened, Text
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.grammar import OUTER_TAG, TAG
+from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text
 
 PARTS = st.sampled_from(
     [

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.channel import ChannelParser, read_channels
-from stepline.protocol.grammar import ChannelSpec
-from stepline.protocol.transcript import Closed, Opened, Text
+from stepline.protocol.parser.channel import ChannelParser, read_channels
+from stepline.protocol.parser.grammar import ChannelSpec
+from stepline.protocol.parser.transcript import Closed, Opened, Text
 
 SIZES = (1, 2, 7, 13, 64, 10**9)
 STREAMS = Path(__file__).parents[2] / "data" / "streams"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.decision import Action, ParsedDecision
-from stepline.protocol.notice import MESSAGE_CHARS_MAX, make_notice
+from stepline.protocol.decision.notice import MESSAGE_CHARS_MAX, make_notice
 from tests.unit.protocol.judged import (
     CONTRACT,
     READ,

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from stepline.model.ids import call_id
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import LaneFacts, LaneText
-from stepline.protocol.show import Show
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.stream.lane import LaneFacts, LaneText
+from stepline.protocol.stream.show import Show
 from tests.unit.protocol.lanes import (
     TURN,
     answer,

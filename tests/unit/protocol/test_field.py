@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stepline.protocol.candidate import read_object
-from stepline.protocol.field import KEYS_MAX, FieldStream, Path, mend_surrogates
+from stepline.protocol.decision.json_repair import read_object
+from stepline.protocol.parser.field import KEYS_MAX, FieldStream, Path, mend_surrogates
 
 CUTS = st.lists(st.integers(min_value=1, max_value=400), max_size=60)
 TOP = (("notes",), ("final_answer",))

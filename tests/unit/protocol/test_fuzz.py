@@ -15,12 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepline.protocol.admission import Admission, identify
-from stepline.protocol.citation import CitationStream, CitedFormat, render_citations
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.grammar import DECISION
-from stepline.protocol.repair import repair_object
-from stepline.protocol.round import RoundRules
+from stepline.protocol.citation.stream import CitationStream, CitedFormat, render_citations
+from stepline.protocol.decision.fanout import Admission, FanoutRule, identify
+from stepline.protocol.decision.json_repair import repair_object
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.grammar import DECISION
 from tests.unit.protocol.generation import CITING, RULES, SINGLE, SIZES, SOURCES, TOLERANT, Played, cut, play
 
 FOUND = sorted((Path(__file__).parents[2] / "data/found").glob("*.txt"))

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.channel import read_channels
-from stepline.protocol.guard import PrefixGuard, check_prefix
+from stepline.protocol.decision.shape import PrefixGuard, check_prefix
+from stepline.protocol.parser.channel import read_channels
 from tests.unit.protocol.judged import codes, complete, decide, generation, judge, think
 
 PREAMBLE = "decision_preamble_before_first_channel"

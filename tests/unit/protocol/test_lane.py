@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from stepline.protocol.lane import LaneClosed, LaneFacts, LaneOpened, render_reference
+from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened, render_reference
 from tests.unit.protocol.lanes import answer, call, code, run, show, thinking, write
 
 EVERYTHING = (

@@ -4,7 +4,7 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.bundle.agent import build_agent
-from stepline.protocol.notice import NOTICES
+from stepline.protocol.decision.notice import NOTICES
 from stepline.tools.context import ReadCaps
 from tests.unit.protocol import test_decision, test_several
 from tests.unit.protocol.judged import call, codes, complete, decide, generation, judge, program, ran, think

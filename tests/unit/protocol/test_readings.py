@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepline.protocol.admission import ASKED_MAX, TOO_MANY, UNREADABLE
+from stepline.protocol.decision.fanout import ASKED_MAX, TOO_MANY, UNREADABLE
 from tests.unit.protocol.generation import RULES, SINGLE, SIZES, TOLERANT, Played, cut, play
 
 ANSWER = {"action": "complete", "final_answer": "Shown."}

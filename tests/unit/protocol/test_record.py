@@ -7,8 +7,8 @@ import json
 import pytest
 
 from stepline.model.ids import call_id
-from stepline.protocol.lane import LaneFacts
-from stepline.protocol.record import turn_path
+from stepline.protocol.stream.lane import LaneFacts
+from stepline.protocol.stream.record import turn_path
 from tests.unit.protocol.lanes import TURN, call, raw, show_alike, show_so_far, write
 
 PDF = "rendering_tools.write_pdf"

@@ -3,8 +3,8 @@ from pathlib import Path
 import msgspec
 
 from stepline.model.decision import ParsedDecision
-from stepline.protocol.body import DECISION_FIELDS
-from stepline.protocol.reference import render_reference
+from stepline.protocol.decision.body import DECISION_FIELDS
+from stepline.protocol.page import render_reference
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "channels.md"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.repair import repair, repair_object
+from stepline.protocol.decision.json_repair import repair, repair_object
 from tests.unit.protocol.steps import steps_of
 
 MENDED: dict[str, dict[str, Any]] = {

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.admission import TOO_MANY, Admission
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.decision import read_decision
-from stepline.protocol.fanout import Candidate, FanoutRule, refuse
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, FanoutRule, refuse
+from stepline.protocol.decision.read import read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel import ChannelParser
 from tests.unit.protocol.judged import (
     ALLOWED,
     CLASSIC,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.citation import render_citations
-from stepline.protocol.fanout import FanoutRule
-from stepline.protocol.lane import LaneFacts
+from stepline.protocol.citation.stream import render_citations
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.stream.lane import LaneFacts
 from tests.unit.protocol.lanes import (
     PROGRAM,
     SOURCES,

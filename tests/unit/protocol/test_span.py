@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.span import JsonScanner, MarkdownScanner, ProgramScanner
+from stepline.protocol.parser.tags import JsonScanner, MarkdownScanner, ProgramScanner
 
 
 @pytest.mark.parametrize(

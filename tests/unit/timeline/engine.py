@@ -24,7 +24,7 @@ from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.log import Put
 from stepline.ports.model import Completion, ModelRequest
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.timeline.fold import Timeline
 from stepline.timeline.render.request import Rendered
 from stepline.timeline.rules import ContextRules

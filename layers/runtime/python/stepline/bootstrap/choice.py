@@ -23,7 +23,7 @@ from stepline.model.version import AgentVersion
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.signal import Signals
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings, env
 from stepline.timeline.event_filter import EventFilter
 from stepline.timeline.rules import ContextRules

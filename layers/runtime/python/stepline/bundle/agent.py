@@ -8,7 +8,7 @@ from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile
 from stepline.model.version import AgentVersion
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.catalogue import agent_registry
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias, cast, get_args
 from stepline.bundle.shown_text import ShownText
 from stepline.bundle.subscriber import Consume
 from stepline.model.source import Citation
-from stepline.protocol.field import FieldStream, Path
-from stepline.protocol.grammar import ChannelSpec, Format
+from stepline.protocol.parser.field import FieldStream, Path
+from stepline.protocol.parser.grammar import ChannelSpec, Format
 
 FORMATS: Final = frozenset(get_args(Format))
 

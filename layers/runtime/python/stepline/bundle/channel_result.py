@@ -11,9 +11,8 @@ import msgspec
 
 from stepline.bundle.subscriber import SubscriberError
 from stepline.errors import DecisionError
-from stepline.protocol.candidate import read_object
-from stepline.protocol.grammar import ChannelSpec, Format
-from stepline.protocol.repair import repair
+from stepline.protocol.decision.json_repair import read_object, repair
+from stepline.protocol.parser.grammar import ChannelSpec, Format
 
 MULTIPLE: Final = "multiple_channel_instances"
 FENCED_FORMATS: Final = frozenset({"json", "yaml", "xml", "html", "mermaid"})

@@ -18,8 +18,8 @@ from stepline.bundle.subscriber import (
     StreamPolicyViolation,
 )
 from stepline.model.source import Citation
-from stepline.protocol.grammar import ChannelSpec
-from stepline.protocol.transcript import ChannelEvent, Closed, CloseReason, Opened, Text, Transcript
+from stepline.protocol.parser.grammar import ChannelSpec
+from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text, Transcript
 
 _WHOLE = ("normal", "implicit")
 """Reasons of an instance that is whole; the others are told to the listeners."""

@@ -16,9 +16,9 @@ from stepline.bundle.subscriber import Consumer, Failures, StreamPolicyViolation
 from stepline.errors import SteplineError
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.grammar import ChannelSpec, Format
-from stepline.protocol.transcript import CloseReason
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.grammar import ChannelSpec, Format
+from stepline.protocol.parser.transcript import CloseReason
 
 Results: TypeAlias = dict[str, ChannelResult]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from stepline.bundle.property import look_up, refuse
 from stepline.model.decision import FANOUT_MODES, FanoutMode
-from stepline.protocol.fanout import ACTIONS_MAX, FanoutRule
+from stepline.protocol.decision.fanout import ACTIONS_MAX, FanoutRule
 
 IN_PROPS: Final = (
     *("config.react.multi_action", "react.multi_action"),

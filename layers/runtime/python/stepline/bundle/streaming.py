@@ -35,7 +35,7 @@ from stepline.bundle.subscriber import (
     subscribers_of,
 )
 from stepline.ports.model import ModelClient
-from stepline.protocol.grammar import ChannelSpec
+from stepline.protocol.parser.grammar import ChannelSpec
 
 __all__ = [
     "ChannelResult",

@@ -27,7 +27,7 @@ from stepline.local.client.effect import (
 from stepline.local.surface import Surface
 from stepline.local.terminal import clean, one_line, render_error, render_event, render_footer, render_outcome
 from stepline.model.wire.event import ClientEvent
-from stepline.protocol.lane import LaneFacts
+from stepline.protocol.stream.lane import LaneFacts
 
 THINKING_LINES = 6
 WRITTEN_LINES = 8

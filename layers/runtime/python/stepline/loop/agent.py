@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import ReadCaps
 from stepline.tools.registry import Registry
 from stepline.tools.shelf import Shelf

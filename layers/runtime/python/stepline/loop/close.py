@@ -169,7 +169,7 @@ def _cited(decision: Decided | None) -> dict[str, Any]:
     """Return what a decision's answer cites, of what it cites anywhere, as an end of it stores that."""
     if decision is None or not (decision.citations or decision.unresolved):
         return {}
-    from stepline.protocol.citation import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
+    from stepline.protocol.citation.stream import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
 
     return cite({row.sid: row for row in decision.citations}, (decision.answer,), pooled=True)._asdict()
 

@@ -19,8 +19,8 @@ from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
 from stepline.ports.signal import Watch
-from stepline.protocol.channel import read_channels
-from stepline.protocol.grammar import THINKING, ChannelSpec
+from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 from stepline.timeline.fold import Timeline
 from stepline.timeline.working_summary import fit_title
 

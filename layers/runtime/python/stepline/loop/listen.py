@@ -18,11 +18,11 @@ from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
 from stepline.ports.signal import Watch
-from stepline.protocol.channel import ChannelParser
-from stepline.protocol.guard import PrefixGuard
-from stepline.protocol.lane import AbortReason
-from stepline.protocol.round import RoundRules
-from stepline.protocol.transcript import Transcript
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.decision.shape import PrefixGuard
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.transcript import Transcript
+from stepline.protocol.stream.lane import AbortReason
 
 logger = logging.getLogger(__name__)
 

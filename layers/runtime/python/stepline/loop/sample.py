@@ -22,9 +22,9 @@ from stepline.model.source import Citation
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.ports.signal import Watch
-from stepline.protocol.citation import citable, cite
-from stepline.protocol.decision import Verdict, read_decision
-from stepline.protocol.round import RoundRules
+from stepline.protocol.citation.stream import citable, cite
+from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.round_rules import RoundRules
 from stepline.timeline.bust import digest_system, find_bust
 from stepline.timeline.fold import Timeline
 from stepline.timeline.piece import byte_length, text_bytes

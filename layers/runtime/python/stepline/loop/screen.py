@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from stepline.ports.relay import RelayStream
-from stepline.protocol.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
-from stepline.protocol.round import RoundRules
-from stepline.protocol.show import Show
-from stepline.protocol.transcript import ChannelEvent
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.transcript import ChannelEvent
+from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
+from stepline.protocol.stream.show import Show
 
 
 class Screen:

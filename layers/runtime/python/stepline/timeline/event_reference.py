@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from stepline.protocol.lane import render_reference as render_lanes
+from stepline.protocol.stream.lane import render_reference as render_lanes
 from stepline.timeline.event_closing import WEIGHTS
 from stepline.timeline.event_data import EventData, Status
 from stepline.timeline.event_filter import FOLLOWED

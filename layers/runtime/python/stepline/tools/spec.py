@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from stepline.protocol.fanout import Strategy
+from stepline.protocol.decision.fanout import Strategy
 
 Effect = Literal["pure", "keyed", "once"]
 """What running a call again does: nothing, the same thing under the same name, or a second thing."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from stepline.local.client.effect import Effect, LaneEnded, LaneKnown
 from stepline.model.base import Value
-from stepline.protocol.lane import LaneClosed, LaneFacts, LaneOpened
+from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened
 
 _DECODER: msgspec.json.Decoder[LaneOpened | LaneClosed] = msgspec.json.Decoder(LaneOpened | LaneClosed)
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from stepline.model.base import Value
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, SyncFrame
-from stepline.protocol.lane import AbortReason, LaneFacts
+from stepline.protocol.stream.lane import AbortReason, LaneFacts
 
 
 class EventsApplied(Value):

@@ -42,7 +42,7 @@ from stepline.model.wire.event import (
     join_pieces,
 )
 from stepline.model.wire.live_event import FOLLOWUP, STEER
-from stepline.protocol.lane import CONTROL_LANE
+from stepline.protocol.stream.lane import CONTROL_LANE
 from stepline.timeline.event_type import TERMINAL
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})

@@ -9,8 +9,8 @@ import msgspec
 
 from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
-from stepline.protocol.admission import ToolTraits
-from stepline.protocol.notice import NOTHING_RAN, NOTICES, cap
+from stepline.protocol.decision.fanout import ToolTraits
+from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap
 
 
 class ToolSpecLike(ToolTraits, Protocol):

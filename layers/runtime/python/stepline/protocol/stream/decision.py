@@ -3,28 +3,32 @@
 Nothing is shown before the decision is admitted. When it is complete its lanes are held against the object that
 the record is made from: where that says something else, as happens when an object that is no JSON had to be
 mended, a lane with the recorded text takes the place of the one that was shown.
+
+What stands between a decision and whoever watches: nothing of an action is shown before it is admitted.
+
+A gate keeps what a decision has to show until `admission.py` has said whether it may run. One reader feeds it in
+the order of the text, so nothing can overtake what waits in it.
+
+A plan as a card for the user: what changes, and its steps.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
-from stepline.protocol.admission import ACTION, TOOL_ID, Identity, identify_fields
-from stepline.protocol.body import plan_marks
-from stepline.protocol.call import check_call
-from stepline.protocol.exec_widget import ExecWidget
-from stepline.protocol.field import FieldStream, Path, Taker
-from stepline.protocol.gate import Gate
-from stepline.protocol.lane import AbortReason, LaneFacts
-from stepline.protocol.lane_writer import Emit, LaneWriter
-from stepline.protocol.plan_card import TOOL_ID as PLAN
-from stepline.protocol.plan_card import render_plan_card
-from stepline.protocol.record import CONTENTS, TRAITS, Record
-from stepline.protocol.repair import repair
-from stepline.protocol.round import RoundRules
+from stepline.protocol.decision.body import plan_marks
+from stepline.protocol.decision.call import check_call
+from stepline.protocol.decision.fanout import ACTION, TOOL_ID, Identity, identify_fields
+from stepline.protocol.decision.json_repair import repair
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.field import FieldStream, Path, Taker
+from stepline.protocol.stream.exec_widget import ExecWidget
+from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter
+from stepline.protocol.stream.record import CONTENTS, TRAITS, Record
 
 UNREAD: Final = "json_decode_error"
 
@@ -251,3 +255,88 @@ class _Fact:
 
     def end(self) -> None:
         self._tell("".join(self._pieces))
+
+
+GateState: TypeAlias = Literal["pending", "allowed", "denied"]
+
+
+class Gate:
+    """Pending: what comes is kept. Allowed: it goes on, what was kept first. Denied: it is dropped, as is what was kept."""
+
+    def __init__(self) -> None:
+        self.state: GateState = "pending"
+        self._kept: deque[tuple[Taker, str | None]] = deque()
+
+    def guard(self, taker: Taker) -> Taker | None:
+        """Return what takes the place of `taker` for a value that begins now; None if nothing of it is shown."""
+        if self.state == "pending":
+            return _Waiting(self, taker)
+        return taker if self.state == "allowed" else None
+
+    def push(self, taker: Taker, text: str | None) -> None:
+        """Take a piece for `taker`, or None for its end."""
+        if self.state == "pending" or self._kept:
+            self._kept.append((taker, text))
+        elif self.state == "allowed":
+            _pass_on(taker, text)
+
+    def forget(self) -> None:
+        """Drop what is kept; what comes is kept or goes on as before."""
+        self._kept.clear()
+
+    def allow(self) -> None:
+        """Let everything through from here on, in the order in which it came."""
+        self.state = "allowed"
+        while self._kept:  # what is pushed meanwhile stands behind
+            _pass_on(*self._kept[0])
+            self._kept.popleft()
+
+    def deny(self) -> None:
+        """Let nothing through, neither what came nor what comes."""
+        self.state = "denied"
+        self._kept.clear()
+
+
+class _Waiting:
+    """Stands for a taker behind a gate."""
+
+    __slots__ = ("_gate", "_taker")
+
+    def __init__(self, gate: Gate, taker: Taker) -> None:
+        self._gate = gate
+        self._taker = taker
+
+    def take(self, text: str, /) -> None:
+        self._gate.push(self._taker, text)
+
+    def end(self) -> None:
+        self._gate.push(self._taker, None)
+
+
+def _pass_on(taker: Taker, text: str | None) -> None:
+    if text is None:
+        taker.end()
+    else:
+        taker.take(text)
+
+
+PLAN: Final = "react.plan"
+
+_TITLES: Final = {
+    "new": "Plan",
+    "replace": "New plan",
+    "activate": "Back to the plan",
+    "close": "Plan closed",
+}
+
+
+def render_plan_card(params: Mapping[str, Any]) -> str:
+    """Return the card of a valid call of `react.plan`: a title, what it is about, a line a step."""
+    steps = params.get("steps") or ()
+    lines = [_TITLES.get(params.get("mode", "new"), _TITLES["new"])]
+    if about := params.get("plan_id") or (
+        f"{len(steps)} step{'s' if len(steps) > 1 else ''}" if steps else ""
+    ):
+        lines.append(f"└ {about}")
+    lines += [f"□ {' '.join(str(step).split())}" for step in steps]
+    return "\n".join(lines)

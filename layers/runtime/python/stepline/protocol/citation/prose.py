@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from stepline.protocol.link import Place
-from stepline.protocol.span import MarkdownScanner
+from stepline.protocol.citation.link import Place
+from stepline.protocol.parser.tags import MarkdownScanner
 
 LOOK_BACK_CHARS: Final = 1_000
 """So much is looked at to tell whether an address is expected; Markdown takes no longer label for one."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stepline.protocol.admission import TOO_MANY, Admission
-from stepline.protocol.decision_view import DecisionView
-from stepline.protocol.grammar import CODE, DECISION, THINKING
-from stepline.protocol.lane import AbortReason, LaneEvent, LaneFacts
-from stepline.protocol.lane_writer import LaneWriter, abort_reason
-from stepline.protocol.program import MISPLACED
-from stepline.protocol.round import RoundRules
-from stepline.protocol.transcript import ChannelEvent, Closed, CloseReason, Opened, Text
+from stepline.protocol.decision.fanout import TOO_MANY, Admission
+from stepline.protocol.decision.program import MISPLACED
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.grammar import CODE, DECISION, THINKING
+from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text
+from stepline.protocol.stream.decision import DecisionView
+from stepline.protocol.stream.lane import AbortReason, LaneEvent, LaneFacts, LaneWriter, abort_reason
 
 
 class Show:

@@ -18,9 +18,9 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 from msgspec.structs import replace
 
 from stepline.model.source import Citation, Source, web_url
-from stepline.protocol.link import Place, html_links, markdown_links
-from stepline.protocol.prose import ProseScanner
-from stepline.protocol.sid_token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
+from stepline.protocol.citation.link import Place, html_links, markdown_links
+from stepline.protocol.citation.prose import ProseScanner
+from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
 
 __all__ = [
     "CITED_FORMATS",
@@ -114,12 +114,11 @@ class CitationStream:
 
     def _read_markup(self) -> None:
         # Most answers are Markdown: what they do not need takes 4 ms to load.
-        from stepline.protocol import raised  # noqa: PLC0415 - see above
-        from stepline.protocol.markup import MarkupScanner  # noqa: PLC0415 - see above
+        from stepline.protocol.citation import html  # noqa: PLC0415 - see above
 
-        self._forms = {"<": raised.RAISED}
-        self._mark = raised.MARK
-        self._scanner = MarkupScanner()
+        self._forms = {"<": html.RAISED}
+        self._mark = html.MARK
+        self._scanner = html.MarkupScanner()
 
     def _take(self, text: str, *, final: bool) -> str:
         self._held = ""

@@ -13,9 +13,8 @@ from typing import Any, Final
 from stepline.errors import PathError
 from stepline.model.base import Value
 from stepline.model.path import artifact_path
-from stepline.protocol.field import Taker
-from stepline.protocol.lane import LaneFacts, Marker
-from stepline.protocol.lane_writer import LaneWriter
+from stepline.protocol.parser.field import Taker
+from stepline.protocol.stream.lane import LaneFacts, LaneWriter, Marker
 
 OpenLane = Callable[[str, LaneFacts], LaneWriter]
 """Makes a lane of this decision: what it is, and its facts."""

@@ -15,10 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from stepline.protocol.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
-from stepline.protocol.judgement import Step, Tag, judge, judge_in_ignored, opening_or_drop, read_tag
-from stepline.protocol.span import scanner_for
-from stepline.protocol.transcript import (
+from stepline.protocol.parser.grammar import DECISION_CHANNELS, OUTER_TAG, TAG, ChannelSpec
+from stepline.protocol.parser.tags import (
+    Step,
+    Tag,
+    judge,
+    judge_in_ignored,
+    opening_or_drop,
+    read_tag,
+    scanner_for,
+)
+from stepline.protocol.parser.transcript import (
     INTERRUPTED,
     ChannelEvent,
     Closed,

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepline.model.program.promise import read_promises
-from stepline.protocol.lane import AbortReason, LaneFacts
-from stepline.protocol.lane_writer import Emit, LaneWriter, write_whole
-from stepline.protocol.program import MISPLACED
+from stepline.protocol.decision.program import MISPLACED
+from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter, write_whole
 
 
 class CodeLane(LaneWriter):

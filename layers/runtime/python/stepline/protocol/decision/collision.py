@@ -10,8 +10,8 @@ import msgspec
 from stepline.errors import DecisionError, PathError
 from stepline.model.decision import ToolCall
 from stepline.model.path import artifact_path
-from stepline.protocol.call import ToolSpecLike
-from stepline.protocol.notice import cap
+from stepline.protocol.decision.call import ToolSpecLike
+from stepline.protocol.decision.notice import cap
 
 REFERENCE: Final = "ref:"
 """What a parameter begins with that stands for a file's content."""

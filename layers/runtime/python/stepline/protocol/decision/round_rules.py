@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from stepline.model.source import Citation
-from stepline.protocol.call import ToolSpecLike
-from stepline.protocol.fanout import FanoutRule
+from stepline.protocol.decision.call import ToolSpecLike
+from stepline.protocol.decision.fanout import FanoutRule
 
 
 @dataclass(frozen=True, kw_only=True)

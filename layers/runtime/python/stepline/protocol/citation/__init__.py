@@ -1,0 +1,1 @@
+"""Citations in growing text: tokens, links, and where they are not text."""

@@ -1,0 +1,1 @@
+"""The decisions of a generation: read, repaired, judged and fanned out."""

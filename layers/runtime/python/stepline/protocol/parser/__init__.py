@@ -1,0 +1,1 @@
+"""The text of a generation as channels: tags, fields and a transcript."""

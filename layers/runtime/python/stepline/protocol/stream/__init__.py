@@ -1,0 +1,1 @@
+"""A generation as lanes that clients watch while it is written."""
