@@ -22,6 +22,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.model_call import ModelRole, plan_call
 from stepline.bootstrap import in_memory, read_caps
 from stepline.bundle.agent import build_agent
+from stepline.context.rules import ContextRules
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
 from stepline.loop.act import act
@@ -40,7 +41,6 @@ from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
-from stepline.timeline.rules import ContextRules
 from stepline.tools.content import load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool

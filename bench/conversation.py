@@ -18,6 +18,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.agent import build_agent
+from stepline.context.rules import ContextRules
 from stepline.loop.act import act
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
@@ -33,7 +34,6 @@ from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 from stepline.settings import Settings
-from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec

@@ -18,9 +18,9 @@ from bench.workload import FACTS, Script, write_script
 from bundles.default import WORKFLOW
 from stepline.bootstrap import read_caps
 from stepline.bundle.agent import build_agent
+from stepline.context.rules import ContextRules
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
-from stepline.timeline.rules import ContextRules
 
 CONVERSATIONS: Final = 3
 CONVERSATIONS_FULL: Final = 60

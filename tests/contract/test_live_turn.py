@@ -24,9 +24,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from stepline.events.derive import derive
 from stepline.model.batch import Batch
 from stepline.ports.model import ModelRequest
-from stepline.timeline.event import derive
 
 from .fault.crowd import Crowd, Flight
 from .fault.device import Device

@@ -6,6 +6,9 @@ import itertools
 from collections import defaultdict
 
 from stepline.adapters.system import SystemClock
+from stepline.events.derive import derive
+from stepline.events.filter import EventFilter
+from stepline.events.types import TERMINAL
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
@@ -21,9 +24,6 @@ from stepline.local.client.wire import dial_gateway
 from stepline.local.lifecycle import mint
 from stepline.local.logview import open_log
 from stepline.model.ids import make_lane
-from stepline.timeline.event import derive
-from stepline.timeline.event_filter import EventFilter
-from stepline.timeline.event_type import TERMINAL
 
 PATIENCE_S = 120
 """So long nothing may come: a busy machine is slow, and only a bug is slower."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stepline.bundle.channel_result import strip_fence
 from stepline.bundle.shown_text import UsageFilter
+from stepline.context.summary_text import split_text
 from stepline.errors import ToolError
 from stepline.execution.code import check_program
 from stepline.execution.log import error_lines, last_exception, tracebacks
@@ -16,8 +17,7 @@ from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.decision.json_repair import repair
 from stepline.protocol.parser.channel import ChannelParser
 from stepline.protocol.parser.field import FieldStream
-from stepline.timeline.compaction_ledger import split_text
-from stepline.timeline.render.quote import inline, quote
+from stepline.rendering.quote import inline, quote
 from stepline.tools.plan import parse_acks
 from tests.repository.hard_text import Text
 
@@ -184,11 +184,11 @@ READERS = {
     "usage": Reader(_usage, ("stepline.bundle.shown_text",), _line("[[USAGE:1]]", "[[USAGE:")),
     "fence": Reader(strip_fence, ("stepline.bundle.channel_result",), _line("```\n", "``` json\n")),
     "ledger": Reader(
-        split_text, ("stepline.timeline.compaction_ledger",), _line("\n<calls>\n", "\n<calls>\n\n</calls>")
+        split_text, ("stepline.context.summary_text",), _line("\n<calls>\n", "\n<calls>\n\n</calls>")
     ),
     "prompt": Reader(
         lambda text: (quote(text), inline(text)),
-        ("stepline.timeline.render.quote", "stepline.model.traversal"),
+        ("stepline.rendering.quote", "stepline.model.traversal"),
     ),
     "plan": Reader(parse_acks, ("stepline.tools.plan",), _line("✓ 1. ", "✓ [1]\n")),
 }

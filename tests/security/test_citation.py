@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.announce import render_pool
 from stepline.model.source import Citation, Source
 from stepline.protocol.citation.link import markdown_link, safe_url
 from stepline.protocol.citation.stream import CitationStream, citable, render_citations
-from stepline.timeline.render.pool import render_pool
 
 
 class Reader(HTMLParser):

@@ -4,12 +4,12 @@ import pytest
 
 from stepline.bootstrap import in_memory, policy
 from stepline.bootstrap.choice import read_caps, task_settings
+from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.setting_table import TABLE
 from stepline.settings import Settings, env, render_reference
-from stepline.timeline.rules import ContextRules
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+from stepline.events.derive import derive
 from stepline.loop.finalize import STOPPED
 from stepline.loop.segment import segment_key
 from stepline.model.batch import Batch
@@ -21,9 +22,8 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.wire.live_event import RULES
-from stepline.timeline.event import derive
+from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.layout import STANDARD
 from stepline.timeline.segment import decode_segment
 
 from .viewer import Viewer

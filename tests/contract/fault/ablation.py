@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import SteplineError
+from stepline.events.derive import newest_event
 from stepline.loop import decide, journal, sample, segment
 from stepline.loop.effect import publish
 from stepline.loop.journal import Draft
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
-from stepline.timeline.event import newest_event
 from stepline.timeline.fold import Timeline
 
 from . import driver, scenario

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepline.events.derive import derive, newest_event
 from stepline.loop.segment import segment_key
 from stepline.loop.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
@@ -26,7 +27,6 @@ from stepline.model.entry import (
     Steered,
     TakenOver,
 )
-from stepline.timeline.event import derive, newest_event
 
 from .device import Device
 from .world import LANE, STRIKE, World

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from stepline.context.rules import ContextRules
 from stepline.loop.agent import Summariser
 from stepline.ports.model import ModelRequest
-from stepline.timeline.rules import ContextRules
 
 from .driver import Scenario
 from .world import STRIKE, World, answered, called, coded, written

@@ -17,6 +17,7 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap import in_memory
+from stepline.events.derive import newest_event
 from stepline.loop.act import act
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
@@ -34,7 +35,6 @@ from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, Watch
 from stepline.settings import Settings
-from stepline.timeline.event import newest_event
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.execute import exec_tool
 from stepline.tools.registry import Registry, Tool

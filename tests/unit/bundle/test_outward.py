@@ -3,9 +3,9 @@ import pytest
 from stepline.bootstrap import in_memory
 from stepline.bundle.outward import resolve_outward
 from stepline.errors import InputError
+from stepline.events.filter import FOLLOWED
+from stepline.events.types import ROUTES
 from stepline.settings import Settings
-from stepline.timeline.event_filter import FOLLOWED
-from stepline.timeline.event_type import ROUTES
 
 USAGE, SUMMARY, PLAN = "accounting.usage", "chat.turn.summary", "react.plan"
 

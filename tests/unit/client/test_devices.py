@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Say
+from stepline.events.derive import derive
 from stepline.local.client.control import Control
 from stepline.local.client.effect import EventsApplied, HandedBack, Steered, TurnEnded
 from stepline.local.client.outgoing import STOPPING, Said, steering
@@ -21,7 +22,6 @@ from stepline.loop.ingress import receive
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
 from stepline.model.wire.event import decode_frame
-from stepline.timeline.event import derive
 from tests.unit.loop.scene import LANE, Scene, answered, called, follow
 
 NAMES = ("phone", "laptop", "tablet")

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from stepline.events.types import TABLE
 from stepline.local.client.effect import (
     Acknowledged,
     EventsApplied,
@@ -27,7 +28,6 @@ from stepline.local.view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.stream.lane import LaneFacts
-from stepline.timeline.event_type import TABLE
 from tests.unit.client.surface import Paper
 
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\r\x08\u202eabc [red]not markup[/red]"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, get_args
 
+from stepline.events.derive import derive
 from stepline.loop.event_intake import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES
 from stepline.loop.finalize import FINALIZE_TOOLS, TOKENS_MIN
 from stepline.loop.port import Policy
@@ -26,7 +27,6 @@ from stepline.model.wire.live_event import (
     EventRule,
     classify,
 )
-from stepline.timeline.event import derive
 from tests.unit.docs.error_page import CLIENT, EVENT_SOURCE
 from tests.unit.docs.source import DOCS
 from tests.unit.loop.phase import ENDS, ID, PHASES, fate, play

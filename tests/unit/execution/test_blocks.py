@@ -12,11 +12,11 @@ from stepline.execution.host import sub_call_id
 from stepline.model.block import Block
 from stepline.model.entry import Resulted
 from stepline.model.program.execution import ToolCallRecord
-from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.result import lean_blocks, whole_blocks
+from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.result import lean_blocks, whole_blocks
 from stepline.timeline.workspace import fold_files
-from stepline.timeline.writer import Writer
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.execute import EXECUTE
 from tests.unit.timeline.words import render_result

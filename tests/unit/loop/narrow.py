@@ -17,14 +17,14 @@ from stepline.adapters.memory.model import (
     MemoryModelStream,
     Say,
 )
+from stepline.context.rules import ContextRules
 from stepline.loop.agent import Summariser
 from stepline.loop.decide import Mind
 from stepline.loop.journal import Journal
 from stepline.model.entry import Compacted, Compacting, Pruned
 from stepline.ports.model import ModelRequest
+from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import byte_length
-from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.scene import LANE, Scene, answered, called, tool
 

@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import BusyError, NotFoundError
+from stepline.events.derive import derive
 from stepline.loop.journal import Draft, Journal
 from stepline.model.batch import Batch
 from stepline.model.entry import Inbound, Reopened
 from stepline.model.ids import Lane
-from stepline.timeline.event import derive
 from tests.unit.loop.scene import LANE, Scene
 from tests.unit.loop.twin import BusyLog, ContendedLog, LosingLog, StaleLog
 from tests.unit.timeline.story import Story, patient, stories

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from stepline.events.filter import EventFilter, EventRule, Rule
 from stepline.local.client.effect import EventsApplied, TurnEnded
 from stepline.local.client.reducer import ClientState, fold_frames
 from stepline.loop.resume import resume
@@ -15,7 +16,6 @@ from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed
 from stepline.model.wire.event import ClientEvent
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.timeline.event_filter import EventFilter, EventRule, Rule
 from stepline.tools.context import NOT_JSON, ToolContext, ToolOutput
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, called, durable, event_types, frames, tool
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.model import Fail
+from stepline.context.pruning import pays
+from stepline.context.rules import ContextRules
 from stepline.errors import Fenced, ModelOverloaded
 from stepline.loop.journal import Journal
 from stepline.model.entry import Opened, Pruned, Resulted
-from stepline.timeline.piece import text_bytes
-from stepline.timeline.pruning import pays
-from stepline.timeline.reading import first_change
-from stepline.timeline.reduce import prune
-from stepline.timeline.rules import ContextRules
+from stepline.rendering.piece import text_bytes
+from stepline.rendering.reduce import prune
+from stepline.rendering.request_parts import first_change
 from tests.unit.loop.scene import LANE, Scene, answered, called
 from tests.unit.loop.twin import BusyLog
 

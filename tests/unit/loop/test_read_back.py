@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from stepline.context.rules import ContextRules
 from stepline.loop.feedback import Opinion, submit_feedback
 from stepline.loop.history import History
 from stepline.loop.journal import Journal
 from stepline.model.entry import Compacted, Pruned, Resulted
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
-from stepline.timeline.rules import ContextRules
 from stepline.tools.content import load_content
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.sources import SourcePool

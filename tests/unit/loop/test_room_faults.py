@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
 from stepline.errors import ModelOverloaded, UnknownOutcome
+from stepline.events.derive import derive
 from stepline.loop.history import History
 from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Compacting, Decided, Reopened
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
 from stepline.timeline.compacted import UNTOUCHED
-from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
 from tests.unit.loop.narrow import Narrow, prose, tokens

@@ -20,8 +20,8 @@ from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.ids import Lane
 from stepline.model.program.task import Handover, Parcel
+from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.layout import STANDARD
 from stepline.tools.context import ToolContext, ToolOutput
 
 from .scene import LANE, Scene, answered, called, coded, tool

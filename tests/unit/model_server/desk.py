@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stepline.context.announce import Announced, render_announce
 from stepline.execution.envelope import make_envelope
 from stepline.execution.outputs import Verdicts
 from stepline.local.scripted.policy import answer_view
@@ -19,10 +20,8 @@ from stepline.model.program.execution import ExecRequest, Run
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel import read_channels
-from stepline.timeline.inbound import event_place, prompt_places
-from stepline.timeline.render.announce import Announced, render_announce
-from stepline.timeline.render.entry import render_opening
-from stepline.timeline.render.event import render_event, render_prompt
+from stepline.rendering.inbound import event_place, prompt_places
+from stepline.rendering.render_entry import render_event, render_opening, render_prompt
 from stepline.tools.catalogue import default_registry
 from tests.unit.timeline.words import render_decision, render_result
 

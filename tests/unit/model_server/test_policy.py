@@ -13,8 +13,7 @@ from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
 from stepline.model.entry import Inbound, Opened
 from stepline.model.file.attachment import Attachment
-from stepline.timeline.render.entry import render_opening
-from stepline.timeline.render.event import render_prompt
+from stepline.rendering.render_entry import render_opening, render_prompt
 
 from .desk import AT, PLAN_REQUEST, TURN, Desk
 

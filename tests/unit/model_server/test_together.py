@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from stepline.context.announce import render_pool
 from stepline.local.scripted.policy import answer_prompt, answer_view
 from stepline.local.scripted.prompt import Prompt, PromptBlock
 from stepline.local.scripted.reading import parse_view
@@ -18,7 +19,6 @@ from stepline.model.entry import Resulted
 from stepline.model.source import Source
 from stepline.protocol.parser.channel import read_channels
 from stepline.protocol.parser.transcript import Transcript
-from stepline.timeline.render.pool import render_pool
 from tests.unit.timeline.words import render_decision, render_result
 
 from .desk import AT, Desk

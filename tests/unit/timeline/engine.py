@@ -11,6 +11,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from stepline.adapters.memory.log import MemoryLog
+from stepline.context.request import Rendered
+from stepline.context.rules import ContextRules
 from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import count_tokens
@@ -26,8 +28,6 @@ from stepline.ports.log import Put
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.request import Rendered
-from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec

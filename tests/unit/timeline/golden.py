@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from stepline.context.announce import Announced, Opinion, render_announce, render_pool
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import (
@@ -28,12 +29,11 @@ from stepline.model.entry import (
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan import Plan
 from stepline.model.source import Citation, Source
-from stepline.timeline.inbound import event_place, prompt_places
-from stepline.timeline.piece import Piece
-from stepline.timeline.render.announce import Announced, Opinion
-from stepline.timeline.render.layout import STANDARD as LAYOUT
-from stepline.timeline.turn import Event, Turn
-from stepline.timeline.writer import Writer
+from stepline.rendering.inbound import event_place, prompt_places
+from stepline.rendering.layout import STANDARD as LAYOUT
+from stepline.rendering.piece import Piece
+from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.turn import Event, Turn
 
 GOLDEN: Final = Path(__file__).parents[2] / "data" / "golden"
 TURN: Final = "turn_20261121T101500_ab12cd"
@@ -380,10 +380,10 @@ def _tails() -> Iterator[tuple[str, str]]:
     chart = Source(
         sid=3, title="chart.png", source_type="file", mime="image/png", path=f"fi:{TURN}.outputs/chart.png"
     )
-    yield "pool.few", LAYOUT.pool({1: pages[1], 3: chart}, {})
-    yield "pool.many", LAYOUT.pool(pages, {5: 10, 7: 12})
+    yield "pool.few", render_pool({1: pages[1], 3: chart}, {})
+    yield "pool.many", render_pool(pages, {5: 10, 7: 12})
     quiet = Announced(now=AT, turn=TURN, iteration=0, max_iterations=15, elapsed_s=4.2)
-    yield "announce.quiet", LAYOUT.announce(quiet)
+    yield "announce.quiet", render_announce(quiet)
     opinion = Opinion(feedback=Feedback(turn=TURN, at=AT, reaction="not_ok", text="Too long."), turn_at=AT)
     event = Event(n=9, inbound=inbound("Make it short!", "followup"), path=f"ar:{TURN}.external.followup.m1")
     full = Announced(
@@ -401,7 +401,7 @@ def _tails() -> Iterator[tuple[str, str]]:
         incorporated=(opinion,),
         extra=("Answer in French.",),
     )
-    yield "announce.full", LAYOUT.announce(full)
+    yield "announce.full", render_announce(full)
     kinds = (
         inbound("", "form", payload={"city": "Bern"}, attachments=(PLAN,) * 4),
         inbound("Disk is full.", "alert", reactive=False),
@@ -413,7 +413,7 @@ def _tails() -> Iterator[tuple[str, str]]:
         tools = ("react.write", "react.plan", "react.hide")
         facts = {"reserved": finalize == 1, "finalize": finalize, "finalize_tools": tools, "events": events}
         told = Announced(now=AT, turn=TURN, iteration=3, max_iterations=15, **facts)
-        yield f"announce.finalize_{finalize}", LAYOUT.announce(told)
+        yield f"announce.finalize_{finalize}", render_announce(told)
 
 
 def write() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from stepline.context.request import Rendered, render
 from stepline.local.scripted import cache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
 from stepline.model.entry import Decided
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.request import Rendered, render
 from tests.unit.timeline.story import Story
 
 SYSTEM = "the rules of the house " * 4

@@ -49,8 +49,8 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.plan import Plan
+from stepline.rendering.piece import Piece
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece
 from tests.unit.timeline.material import arrivals, calls, texts, usages
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")

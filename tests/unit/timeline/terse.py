@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from stepline.model.base import Value
-from stepline.timeline.render.layout import Layout
+from stepline.rendering.layout import Layout
 
 CLIPPED_CHARS: Final = 200
 FACTS: Final = (
@@ -60,7 +60,6 @@ OTHER: Final = {
     "stub": lambda piece: line("stub", piece.path),
     "carried": lambda piece: piece.text,
     "plans": lambda plans: line("plans", plans) if plans else "",
-    "pool": lambda pool, cited: line("pool", sorted(pool), sorted(cited)) if pool else "",
     "shows_text": _never,
     "shows_call": _never,
     "shows_event": _never,

@@ -6,10 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from stepline.model.entry import Feedback, Inbound
-from stepline.model.plan import Plan
-from stepline.model.usage import estimate_tokens
-from stepline.timeline.render.announce import (
+from stepline.context.announce import (
     PLANS_SHOWN,
     SECTION_BYTES,
     Announced,
@@ -18,8 +15,11 @@ from stepline.timeline.render.announce import (
     render_announce,
     shown_plans,
 )
-from stepline.timeline.render.entry import render_elapsed
-from stepline.timeline.turn import Event
+from stepline.model.entry import Feedback, Inbound
+from stepline.model.plan import Plan
+from stepline.model.usage import estimate_tokens
+from stepline.rendering.render_entry import render_elapsed
+from stepline.rendering.turn import Event
 from tests.unit.timeline.material import FORGERIES
 from tests.unit.timeline.story import BEGIN, Story
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from stepline.context.bust import digest_system, find_bust
+from stepline.context.rules import ContextRules
+from stepline.events.derive import derive
 from stepline.model.usage import Bust, BustReason, Usage
-from stepline.timeline.bust import digest_system, find_bust
-from stepline.timeline.event import derive
 from stepline.timeline.fold import Timeline
-from stepline.timeline.rules import ContextRules
 from tests.unit.timeline.story import Story
 
 RULES = ContextRules(cache_minimum_tokens=1024)

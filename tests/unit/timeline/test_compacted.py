@@ -9,6 +9,11 @@ from msgspec.structs import replace
 from stepline.model.entry import Compacted, Inbound
 from stepline.model.plan import Plan
 from stepline.model.usage import Usage
+from stepline.rendering.inbound import event_place
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.piece import Kind, Piece, byte_length, text_bytes
+from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.turn import Turn
 from stepline.timeline.compacted import (
     CARRIED_BYTES,
     CARRIED_MAX,
@@ -20,11 +25,6 @@ from stepline.timeline.compacted import (
     newest_of_each,
     share,
 )
-from stepline.timeline.inbound import event_place
-from stepline.timeline.piece import Kind, Piece, byte_length, text_bytes
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.turn import Turn
-from stepline.timeline.writer import Writer
 
 AT = "2026-11-22T10:00:00.000Z"
 TURNS = [Turn(id=f"turn_{n}", started_at=AT, opened=n * 10, prompts=(n * 10,)) for n in range(1, 4)]

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.timeline.compaction_input import (
+from stepline.context.summary_text import (
     CALLS_MAX,
     CHUNK_MIN_BYTES,
     cut_middle,
@@ -16,7 +16,7 @@ from stepline.timeline.compaction_input import (
     serialise,
     split_chunks,
 )
-from stepline.timeline.piece import byte_length
+from stepline.rendering.piece import byte_length
 from tests.unit.loop.narrow import prose
 from tests.unit.timeline.material import FORGERIES
 from tests.unit.timeline.story import Story

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.timeline.compaction_ledger import (
+from stepline.context.summary_text import (
     CALLS,
     EARLIER,
     MODIFIED,
@@ -22,8 +22,8 @@ from stepline.timeline.compaction_ledger import (
     tell_rounds,
     tell_turns,
 )
-from stepline.timeline.piece import Kind, Piece
-from stepline.timeline.render.quote import quote
+from stepline.rendering.piece import Kind, Piece
+from stepline.rendering.quote import quote
 from tests.unit.timeline.material import FORGERIES
 
 

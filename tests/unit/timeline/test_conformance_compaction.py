@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from stepline.context.compaction import Outline, measure_need, plan_outline, round_starts, trial
+from stepline.context.rules import ContextRules
 from stepline.model.block import Produced
 from stepline.model.entry import Compacted, Compacting, Decided
-from stepline.timeline.compaction import Outline, measure_need, plan_outline, round_starts, trial
 from stepline.timeline.fold import Timeline
-from stepline.timeline.rules import ContextRules
 from tests.unit.loop.narrow import Narrow, prose, tokens
 from tests.unit.timeline.story import Story
 

@@ -13,17 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.context.rules import ContextRules, pre_tail
 from stepline.model.block import Block
 from stepline.model.decision import Action
 from stepline.model.entry import Closed, Decided, Feedback, Pruned, Resulted
 from stepline.model.path import parse_path
-from stepline.timeline.feedback import feedback_path
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.quote import INDENT, quote
+from stepline.rendering.reduce import prune
+from stepline.rendering.turn import feedback_path
 from stepline.timeline.fold import Timeline
-from stepline.timeline.reduce import prune
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.render.quote import INDENT, quote
-from stepline.timeline.rules import ContextRules
-from stepline.timeline.tail import pre_tail
 from stepline.tools.catalogue import default_registry
 from stepline.tools.content import load_content
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from stepline.context.compaction import trial
 from stepline.loop.history import History
 from stepline.loop.journal import Journal
 from stepline.loop.record import Work
@@ -18,11 +19,10 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Compacted, Decided, Inbound, Opened, Pruned, Resulted
 from stepline.model.path import parse_path
-from stepline.timeline.compaction import trial
+from stepline.rendering.result import whole_blocks
+from stepline.rendering.turn import prompt_path
 from stepline.timeline.fold import Timeline
-from stepline.timeline.result import whole_blocks
 from stepline.timeline.segment import decode_segment, encode_segment
-from stepline.timeline.turn import prompt_path
 from stepline.tools.content import load_content
 from tests.unit.loop.scene import LANE
 from tests.unit.timeline.engine import LAB, RULES, SUMMARIES, Engine, Sent, decision

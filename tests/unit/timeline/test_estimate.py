@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.compaction import trial
+from stepline.context.estimate import MARGIN, Gauge, calibration, estimate_request, gauge
 from stepline.model.usage import BYTES_PER_TOKEN, Usage
-from stepline.timeline.compaction import trial
-from stepline.timeline.estimate import MARGIN, Gauge, calibration, estimate_request, gauge
-from stepline.timeline.piece import byte_length
+from stepline.rendering.piece import byte_length
 from tests.unit.timeline.story import Story
 from tests.unit.timeline.test_conformance_compaction import outline_of, worked
 

@@ -7,6 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.events.derive import derive, has_events
+from stepline.events.filter import EventFilter
+from stepline.events.types import BY_STEP, ROUTES, TERMINAL
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
 from stepline.model.entry import Closed, Deferred, Entry, Resulted
@@ -14,9 +17,6 @@ from stepline.model.file.attachment import Attachment
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation
 from stepline.model.wire.event import ClientEvent, encode_frame, frame_events
-from stepline.timeline.event import derive, has_events
-from stepline.timeline.event_filter import EventFilter
-from stepline.timeline.event_type import BY_STEP, ROUTES, TERMINAL
 from tests.unit.timeline.entry import entries
 from tests.unit.timeline.story import Story, patient, stories
 

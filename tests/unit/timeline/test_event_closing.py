@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from stepline.events.derive import derive
+from stepline.events.derive_close import ERROR_TYPES, closing_events, linked, weigh
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.model.wire.event import ClientEvent
-from stepline.timeline.event import derive
-from stepline.timeline.event_closing import ERROR_TYPES, closing_events, linked, weigh
 from tests.unit.timeline.story import Story
 
 AT = "2026-11-22T10:00:00.000Z"

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.events.derive import derive
+from stepline.events.filter import EventFilter, EventRule, is_listed
+from stepline.events.types import TABLE
 from stepline.model.wire.event import ClientEvent
-from stepline.timeline.event import derive
-from stepline.timeline.event_filter import EventFilter, EventRule, is_listed
-from stepline.timeline.event_type import TABLE
 from tests.unit.timeline.story import Story, patient, stories
 
 START = ClientEvent(type="chat.start", route="chat_start", ts="", status="started")

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from stepline.timeline.event_data import EventData
-from stepline.timeline.event_reference import render_reference
-from stepline.timeline.event_type import MODELS, TABLE
+from stepline.events.reference import render_reference
+from stepline.events.types import MODELS, TABLE, EventData
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "events.md"
 

@@ -23,21 +23,24 @@ from stepline.model.entry import (
     Resulted,
 )
 from stepline.model.usage import estimate_tokens
-from stepline.timeline.piece import ALL, Piece
-from stepline.timeline.render.excerpt import (
+from stepline.rendering.excerpt import (
+    GLIMPSE_CHARS,
     RESULT_PREVIEW_CHARS,
     TEXT_BYTES,
     TEXT_TOKENS,
     fit_text,
     is_short,
+    parse_json,
+    render_glimpse,
     render_result_text,
+    render_shape,
     render_text,
 )
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.render.reduction import REPLACEMENT_BYTES, fit_replacement
-from stepline.timeline.render.shape import GLIMPSE_CHARS, parse_json, render_glimpse, render_shape
-from stepline.timeline.turn import Turn
-from stepline.timeline.writer import Writer
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.piece import ALL, Piece
+from stepline.rendering.pieces_of_entry import Writer
+from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement
+from stepline.rendering.turn import Turn
 from tests.unit.timeline.golden import plan
 from tests.unit.timeline.words import forged
 
@@ -176,7 +179,7 @@ def test_every_text_of_the_layout_is_in_that_test_or_holds_nothing_foreign():
         "memory",
         "plans",
     }
-    elsewhere = {"pool", "announce", "carried"} | {"checkpoint"}
+    elsewhere = {"carried", "checkpoint"}
     plain = {"name", "opening", "round", "end", "outcome", "takeover", "pruned", "steered"}
     plain |= {"shows_text", "shows_call", "shows_event"}
     assert {field.name for field in fields(STANDARD)} == tested | elsewhere | plain

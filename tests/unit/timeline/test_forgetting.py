@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.pruning import is_cold, measure_pruning, plan_pruning
+from stepline.context.rules import ContextRules
 from stepline.model.entry import Feedback, Hide, Pruned
-from stepline.timeline.piece import Piece, text_bytes
-from stepline.timeline.pruning import is_cold, measure_pruning, plan_pruning
-from stepline.timeline.reduce import CLIP_BYTES, answer_to, hide, prune
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.rules import ContextRules
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.piece import Piece, text_bytes
+from stepline.rendering.reduce import CLIP_BYTES, answer_to, hide, prune
 from tests.unit.timeline.story import Story, patient, stories
 
 LONG = "and so it goes on, word by word. " * 40

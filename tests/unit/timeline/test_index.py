@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 
 from stepline.model.source import Citation, Source
-from stepline.timeline.index import HINT_CHARS, index_path
+from stepline.timeline.view import HINT_CHARS, index_path
 from tests.unit.timeline.story import Story, patient, stories
 
 ROW = re.compile(r"^(?:- .*|    (?:result|newest)): ((?:ar|tc|fi|so|su|ws|sk|ks):\S.*)$", re.MULTILINE)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 
 import pytest
 from hypothesis import given
 
+from stepline.context.request import render
 from stepline.model.source import Source
 from stepline.ports.model import Part
+from stepline.rendering.layout import STANDARD, Layout
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.announce import announce
-from stepline.timeline.render.layout import STANDARD, Layout
-from stepline.timeline.render.request import render
 from tests.unit.timeline.golden import GOLDEN, cases
-from tests.unit.timeline.story import BEGIN, LANE, Story, patient, stories
+from tests.unit.timeline.story import LANE, Story, patient, stories
 from tests.unit.timeline.terse import TERSE
 from tests.unit.timeline.words import forged
 
@@ -58,11 +56,7 @@ def test_what_is_no_data_in_a_golden_file_is_structure(name: str):
 def told(story: Story, layout: Layout, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
     """Return what the model would read of a story in a layout."""
     timeline = Timeline.empty(LANE, layout=layout).extended(story.batches[:upto])
-    said = announce(
-        timeline, now=BEGIN + timedelta(days=1), iteration=0, max_iterations=9, last_round=False, extra=("x",)
-    )
-    pool = layout.pool(timeline.sources, timeline.cited)
-    return timeline, render(timeline, system="rules", sources=pool, announce=said).content
+    return timeline, render(timeline, system="rules").content
 
 
 def long_story() -> Story:
@@ -104,7 +98,7 @@ def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation()
         assert [line for line in text.splitlines() if not json.loads(line)["a"]] == []
         assert timeline.state == told(story, STANDARD, upto)[0].state
     said = {json.loads(line)["a"] for line in text.splitlines()}
-    assert said >= {"memory", "event", "opening", "prompt", "announce", "pool", "plans"}
+    assert said >= {"memory", "event", "opening", "prompt", "plans"}
     assert timeline.visible("ar:turn_0001.user.prompt") is None
     assert [block.text for block in timeline.resolve("ar:turn_0001.user.prompt")] == ["question 0"]
 

@@ -4,7 +4,7 @@ import pytest
 from stepline.model.block import Produced
 from stepline.model.entry import Contributed
 from stepline.model.plan import Plan
-from stepline.timeline.plan import (
+from stepline.rendering.plan import (
     NOTE_CHARS,
     contributed_plans,
     current_plan,

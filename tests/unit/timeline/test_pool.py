@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stepline.context.announce import CITED_SHOWN, ROWS_SHOWN, render_pool
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
-from stepline.timeline.render.pool import CITED_SHOWN, ROWS_SHOWN, render_pool
 from tests.unit.timeline.material import FORGERIES
 
 

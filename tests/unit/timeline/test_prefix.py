@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.request import MARKS_MAX, render
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.request import MARKS_MAX, render
 from stepline.timeline.segment import decode_segment, encode_segment
 from tests.unit.timeline.provider import SYSTEM, TTL_S, Asked, ask_all, exact_rules
 from tests.unit.timeline.story import LANE, Story, patient, stories

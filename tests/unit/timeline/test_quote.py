@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.timeline.render.param import PARAMS_CHARS, render_params
-from stepline.timeline.render.preview import cap_params
-from stepline.timeline.render.quote import (
+from stepline.rendering.call_preview import PARAMS_CHARS, cap_params, render_params
+from stepline.rendering.quote import (
     BLOB_CHARS,
     clean,
     clip,

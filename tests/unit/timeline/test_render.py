@@ -7,11 +7,10 @@ from textwrap import dedent
 
 from hypothesis import given
 
+from stepline.context.request import MARKS_MAX, render
 from stepline.model.ids import call_id
 from stepline.ports.model import Part
-from stepline.timeline.fold import Timeline
-from stepline.timeline.intake import CACHE_DEAD_S
-from stepline.timeline.render.request import MARKS_MAX, render
+from stepline.timeline.fold import CACHE_DEAD_S, Timeline
 from tests.unit.timeline.story import Story, patient, stories
 from tests.unit.timeline.words import forged
 

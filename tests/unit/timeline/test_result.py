@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepline.model.block import Block, Body, Produced
 from stepline.model.entry import Resulted
-from stepline.timeline.result import lean_blocks, result_path, whole_blocks
+from stepline.rendering.result import lean_blocks, result_path, whole_blocks
 from tests.unit.timeline.words import render_result
 
 TURN, CALL, TOOL, AT = "turn_1", "tc_0123456789ab", "react.read", "2026-11-21T10:00:00.000Z"

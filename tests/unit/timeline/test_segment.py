@@ -9,13 +9,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.context.request import render_timeline
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.lazy_sequence import Strand
+from stepline.rendering.piece import Piece
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.render.request import render_timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
-from stepline.timeline.strand import Strand
 from tests.unit.timeline.story import LANE, Story, patient, stories
 
 AT_HAND = ("base", "batches", "load")

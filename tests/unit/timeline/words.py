@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from stepline.model.entry import Decided, Resulted
-from stepline.timeline.render.layout import STANDARD
-from stepline.timeline.writer import Writer
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.pieces_of_entry import Writer
 
 PATH = r"[a-z]{2}:\S+"
 STRUCTURE = re.compile(

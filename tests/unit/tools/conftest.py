@@ -17,8 +17,8 @@ from stepline.model.plan import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
-from stepline.timeline.piece import Piece, Shown
-from stepline.timeline.writer import digest
+from stepline.rendering.piece import Piece, Shown
+from stepline.rendering.pieces_of_entry import digest
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, run_tool

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from stepline.context.rules import ContextRules, pre_tail
 from stepline.model.entry import Hide
-from stepline.timeline.piece import Piece, estimate_bytes
-from stepline.timeline.rules import ContextRules
-from stepline.timeline.tail import pre_tail
+from stepline.rendering.piece import Piece, estimate_bytes
 from stepline.tools.context import ToolOutput
 
 from .conftest import TURN, World, read_status

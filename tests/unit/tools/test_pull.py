@@ -9,7 +9,7 @@ import pytest
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Block, Body, Produced
 from stepline.model.decision import Action
-from stepline.timeline.result import lean_blocks
+from stepline.rendering.result import lean_blocks
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput

@@ -16,6 +16,8 @@ from stepline.bundle.multi_action import resolve_fanout
 from stepline.bundle.outward import resolve_outward
 from stepline.bundle.round_cap import resolve_round_cap
 from stepline.bundle.version import resolve_version
+from stepline.context.rules import ContextRules
+from stepline.events.filter import EventFilter
 from stepline.loop.agent import DECISION_ROLE, HOST_MODES
 from stepline.loop.port import Policy
 from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
@@ -25,8 +27,6 @@ from stepline.ports.log import Log
 from stepline.ports.signal import Signals
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings, env
-from stepline.timeline.event_filter import EventFilter
-from stepline.timeline.rules import ContextRules
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:

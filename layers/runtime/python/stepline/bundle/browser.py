@@ -14,6 +14,7 @@ from stepline.bundle.context_fetch import fetch
 from stepline.bundle.context_view import persist_exports, render_context, shorten
 from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
 from stepline.bundle.runtime import Runtime, in_thread
+from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN
 from stepline.errors import Fenced, InputError, LimitError
 from stepline.loop.admit import check_owner
 from stepline.loop.agent import Agent
@@ -26,7 +27,6 @@ from stepline.model.ids import Lane, execution_name, utc
 from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN
 from stepline.tools.context import ToolContext
 from stepline.tools.sources import SourcePool
 

@@ -9,6 +9,8 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
+from stepline.context.announce import announce, render_pool
+from stepline.context.request import render_timeline
 from stepline.loop.port import Policy, Ports
 from stepline.model.batch import Batch
 from stepline.model.block import Body
@@ -18,8 +20,6 @@ from stepline.model.path import out_key
 from stepline.ports.model import Part
 from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.announce import announce
-from stepline.timeline.render.request import render_timeline
 
 MIME = "application/json"
 
@@ -41,7 +41,7 @@ def render_context(
     parts = list(render_timeline(timeline, minimum_tokens=policy.context.cache_minimum_tokens))
     if parts and not cache_last:
         parts[-1] = replace(parts[-1], cache=False)
-    rest = [timeline.layout.pool(timeline.sources, timeline.cited)] if include_sources else []
+    rest = [render_pool(timeline.sources, timeline.cited)] if include_sources else []
     if include_announce:
         cursor = timeline.state.cursor
         rounds = policy.max_iterations

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from stepline.bundle.property import look_up, read_texts, refuse
-from stepline.timeline.event_filter import FOLLOWED, EventFilter, EventRule
-from stepline.timeline.event_type import ROUTES
+from stepline.events.filter import FOLLOWED, EventFilter, EventRule
+from stepline.events.types import ROUTES
 
 IN_PROPS: Final = ("config.events.withhold", "events.withhold")
 IN_ASSEMBLY: Final = ("events.withhold",)

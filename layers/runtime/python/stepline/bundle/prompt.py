@@ -15,7 +15,7 @@ from typing import Final
 from stepline.model.decision import FanoutMode
 from stepline.model.version import AgentVersion
 from stepline.protocol.decision.fanout import FanoutRule, Strategy, is_classic
-from stepline.timeline.render.excerpt import RESULT_PREVIEW_CHARS
+from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 from stepline.tools.context import ReadCaps
 from stepline.tools.spec import ToolSpec, render_catalogue
 

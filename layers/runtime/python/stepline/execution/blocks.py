@@ -23,7 +23,7 @@ from stepline.execution.outcome import Envelope, OutputFile
 from stepline.model.block import Block
 from stepline.model.path import CallPath
 from stepline.model.program.execution import Isolation, ToolCallRecord
-from stepline.timeline.result import SILENT
+from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import DELETED
 from stepline.tools.context import ToolContext, render_json
 from stepline.tools.execute import EXECUTE

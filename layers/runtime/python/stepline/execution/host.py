@@ -25,8 +25,8 @@ from stepline.model.plan import Plan
 from stepline.model.program.execution import ToolCallRecord, ToolEvent
 from stepline.model.source import Source
 from stepline.ports.clock import Clock
-from stepline.timeline.piece import Piece, Shown
-from stepline.timeline.render.preview import cap_params
+from stepline.rendering.call_preview import cap_params
+from stepline.rendering.piece import Piece, Shown
 from stepline.tools.context import Resolver, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool, check_call
 

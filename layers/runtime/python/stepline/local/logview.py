@@ -12,6 +12,7 @@ import msgspec
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
+from stepline.events.derive_close import turn_usage
 from stepline.local.stage import LocalStage, credentials
 from stepline.local.terminal import clean_line, one_line, render_citation, render_rejection, render_usage
 from stepline.loop.spill import hydrate
@@ -42,7 +43,6 @@ from stepline.model.entry import (
 from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.log import Log
-from stepline.timeline.event_closing import turn_usage
 
 
 def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:

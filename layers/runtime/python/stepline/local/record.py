@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepline.events.types import TERMINAL
 from stepline.local.client.effect import (
     Acknowledged,
     Effect,
@@ -23,7 +24,6 @@ from stepline.local.client.effect import (
     Synced,
     TextAppended,
 )
-from stepline.timeline.event_type import TERMINAL
 
 _FRAMES: Final[Mapping[type[Effect], str]] = {
     TextAppended: "delta",

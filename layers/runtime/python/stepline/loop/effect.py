@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from stepline.errors import DependencyError
+from stepline.events.derive import derive
 from stepline.loop.port import Ports
 from stepline.loop.posting import Posting
 from stepline.loop.spill import hydrate
@@ -18,7 +19,6 @@ from stepline.model.entry import Opened, TakenOver
 from stepline.model.ids import Lane, execution_name
 from stepline.model.step import Step
 from stepline.model.wire.event import encode_frame, frame_events
-from stepline.timeline.event import derive
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from stepline.loop.port import Ports
 from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc
-from stepline.timeline.feedback import feedback_key
+from stepline.rendering.turn import feedback_key
 from stepline.timeline.fold import Timeline
 
 TEXT_MAX_CHARS = 4_000

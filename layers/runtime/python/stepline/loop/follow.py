@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from stepline.events.derive import newest_event
 from stepline.loop.effect import event_frames
 from stepline.loop.journal import Journal
 from stepline.loop.port import Ports
@@ -20,7 +21,6 @@ from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, Frame, SyncFrame, decode_frame, encode_frame
 from stepline.ports.channel import Following
-from stepline.timeline.event import newest_event
 
 
 def follow(

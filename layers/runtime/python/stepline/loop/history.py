@@ -15,8 +15,8 @@ from stepline.loop.journal import Journal
 from stepline.loop.segment import open_segment
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
+from stepline.rendering.layout import STANDARD, Layout
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.layout import STANDARD, Layout
 
 REMEMBERED = 32
 RANGES = 4

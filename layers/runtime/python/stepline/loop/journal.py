@@ -16,6 +16,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from stepline.errors import BusyError, SteplineError, UnknownOutcome
+from stepline.events.derive import newest_event
 from stepline.loop.port import Ports
 from stepline.loop.spill import hydrate, spill
 from stepline.loop.tally import count_entries
@@ -24,7 +25,6 @@ from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
 from stepline.model.ids import Lane, utc
 from stepline.ports.log import Duplicate, Occupied, Put, Written
-from stepline.timeline.event import newest_event
 
 T = TypeVar("T")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from stepline.events.derive import render_title
 from stepline.loop.port import Ports
 from stepline.loop.spill import hydrate
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Closed, Inbound, Titled
 from stepline.model.ids import Lane
 from stepline.ports.log import Listing
-from stepline.timeline.event import render_title
 
 
 def project(ports: Ports, lane: Lane, batch: Batch) -> None:

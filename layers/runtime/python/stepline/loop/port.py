@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stepline.context.rules import ContextRules
+from stepline.events.filter import EventFilter
 from stepline.ports.artifacts import Artifacts
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions
 from stepline.ports.clock import Clock, Meter
@@ -15,8 +17,6 @@ from stepline.ports.relay import Deltas, Relay
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Signals
 from stepline.ports.task import Grants, Tasks
-from stepline.timeline.event_filter import EventFilter
-from stepline.timeline.rules import ContextRules
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,8 @@ from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.task import RUN_MAX_S
 from stepline.model.step import Step
+from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
-from stepline.timeline.result import lean_blocks
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.registry import check_call, refusal
 

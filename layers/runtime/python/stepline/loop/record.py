@@ -26,8 +26,8 @@ from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
+from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
-from stepline.timeline.result import lean_blocks
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.sources import SourcePool
 

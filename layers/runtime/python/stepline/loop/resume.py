@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepline.errors import InputError, NotFoundError
+from stepline.events.derive import newest_event
 from stepline.loop.admit import check_owner
 from stepline.loop.effect import deliver, event_frames
 from stepline.loop.journal import Journal
@@ -17,7 +18,6 @@ from stepline.loop.port import Ports
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
-from stepline.timeline.event import newest_event
 
 DELTA_CHARS = 4 * 1024
 

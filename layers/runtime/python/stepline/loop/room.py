@@ -17,6 +17,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.context.compaction import Need, Outline, measure_need, plan_room, trial
+from stepline.context.estimate import estimate_request
 from stepline.loop.agent import Agent
 from stepline.loop.port import Ports
 from stepline.loop.round import Round
@@ -28,8 +30,6 @@ from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.timeline.compacted import give_up
-from stepline.timeline.compaction import Need, Outline, measure_need, plan_room, trial
-from stepline.timeline.estimate import estimate_request
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)

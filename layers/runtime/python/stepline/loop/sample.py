@@ -11,6 +11,9 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from stepline.context.announce import announce, render_pool
+from stepline.context.bust import digest_system, find_bust
+from stepline.context.request import render
 from stepline.loop.agent import Agent
 from stepline.loop.finalize import finalize_left, finalize_tokens, finalize_tools
 from stepline.loop.listen import Heard, listen
@@ -25,11 +28,8 @@ from stepline.ports.signal import Watch
 from stepline.protocol.citation.stream import citable, cite
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.timeline.bust import digest_system, find_bust
+from stepline.rendering.piece import byte_length, text_bytes
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import byte_length, text_bytes
-from stepline.timeline.render.announce import announce
-from stepline.timeline.render.request import render
 from stepline.tools.plan import apply_acks, parse_acks
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         timeline,
         system=agent.system,
         minimum_tokens=ports.policy.context.cache_minimum_tokens,
-        sources=timeline.layout.pool(timeline.sources, timeline.cited),
+        sources=render_pool(timeline.sources, timeline.cited),
         announce=announce(
             timeline,
             now=ports.clock.now(),

@@ -17,8 +17,8 @@ from stepline.loop.port import Policy, Ports
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import encode_batch
 from stepline.model.ids import Lane
+from stepline.rendering.layout import Layout
 from stepline.timeline.fold import Timeline
-from stepline.timeline.render.layout import Layout
 from stepline.timeline.segment import FORMAT, decode_segment, encode_segment
 
 logger = logging.getLogger(__name__)

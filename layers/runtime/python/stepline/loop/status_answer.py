@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias
 
 from stepline.model.entry import Decided, Entry, Resulted
 from stepline.model.plan import Plan
-from stepline.timeline.plan import plan_steps
-from stepline.timeline.render.quote import inline
+from stepline.rendering.plan import plan_steps
+from stepline.rendering.quote import inline
 
 Cause: TypeAlias = Literal["max_iterations", "violations"]
 

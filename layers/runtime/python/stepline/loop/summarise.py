@@ -12,6 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from stepline.context.compaction import Outline
+from stepline.context.summary_text import (
+    compose,
+    fit_lines,
+    history_pieces,
+    prefix_pieces,
+    serialise,
+    shown_bytes,
+    split_chunks,
+    split_text,
+    take_ledger,
+    tell_rounds,
+    tell_turns,
+)
 from stepline.errors import ContextLimit, ModelRefused, SteplineError
 from stepline.loop.agent import Agent
 from stepline.loop.round import ask_whole
@@ -19,20 +33,9 @@ from stepline.model.base import Value
 from stepline.model.usage import Usage, sum_usages
 from stepline.ports.model import ModelClient, ModelRequest, Part
 from stepline.ports.signal import Watch
-from stepline.timeline.compaction import Outline
-from stepline.timeline.compaction_input import history_pieces, prefix_pieces, serialise, split_chunks
-from stepline.timeline.compaction_ledger import (
-    compose,
-    fit_lines,
-    shown_bytes,
-    split_text,
-    take_ledger,
-    tell_rounds,
-    tell_turns,
-)
+from stepline.rendering.piece import Piece, byte_length
+from stepline.rendering.quote import quote
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece, byte_length
-from stepline.timeline.render.quote import quote
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from stepline.model.entry import Compacted, Decided, Entry, Opened, Resulted, Titled
 from stepline.model.usage import Tally, Usage
-from stepline.timeline.result import is_offered
+from stepline.rendering.result import is_offered
 
 
 def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:

@@ -13,15 +13,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from stepline.context.estimate import surely_fits
+from stepline.context.pruning import plan_pruning
 from stepline.errors import ContextLimit, SteplineError
 from stepline.loop.round import Round
 from stepline.loop.sample import Sample
 from stepline.loop.steer import steer_of
 from stepline.model.step import Step
-from stepline.timeline.estimate import surely_fits
+from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import byte_length
-from stepline.timeline.pruning import plan_pruning
 
 FORCED_MAX: Final = 3
 """So often a round is made smaller because the provider refused it."""

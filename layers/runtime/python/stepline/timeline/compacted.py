@@ -15,11 +15,11 @@ from msgspec.structs import asdict, replace
 from stepline.model.base import Value
 from stepline.model.entry import Compacted, Compacting
 from stepline.model.plan import Plan
-from stepline.timeline.piece import Kind, Piece, byte_length
-from stepline.timeline.turn import Turn
+from stepline.rendering.piece import Kind, Piece, byte_length
+from stepline.rendering.turn import Turn
 
 if TYPE_CHECKING:
-    from stepline.timeline.render.layout import Layout
+    from stepline.rendering.layout import Layout
 
 CARRIED: Final[tuple[Kind, ...]] = ("event", "note")
 """What is carried along when a turn is compacted."""

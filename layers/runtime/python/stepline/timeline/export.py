@@ -23,8 +23,8 @@ from stepline.model.block import Block
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
+from stepline.rendering.turn import Turn
 from stepline.timeline.fold import Timeline
-from stepline.timeline.turn import Turn
 
 TIMELINE: Final = "artifact:conv.timeline.v1"
 SOURCES: Final = "artifact:conv:sources_pool"

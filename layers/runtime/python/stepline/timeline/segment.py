@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from stepline.model.base import Row
 from stepline.model.ids import Lane
 from stepline.ports.model import Part
+from stepline.rendering.layout import Layout
+from stepline.rendering.lazy_sequence import Strand
+from stepline.rendering.piece import Piece
 from stepline.timeline.fold import Timeline
-from stepline.timeline.piece import Piece
-from stepline.timeline.render.layout import Layout
-from stepline.timeline.strand import Strand
 
 FORMAT: Final = 2
 """The version of what the bytes mean. It is raised when a field of the fold means something else than before, or

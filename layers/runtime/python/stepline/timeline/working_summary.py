@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stepline.model.block import Block
-from stepline.timeline.render.quote import inline
+from stepline.rendering.quote import inline
 
 TITLE_WORDS: Final = 6
 TITLE_CHARS: Final = 80

@@ -27,7 +27,7 @@ from stepline.model.path import (
 )
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
-from stepline.timeline.piece import ALL, Shown
+from stepline.rendering.piece import ALL, Shown
 from stepline.tools.context import ToolContext
 from stepline.tools.shelf import read_shelf
 from stepline.tools.source_rows import source_rows, sources_block

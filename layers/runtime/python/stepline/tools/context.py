@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from stepline.context.rules import ContextRules
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
@@ -24,8 +25,7 @@ from stepline.ports.descriptor import SecretReader, SettingsReader
 from stepline.ports.model import ModelClient
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
-from stepline.timeline.piece import Piece, Shown
-from stepline.timeline.rules import ContextRules
+from stepline.rendering.piece import Piece, Shown
 from stepline.tools.shelf import Shelf
 from stepline.tools.sources import SourcePool
 

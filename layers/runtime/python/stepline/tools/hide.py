@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
+from stepline.context.rules import find_group, pre_tail
 from stepline.errors import PathError, ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block
 from stepline.model.entry import Hide
-from stepline.timeline.piece import byte_length, estimate_bytes, text_bytes
-from stepline.timeline.tail import find_group, pre_tail
+from stepline.rendering.piece import byte_length, estimate_bytes, text_bytes
 from stepline.tools.content import read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool

@@ -17,7 +17,7 @@ from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.path import PlanPath
 from stepline.model.plan import MARKS, Plan, StepStatus
-from stepline.timeline.result import SILENT
+from stepline.rendering.result import SILENT
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec

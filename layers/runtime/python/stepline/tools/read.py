@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
-from stepline.timeline.piece import Shown
+from stepline.rendering.piece import Shown
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.read_request import Request, parse_requests

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from stepline.events.types import TERMINAL
 from stepline.local.client.control import Control, fold_control, fold_ends
 from stepline.local.client.effect import (
     Acknowledged,
@@ -43,7 +44,6 @@ from stepline.model.wire.event import (
 )
 from stepline.model.wire.live_event import FOLLOWUP, STEER
 from stepline.protocol.stream.lane import CONTROL_LANE
-from stepline.timeline.event_type import TERMINAL
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
 """Refusals that say: the same message again, with a fresh token."""

@@ -1,0 +1,294 @@
+"""ANNOUNCE: what is true right now. Rendered anew for every request, behind the last cache mark, never stored.
+
+Every token here is paid in full in every round, so what does not change stands in the system part, and a quiet
+announce stays below 150 tokens.
+Source: docs/concepts/context.md#announce.
+
+SOURCES POOL: the sources that may be cited, a line each. Sent anew with every request, behind the last cache mark.
+
+Every token here is paid in full in every round. So the rows cited last and the newest ones are shown, and the others
+counted; what a source says stands in the timeline, or is read at its path.
+Source: docs/concepts/context.md#sources-pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from stepline.model.base import Value
+from stepline.model.entry import Feedback
+from stepline.model.ids import utc
+from stepline.model.plan import Plan
+from stepline.model.source import Source, host_of
+from stepline.rendering.piece import byte_length
+from stepline.rendering.plan import count_done, plan_steps, render_outline
+from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
+from stepline.rendering.render_entry import render_elapsed
+from stepline.rendering.turn import Event
+
+if TYPE_CHECKING:
+    from stepline.timeline.fold import Timeline
+
+CELLS: Final = 10
+PLANS_SHOWN: Final = 4
+EVENTS_SHOWN: Final = 4
+EVENT_CHARS: Final = 120
+FILES_SHOWN: Final = 3
+FEEDBACKS_SHOWN: Final = 4
+CONSTRAINTS_SHOWN: Final = 12
+CONSTRAINT_CHARS: Final = 400
+SECTION_BYTES: Final = 6_000
+"""Of one section; four of them can come near it, and only if somebody fills them with what no section is for."""
+
+
+class Opinion(Value):
+    """A feedback, and when the turn that it is about began."""
+
+    feedback: Feedback
+    turn_at: str = ""
+
+
+class Announced(Value):
+    """What an announce is made of.
+
+    `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved`
+    says that this round is the last one and kept for an answer, `finalize` how many are left after a steer, counting
+    this one; 0 if none bounds the turn. `finalize_tools` may still be called in one that is not the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
+    came to stand in it since the newest request. `extra` are lines of the bundle's code.
+    """
+
+    now: str
+    turn: str
+    iteration: int
+    max_iterations: int
+    credits: int = 0
+    elapsed_s: float = 0.0
+    reserved: bool = False
+    finalize: int = 0
+    finalize_tools: tuple[str, ...] = ()
+    timezone: str = "UTC"
+    plans: tuple[Plan, ...] = ()
+    events: tuple[Event, ...] = ()
+    fresh: tuple[Opinion, ...] = ()
+    incorporated: tuple[Opinion, ...] = ()
+    extra: tuple[str, ...] = ()
+
+
+def announce(
+    timeline: Timeline,
+    *,
+    now: datetime,
+    iteration: int,
+    max_iterations: int,
+    last_round: bool,
+    finalize: int = 0,
+    finalize_tools: tuple[str, ...] = (),
+    extra: Sequence[str] = (),
+) -> str:
+    """Return the announce of a round of the current turn, in the timeline's layout.
+
+    `max_iterations` are the rounds without credits.
+    """
+    turn = timeline.current
+    since = datetime.fromisoformat(turn.started_at) if turn else now
+    facts = Announced(
+        now=utc(now),
+        turn=turn.id if turn else "",
+        iteration=iteration,
+        max_iterations=max_iterations,
+        credits=timeline.state.credits,
+        elapsed_s=(now - since).total_seconds(),
+        reserved=last_round,
+        finalize=finalize,
+        finalize_tools=finalize_tools,
+        plans=tuple(timeline.plans.values()),
+        events=timeline.events_since(0),
+        fresh=_opinions(timeline, timeline.fresh),
+        incorporated=_opinions(timeline, timeline.incorporated),
+        extra=tuple(extra),
+    )
+    return render_announce(facts)
+
+
+def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
+    known = [timeline.feedback[key] for key in dict.fromkeys(keys) if key in timeline.feedback]
+    began = {turn.id: turn.started_at for turn in timeline.history} if known else {}
+    return tuple(Opinion(feedback=entry, turn_at=began.get(entry.turn, "")) for entry in known)
+
+
+def render_announce(facts: Announced) -> str:
+    """Return the announce: budget, what a steer left of it, time, open plans, events of this turn, feedback, constraints."""
+    sections = [
+        _budget(facts),
+        _finalize(facts),
+        _time(facts),
+        _plans(facts),
+        _events(facts.events),
+        _feedback(facts),
+        _constraints(facts.extra),
+    ]
+    return "\n".join([_fit(section) for section in sections if section]) + "\n"
+
+
+def _fit(section: str) -> str:
+    """Return a section's first lines, as many as fit."""
+    room = SECTION_BYTES - byte_length(section)
+    if room >= 0:
+        return section
+    lines = section.split("\n")
+    while room < 0:
+        room += byte_length(lines.pop()) + 1
+    return "\n".join([*lines, f"{INDENT}… cut"])
+
+
+def _budget(facts: Announced) -> str:
+    most = max(1, facts.max_iterations + facts.credits)
+    at = min(max(facts.iteration + 1, 1), most)
+    split = f" ({facts.max_iterations} + {facts.credits} reactive bonus)" if facts.credits else ""
+    filled = round(at / most * CELLS)
+    bar = "█" * filled + "░" * (CELLS - filled)
+    last = "\nLAST ROUND: only complete or exit is accepted." if facts.reserved else ""
+    return (
+        f"╔══ ANNOUNCE — Iteration {at}/{most}{split} ══╗{last}\n"
+        f"[BUDGET]\niterations  {bar} {most - at} remaining\n"
+        f"time_elapsed_in_turn  {render_elapsed(facts.elapsed_s)}"
+    )
+
+
+def _finalize(facts: Announced) -> str:
+    if not facts.finalize:
+        return ""
+    tools = facts.finalize_tools if facts.finalize > 1 else ()
+    allowed = f"{', '.join(tools)}; then complete or exit" if tools else "complete or exit"
+    return (
+        "[FINALIZE] the user steered: put down what you have, and answer\n"
+        f"- rounds left, counting this one: {facts.finalize}\n- accepted now: {allowed}"
+    )
+
+
+def _time(facts: Announced) -> str:
+    return (
+        f"[AUTHORITATIVE TEMPORAL CONTEXT (GROUND TRUTH)]\nuser_timezone: {clip(facts.timezone, 60)}\n"
+        f"current_utc_timestamp: {facts.now}\ncurrent_utc_date: {facts.now[:10]}"
+    )
+
+
+def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
+    """Return the open plans to show, the one that changed last at the end; the current one is always among them."""
+    found = sorted((plan for plan in plans if plan.is_open()), key=lambda plan: (plan.last_ts, plan.plan_id))
+    current = [plan for plan in found[:-PLANS_SHOWN] if plan.current]
+    return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
+
+
+def _plans(facts: Announced) -> str:
+    shown = shown_plans(facts.plans)
+    if not shown:
+        return "[OPEN PLANS]\n- plans: none"
+    rows = [_plan(plan, whole=plan.current or plan.last_turn_id == facts.turn) for plan in shown]
+    return "\n".join([f"[OPEN PLANS]\n- plans: {len(shown)} visible", *rows])
+
+
+def _plan(plan: Plan, *, whole: bool) -> str:
+    head = (
+        f"{INDENT}• plan_id={plan.plan_id}{' (current)' if plan.current else ''}"
+        f" snapshot_ref=ar:plan.latest:{plan.plan_id}\n{INDENT}{INDENT}"
+    )
+    updated = f"updated {plan.last_ts} in {plan.last_turn_id}"
+    if not whole:
+        return f"{head}{count_done(plan)}, {updated}"
+    steps = render_outline(plan_steps(plan), indent=INDENT * 2).rstrip("\n")
+    return f"{head}created {plan.created_ts} in {plan.origin_turn_id}, {updated}\n{steps}"
+
+
+def _events(events: Sequence[Event]) -> str:
+    if not events:
+        return ""
+    shown = events[-EVENTS_SHOWN:]
+    many = (
+        f"{len(events)} total" if len(shown) == len(events) else f"showing last {len(shown)} of {len(events)}"
+    )
+    rows = [f"[LIVE TURN EVENTS]\n- events: {many}"]
+    return "\n".join([*rows, *map(_event, shown)])
+
+
+def _event(event: Event) -> str:
+    said = event.inbound
+    asks = f"reactive={said.reactive}" if said.event_class in ("reactive", "quiet") else "explicit=True"
+    rows = [f"{INDENT}• {inline(said.event)} seq={event.n} {asks}"]
+    if said.text or said.steers:
+        rows.append(f"text={clip(said.text, EVENT_CHARS) or '(empty stop control)'}")
+    elif said.payload:
+        rows.append(f"payload={clip(inline_json(said.payload), EVENT_CHARS)}")
+    if said.attachments:
+        names = ", ".join(file.filename for file in said.attachments[:FILES_SHOWN])
+        rows.append(f"attachments={len(said.attachments)}: {clip(names, EVENT_CHARS)}")
+    return f"\n{INDENT}{INDENT}".join(rows)
+
+
+def _feedback(facts: Announced) -> str:
+    rows = []
+    if facts.fresh:
+        rows.append("[NEW USER FEEDBACKS]")
+        left_out = len(facts.fresh) - FEEDBACKS_SHOWN
+        if left_out > 0:
+            rows.append(f"{INDENT}… {left_out} older ones")
+        rows += [_opinion(opinion) for opinion in facts.fresh[-FEEDBACKS_SHOWN:]]
+    if facts.incorporated:
+        turns = [opinion.feedback.turn for opinion in facts.incorporated[-FEEDBACKS_SHOWN:]]
+        count = len(facts.incorporated)
+        rows.append(f"feedback incorporated above ({count}): {', '.join(dict.fromkeys(turns))}")
+    return "\n".join(rows)
+
+
+def _opinion(opinion: Opinion) -> str:
+    entry = opinion.feedback
+    return (
+        f"{INDENT}• turn {entry.turn} | turn_ts {opinion.turn_at} | feedback_ts {entry.at} | {entry.origin}"
+        f" | {entry.reaction or 'none'} | {clip(entry.text, EVENT_CHARS)}"
+    )
+
+
+def _constraints(extra: Sequence[str]) -> str:
+    if not extra:
+        return ""
+    lines = [f"{INDENT}- {clip(line, CONSTRAINT_CHARS)}" for line in extra[:CONSTRAINTS_SHOWN]]
+    return "\n".join(["[CONSTRAINTS]", *lines])
+
+
+ROWS_SHOWN: Final = 10
+CITED_SHOWN: Final = 4
+TITLE_CHARS: Final = 36
+PLACE_CHARS: Final = 60
+MIME_CHARS: Final = 40
+PAGES: Final = frozenset({"", "text/html", "application/xhtml+xml", "text/plain"})
+"""The types of a page, which a row does not name."""
+
+
+def render_pool(pool: Mapping[int, Source], cited: Mapping[int, int] | None = None) -> str:
+    """Return the pool as the request shows it, "" if it is empty. `cited` says when a row was cited last."""
+    if not pool:
+        return ""
+    shown = shown_rows(pool, cited or {})
+    many = f"{len(pool)} {'source' if len(pool) == 1 else 'sources'}"
+    hidden = len(pool) - len(shown)
+    count = f": {len(shown)} cited or newest ones; the other {hidden} at so:sources_pool" if hidden else ""
+    return "".join([f"[SOURCES POOL] {many}{count}\n", *(_row(pool[sid]) for sid in shown)])
+
+
+def shown_rows(pool: Mapping[int, Source], cited: Mapping[int, int]) -> list[int]:
+    """Return the sids of the rows to show, ascending: those cited last, and the newest."""
+    again = sorted((sid for sid in cited if sid in pool), key=lambda sid: (cited[sid], sid))
+    shown = dict.fromkeys(again[-CITED_SHOWN:])
+    for sid in sorted(pool, reverse=True):
+        if len(shown) >= ROWS_SHOWN:
+            break
+        shown[sid] = None
+    return sorted(shown)
+
+
+def _row(row: Source) -> str:
+    mime = "" if row.mime.partition(";")[0] in PAGES else f" {clip(row.mime, MIME_CHARS)}"
+    place = clip(host_of(row.url) or row.path, PLACE_CHARS)
+    return f"SID:{row.sid:02} {label(clip(row.title, TITLE_CHARS))}{mime} {place}".rstrip() + "\n"

@@ -1,0 +1,82 @@
+"""Pruning: older turns are read shorter once that costs nothing, or once it pays.
+
+    ttl     no provider keeps the prompt any more, so it is written anew anyhow
+    price   what is left out would be read often enough to pay for writing anew what stands behind it
+
+Whether it pays is asked when a turn begins: what can be left out does not change while a turn is open, and what
+stands behind it only grows.
+Source: docs/concepts/context.md#pruning.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.context.rules import ContextRules
+from stepline.model.entry import Pruned
+from stepline.model.ids import utc
+from stepline.rendering.piece import byte_length, estimate_bytes, text_bytes
+from stepline.rendering.reduce import prune
+from stepline.rendering.request_parts import first_change
+from stepline.timeline.fold import Timeline
+
+READ_PRICE: Final = 0.1
+WRITE_PRICE: Final = 1.25
+"""What a token costs that a cache gives, and one that it takes, for a token that is neither."""
+
+
+def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Pruned | None:
+    """Return what to prune now; None if it would cost more than it brings, or make nothing shorter."""
+    if not timeline.state.turn or len(timeline.history) <= rules.intact_turns:
+        return None
+    entry = Pruned(
+        turn=timeline.state.turn,
+        at=utc(now),
+        cause="ttl",
+        keep=rules.keep_turns,
+        intact=rules.intact_turns,
+    )
+    if is_cold(timeline, now, rules):
+        return measure_pruning(timeline, entry)
+    if timeline.state.cursor.iteration or not _is_grown(timeline, rules):
+        return None
+    entry = replace(entry, cause="price")
+    return measure_pruning(timeline, entry) if pays(timeline, entry, rules.horizon_requests) else None
+
+
+def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:
+    """Tell whether the newest request's cache counts as dead. Without a time to live, none ever does."""
+    if rules.ttl_s <= 0 or not timeline.asked.at:
+        return False
+    idle_s = (now - datetime.fromisoformat(timeline.asked.at)).total_seconds()
+    return idle_s >= rules.ttl_s - rules.ttl_buffer_s
+
+
+def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
+    return rules.horizon_requests > 0 and estimate_bytes(timeline.size) >= rules.budget * rules.horizon_from
+
+
+def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
+    """Tell whether so many further requests save more than writing anew costs, by the prices of a live cache."""
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    same = first_change(timeline.pieces, pruned)
+    behind = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
+    removed = text_bytes(timeline.pieces[same:]) - behind
+    return READ_PRICE * removed * requests > (WRITE_PRICE - READ_PRICE) * behind
+
+
+def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
+    """Return the entry with the tokens before and after it, or None if it would not make the timeline shorter."""
+    pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
+    after = text_bytes(pruned) + _notice_bytes(timeline, entry)
+    if after >= timeline.size:
+        return None
+    return replace(entry, before_tokens=estimate_bytes(timeline.size), after_tokens=estimate_bytes(after))
+
+
+def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:
+    """Return what the message has that tells the model, which comes once a turn."""
+    return byte_length(timeline.layout.pruned(entry)) if timeline.pruned != entry.turn else 0

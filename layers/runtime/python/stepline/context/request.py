@@ -1,0 +1,72 @@
+"""The model's request: system, timeline, announce, with cache marks where they pay.
+
+The parts of a request that end at a mark stand at the beginning of the next request too, byte for byte and part
+for part, because a provider caches whole prefixes of parts. The last request's tail is always marked again, so
+a cache finds it without looking back. What changes every round stands behind the last mark.
+Source: docs/concepts/context.md#marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.model.base import Value
+from stepline.model.usage import BYTES_PER_TOKEN
+from stepline.ports.model import Part
+from stepline.rendering.piece import byte_length, estimate_bytes
+from stepline.timeline.fold import Timeline
+
+MARKS_MAX: Final = 4
+"""What providers allow: one for the system part, three for the timeline."""
+
+
+class Rendered(Value):
+    """What one request consists of."""
+
+    system: tuple[Part, ...]
+    content: tuple[Part, ...]
+
+
+def render(
+    timeline: Timeline, *, system: str, announce: str = "", sources: str = "", minimum_tokens: int = 0
+) -> Rendered:
+    """Return the parts of a request; `sources` and `announce` are sent without a mark, and not at all if empty.
+
+    A provider caches no prefix below `minimum_tokens`.
+    """
+    volatile = (Part(text=text) for text in (sources, announce) if text)
+    size = byte_length(system)
+    return Rendered(
+        system=(Part(text=system, cache=estimate_bytes(size) >= minimum_tokens),),
+        content=(*render_timeline(timeline, spent_bytes=size, minimum_tokens=minimum_tokens), *volatile),
+    )
+
+
+def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens: int = 0) -> tuple[Part, ...]:
+    """Return the timeline's parts, with marks behind the turn before, the request before, and the end.
+
+    No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches; `spent_bytes` stand before the
+    timeline.
+    """
+    parts = list(timeline.sealed)
+    if loose := "".join(
+        [piece.text for piece in timeline.pieces[timeline.ends[-1] if timeline.ends else 0 :]]
+    ):
+        parts.append(Part(text=loose))
+    least = _parts_below(parts, minimum_tokens * BYTES_PER_TOKEN - spent_bytes)
+    for end in {timeline.turn_part, timeline.seen_part, len(parts)}:
+        if end > least:
+            parts[end - 1] = replace(parts[end - 1], cache=True)
+    return tuple(parts)
+
+
+def _parts_below(parts: Sequence[Part], size: float) -> int:
+    """Return how many parts at the beginning do not come to `size` bytes together."""
+    for count, part in enumerate(parts):
+        size -= byte_length(part.text)
+        if size <= 0:
+            return count
+    return len(parts)

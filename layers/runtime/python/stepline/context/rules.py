@@ -1,0 +1,98 @@
+"""The limits of a conversation's context: what it may have in a request, and how it is made to fit.
+
+Source: docs/concepts/context.md#limits.
+
+The editable tail: the newest pieces, of which one may be hidden without spoiling much of what a cache holds.
+
+Source: docs/concepts/context.md#hiding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepline.model.base import Value
+from stepline.rendering.piece import Piece
+
+
+class ContextRules(Value):
+    """Tokens are estimates, times are seconds.
+
+    A request may have `budget` tokens; what makes room goes on until `target` of it is left over from the newest
+    request. `output_tokens` are kept for the answer and `margin` of the window for the error of estimates. A cache
+    lives `ttl_s` after its last use (0: never reduce by time), and counts as dead `ttl_buffer_s` before that. The
+    `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one included. A block
+    may be hidden behind the end of the round that is `offset_rounds` before the last one, if there are `min_rounds`,
+    and `editable_tail_tokens` from the end at most. A provider caches no prefix below `cache_minimum_tokens`.
+
+    While the cache lives, turns are pruned if that is paid back within `horizon_requests` (0: never), in conversations
+    that have grown to `horizon_from` of the budget.
+    """
+
+    max_tokens: int = 80_000
+    window_tokens: int = 200_000
+    output_tokens: int = 20_000
+    margin: float = 0.05
+    target: float = 0.55
+    ttl_s: float = 300.0
+    ttl_buffer_s: float = 10.0
+    keep_turns: int = 6
+    intact_turns: int = 2
+    offset_rounds: int = 4
+    min_rounds: int = 2
+    editable_tail_tokens: int = 2_000
+    cache_minimum_tokens: int = 1_024
+    horizon_requests: float = 7.0
+    horizon_from: float = 0.4
+
+    @property
+    def budget(self) -> int:
+        """Return how many tokens a request may have."""
+        spare = int(self.window_tokens * (1 - self.margin)) - self.output_tokens
+        return max(1, min(self.max_tokens, spare))
+
+    @property
+    def target_tokens(self) -> int:
+        """Return how many tokens a request should have after room was made."""
+        return int(self.budget * self.target)
+
+
+def pre_tail(pieces: Sequence[Piece], rules: ContextRules) -> int:
+    """Return the index of the first piece that may be hidden: behind the round `offset_rounds` before the last one.
+
+    A round that has not ended is none, and while there are fewer than `min_rounds` everything may be hidden: 0.
+    """
+    last: dict[tuple[int, int], int] = {}
+    settled = False
+    for back, piece in enumerate(reversed(pieces), 1):
+        if piece.kind == "end":
+            settled = True
+        if not (piece.round and piece.text):
+            continue
+        last.setdefault((piece.turn, piece.round), len(pieces) - back)
+        if piece.kind == "round":
+            if not settled:
+                del last[piece.turn, piece.round]
+            settled = True
+            if len(last) > rules.offset_rounds:
+                break
+    ends = list(last.values())
+    if len(ends) < max(2, rules.min_rounds):
+        return 0
+    return ends[min(rules.offset_rounds, len(ends) - 1)] + 1 if rules.offset_rounds else 0
+
+
+def find_group(pieces: Sequence[Piece], path: str) -> list[int]:
+    """Return the indexes of the pieces that the newest batch brought at a path, as far as they are seen.
+
+    `path` may be a view's own: then it is this one.
+    """
+    newest = 0
+    found: list[int] = []
+    for back, piece in enumerate(reversed(pieces), 1):
+        if path in (piece.path, piece.view) and piece.text:
+            newest = newest or piece.n
+            if piece.n != newest:
+                break
+            found.append(len(pieces) - back)
+    return found[::-1]

@@ -1,0 +1,1 @@
+"""The durable events of clients, derived from the log."""

@@ -1,0 +1,155 @@
+"""What clients hear: the durable events of one batch, derived from it and from nothing else.
+
+Batch n has the same events whenever and wherever they are derived, so they are stored nowhere and an event is
+named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file, no
+storage key, no exception. What a client may see is listed here; the rest is withheld without being named.
+Source: docs/reference/events.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from stepline.events.derive_close import closing_events, linked
+from stepline.events.derive_compaction import compaction_event
+from stepline.events.derive_round import decision_events, program_started, result_events
+from stepline.events.types import (
+    AnswerDeferred,
+    ContinuationAccepted,
+    ConversationStatus,
+    MessageDropped,
+    RoundRestarted,
+    TitleGiven,
+    TurnStarted,
+    accepted,
+    make_event,
+    steer_heeded,
+)
+from stepline.model.batch import Batch
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Compacting,
+    Contributed,
+    Decided,
+    Deferred,
+    Dropped,
+    Entry,
+    Feedback,
+    Inbound,
+    Opened,
+    Owner,
+    Pruned,
+    Reopened,
+    Resulted,
+    Started,
+    Steered,
+    TakenOver,
+    Titled,
+)
+from stepline.model.wire.event import ClientEvent
+
+TITLE_CHARS: Final = 80
+
+
+def derive(batch: Batch) -> tuple[ClientEvent, ...]:
+    """Return the client events of a batch, in order; a turn's end has exactly one terminal event."""
+    events: list[ClientEvent] = []
+    for entry in batch.entries:
+        events += _derive(batch, entry)
+    return tuple(events)
+
+
+def has_events(batch: Batch) -> bool:
+    """Tell whether a batch has client events, without deriving them.
+
+    Clients chain batches by this (`prev`), so what an entry answers here may never change for logs that exist.
+    """
+    return any(
+        bool(entry.deadline)
+        if isinstance(entry, Started)
+        else not isinstance(entry, Pruned | Contributed | Feedback)
+        for entry in batch.entries
+    )
+
+
+def newest_event(tail: Batch) -> int:
+    """Return the newest batch that has client events, seen from the newest batch."""
+    return tail.n if has_events(tail) else tail.state.prev
+
+
+def render_title(text: str) -> str:
+    """Return the name of a conversation that begins with this message: its beginning, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+
+
+def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry
+    turn = batch.state.turn
+    match entry:
+        case Decided():
+            return decision_events(entry, batch.at, turn)
+        case Resulted():
+            return result_events(entry, turn)
+        case Started():
+            return program_started(entry, batch.at, turn)
+        case Inbound():
+            return _message(batch, entry)
+        case Opened():
+            return _opening(batch, entry)
+        case Closed():
+            return closing_events(entry, _next_turn(batch))
+        case Reopened() | TakenOver():
+            state = batch.state
+            data = RoundRestarted(claim=state.claim, iteration=state.cursor.iteration, attempt=state.attempt)
+            return [make_event(data, batch.at, turn, "running")]
+        case Deferred():
+            deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry))
+            return [make_event(deferred, batch.at, entry.turn, "update")]
+        case Dropped():
+            back = MessageDropped(
+                n=entry.n, reason=entry.reason, message_id=entry.message_id, kind=entry.event
+            )
+            return [make_event(back, batch.at, "", "skipped")]
+        case Titled():
+            named = TitleGiven(title=render_title(entry.title))
+            return [make_event(named, entry.at, entry.turn or turn, "completed")]
+        case Compacting() | Compacted():
+            return [compaction_event(entry)]
+        case Steered():
+            return [make_event(steer_heeded(entry), entry.at, entry.turn, "completed")]
+        case Pruned() | Contributed() | Feedback():
+            return []
+        case Owner():
+            status = ConversationStatus(state="created", updated_at=batch.at)
+            return [make_event(status, batch.at, "", "completed")]
+        case _:
+            assert_never(entry)
+
+
+def _message(batch: Batch, entry: Inbound) -> list[ClientEvent]:
+    state = batch.state
+    events = [make_event(accepted(entry), entry.at, state.turn, "completed")]
+    if batch.n == 1 and not entry.steers and (title := render_title(entry.text)):
+        events.append(make_event(TitleGiven(title=title), entry.at, state.turn, "completed"))
+    if state.status == "open" and state.opened != batch.n:
+        waits = ContinuationAccepted(
+            message_id=entry.message_id, message_kind=entry.event, active_turn_id=state.turn, n=batch.n
+        )
+        events.append(make_event(waits, entry.at, state.turn, "completed"))
+    return events
+
+
+def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
+    begun = make_event(
+        TurnStarted(turn_id=entry.turn, prompts=list(entry.prompts)), entry.at, entry.turn, "started"
+    )
+    if any(isinstance(other, Closed) for other in batch.entries):
+        return [begun]  # the end of the turn before has said that the next one is in progress
+    status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
+    return [make_event(status, batch.at, entry.turn, "running"), begun]
+
+
+def _next_turn(batch: Batch) -> str:
+    """Return the turn that a closing batch opens, if it does."""
+    return next((entry.turn for entry in batch.entries if isinstance(entry, Opened)), "")

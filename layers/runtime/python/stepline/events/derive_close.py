@@ -1,0 +1,177 @@
+"""What clients hear of a turn's end: what the answer cites and suggests, what the turn came to, and its terminal event.
+
+Source: docs/reference/events.md#the-end-of-a-turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from stepline.events.types import (
+    Citations,
+    CitedSource,
+    Completion,
+    ConversationStatus,
+    ErrorType,
+    EventData,
+    Followups,
+    Status,
+    TurnAnswered,
+    TurnCompleted,
+    TurnFailed,
+    TurnSummary,
+    TurnUsage,
+    make_event,
+)
+from stepline.model.entry import Closed, Decided, Deferred
+from stepline.model.source import Citation, web_url
+from stepline.model.usage import Usage
+from stepline.model.wire.event import ClientEvent
+
+Citing: TypeAlias = Decided | Deferred | Closed
+
+INTERRUPTED: Final = "execution_lost"
+ERROR_TYPES: Final[Mapping[str, ErrorType]] = {
+    INTERRUPTED: "turn_interrupted",
+    "step_timeout": "task_watchdog_timeout",
+}
+WEIGHTS: Final = {
+    "input_tokens": 1.0,
+    "cache_read_tokens": 0.1,
+    "cache_write_5m_tokens": 1.25,
+    "cache_write_1h_tokens": 2.0,
+    "output_tokens": 5.0,
+}
+"""What a token costs beside one of plain input: the ratios that the model's provider publishes."""
+
+_BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
+"""With one of these a citation begins."""
+
+
+def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
+    """Return the events of a turn's end; `next_turn` is opened by the same batch, if it is not empty.
+
+    The last but one is the terminal event; behind it stands how the conversation goes on.
+    """
+    ok = entry.outcome == "completed"
+    status: Status = "completed" if ok else "error"
+    told: list[EventData] = []
+    pages = [source for source in entry.citations if web_url(source.url)] if ok else []
+    cited = [_cited(source) for source in sorted(pages, key=lambda source: source.sid)]
+    if cited:
+        told.append(Citations(count=len(cited), items=cited))
+    if ok and entry.followups:
+        told.append(Followups(items=list(entry.followups)))
+    told += [
+        TurnCompleted(
+            elapsed_ms=entry.elapsed_ms, produced_file_count=entry.files, citation_count=len(cited)
+        ),
+        _summary(entry),
+    ]
+    if entry.usage is not None:
+        told.append(turn_usage(entry, entry.usage))
+    told.append(_answered(entry) if ok else _failed(entry))
+    told.append(_standing(entry, next_turn))
+    return [make_event(data, entry.at, entry.turn, status) for data in told]
+
+
+def linked(text: str, cited: Citing) -> str:
+    """Return Markdown of an entry in which what is cited is linked; the log keeps the tokens."""
+    return _link(text, cited)[0] if cited.citations or cited.unresolved else text
+
+
+def weigh(usage: Usage) -> int:
+    """Return what a turn consumed, in tokens of plain input."""
+    return round(sum(float(getattr(usage, name)) * weight for name, weight in WEIGHTS.items()))
+
+
+def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
+    """Return what a turn consumed, for a client."""
+    return TurnUsage(
+        rounds=entry.rounds,
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_5m_tokens=usage.cache_write_5m_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        output_tokens=usage.output_tokens,
+        total_input_tokens=usage.prompt_tokens,
+        weighted_tokens=weigh(usage),
+        model=entry.model,
+        estimated=usage.estimated,
+    )
+
+
+def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Return the text with links, the numbers it cites that are known, and those that are not.
+
+    It is what was shown as it was written: without a pool nothing is replaced, with one what is unknown is left out.
+    """
+    pooled = bool(cited.citations or cited.unresolved)
+    if not pooled and not any(mark in text for mark in _BRACKETS):
+        return text, (), ()
+    # Most functions post events and most answers cite nothing: what they need not load costs 10 ms.
+    from stepline.protocol.citation.stream import CitationStream, cited_sids  # noqa: PLC0415 - see above
+
+    if not pooled:
+        return text, (), cited_sids(text)
+    stream = CitationStream({source.sid: source for source in cited.citations}, "markdown", pooled=True)
+    shown = stream.feed(text) + stream.close()
+    return shown, stream.used, stream.unresolved
+
+
+def _cited(source: Citation) -> CitedSource:
+    return CitedSource(sid=source.sid, title=source.title, url=source.url)
+
+
+def _answered(entry: Closed) -> TurnAnswered:
+    answer, used, unresolved = _link(entry.answer, entry)
+    return TurnAnswered(
+        final_answer=answer,
+        answer=answer,
+        followups=list(entry.followups),
+        suggested_followups=list(entry.followups),
+        reason=entry.reason,
+        used_sources=sorted(used),
+        unresolved_sids=sorted(unresolved),
+        selected_model=entry.model,
+        message=entry.message if entry.message != entry.answer else "",
+    )
+
+
+def _failed(entry: Closed) -> TurnFailed:
+    return TurnFailed(code=entry.code, error=entry.message, error_type=ERROR_TYPES.get(entry.code, ""))
+
+
+def _standing(entry: Closed, next_turn: str) -> ConversationStatus:
+    ok = entry.outcome == "completed"
+    failed: Completion = "interrupted" if entry.code == INTERRUPTED else "error"
+    done: Completion = "queued_next" if next_turn else "success"
+    return ConversationStatus(
+        state="in_progress" if next_turn else "idle" if ok else "error",
+        updated_at=entry.at,
+        current_turn_id=next_turn or entry.turn,
+        completion=done if ok else failed,
+    )
+
+
+def _summary(entry: Closed) -> TurnSummary:
+    rows = {
+        "rounds": str(entry.rounds),
+        "model": seconds(entry.model_ms),
+        "tools": seconds(entry.tools_ms),
+        "whole turn": seconds(entry.elapsed_ms),
+    }
+    lines = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
+    return TurnSummary(
+        markdown="\n".join(lines),
+        rounds=entry.rounds,
+        elapsed_ms=entry.elapsed_ms,
+        model_ms=entry.model_ms,
+        tools_ms=entry.tools_ms,
+    )
+
+
+def seconds(ms: int) -> str:
+    """Return a time for people: `0.4 s`."""
+    return f"{ms / 1000:.1f} s"

@@ -1,0 +1,321 @@
+"""What clients hear of a round: the decision, its actions, what was refused of it, and what came of each action.
+
+Source: docs/reference/events.md.
+
+What clients hear of a program: what it is, that it started, how it ended, and what its tools said.
+
+These are what a live view of a run is drawn from. The program's text is shown: its author is the model, and its
+reader is who asked for it.
+Source: docs/reference/events.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from stepline.events.derive_close import linked
+from stepline.events.types import (
+    BundleItem,
+    CacheBust,
+    CallEnded,
+    CallRejected,
+    CallStarted,
+    DecisionMade,
+    ErrorCode,
+    EventData,
+    Family,
+    FilesOffered,
+    Noticed,
+    OfferedFile,
+    PlanShown,
+    ProgramCode,
+    ProgramContract,
+    ProgramName,
+    ProgramObjective,
+    ProgramStatus,
+    ProgramTimings,
+    PromisedFile,
+    SearchFiltered,
+    ToolName,
+    ToolTold,
+    make_event,
+)
+from stepline.model.block import Produced
+from stepline.model.decision import Action, Notice
+from stepline.model.entry import Decided, Resulted, Started
+from stepline.model.plan import Plan
+from stepline.model.program.execution import ToolEvent
+from stepline.model.program.promise import read_promises
+from stepline.model.wire.event import ClientEvent
+from stepline.rendering.call_preview import BODIES
+from stepline.rendering.result import is_offered, result_path
+
+PREVIEW_CHARS: Final = 600
+PARAM_CHARS: Final = 120
+
+NEVER_BEGAN: Final = frozenset(
+    {
+        "unknown_tool_id",
+        "bad_params",
+        "missing_turn_id",
+        "missing_artifacts",
+        "invalid_artifacts_json",
+        "invalid_artifacts",
+        "invalid_artifact_spec",
+        "invalid_filename",
+        "exec_missing_code",
+        "exec_code_contaminated",
+        "pre_exec_pull_required",
+        "execution_unavailable",
+        "backend_unavailable",
+        "fargate_config_missing",
+        "fargate_run_failed",
+        "payload_too_large",
+        "sandbox_not_started",
+        "isolation_failed",
+        "unsupported_platform",
+        "restore_failed",
+        "docker_unavailable",
+        "docker_image_missing",
+        "docker_args_refused",
+        "steered",
+    }
+)
+"""Codes of results that say: refused, lost or left out before anything of the call ran."""
+
+_MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
+
+
+def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
+    """Return the events of a decision: itself, what was refused or corrected of it, its plan, its calls."""
+    notes = linked(entry.notes, entry)
+    ok = entry.accepted
+    events = [make_event(_decision(entry, notes), at, turn, "completed" if ok else "error")]
+    events += [_notice(entry, notice, at, turn) for notice in entry.notices]
+    if entry.bust is not None:
+        missed = CacheBust(
+            iteration=entry.iteration,
+            reason=entry.bust.reason,
+            expected_tokens=entry.bust.expected_tokens,
+            read_tokens=entry.bust.read_tokens,
+        )
+        events.append(make_event(missed, at, turn, "update"))
+    if entry.plan is not None:
+        events.append(plan_event(entry.plan, at, turn))
+    for action in entry.actions if ok else ():
+        events.append(make_event(_call(action, entry.iteration), at, turn, "started"))
+        events += program_asked(action, notes, at, turn)
+    return events
+
+
+def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
+    """Return the events of a result: itself, what its tools told, its program's end, its plans, its files."""
+    ok = entry.status == "ok"
+    at = entry.at
+    events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
+    events += [tool_told(told, entry, turn) for told in entry.emitted]
+    events += program_ended(entry, turn)
+    events += [plan_event(plan, at, turn) for plan in entry.plans]
+    files = [_file(block) for block in entry.blocks if is_offered(block)]
+    if files:
+        events.append(make_event(FilesOffered(count=len(files), items=files), at, turn, "completed"))
+    return events
+
+
+def plan_event(plan: Plan, at: str, turn: str) -> ClientEvent:
+    """Return what a client is shown of a plan."""
+    shown = PlanShown(
+        plan_id=plan.plan_id,
+        steps=list(plan.steps),
+        status={str(n): plan.status.get(str(n), "pending") for n in range(1, len(plan.steps) + 1)},
+        current=plan.current,
+        open=plan.is_open(),
+    )
+    return make_event(shown, at, turn, "update")
+
+
+def summarise_params(params: dict[str, Any]) -> dict[str, Any]:
+    """Return a call's parameters for a client: bodies and long strings as their length, nested values as a count."""
+    return {name: _summarise(name, value) for name, value in params.items()}
+
+
+def _summarise(name: str, value: Any) -> Any:
+    match value:
+        case str() if name in BODIES or len(value) > PARAM_CHARS:
+            return {"chars": len(value)}
+        case dict():
+            return {"items": len(value)}
+        case list() if any(isinstance(item, dict | list) for item in value) or name in BODIES:
+            return {"items": len(value)}
+        case list():
+            return [_summarise(name, item) for item in value]
+        case _:
+            return value
+
+
+def _decision(entry: Decided, notes: str) -> DecisionMade:
+    bundle = _bundle(entry)
+    return DecisionMade(
+        claim=entry.claim,
+        iteration=entry.iteration,
+        action=entry.action,
+        accepted=entry.accepted,
+        notes=notes,
+        tools=[ToolName(tool_id=action.tool_id, call_id=action.call_id) for action in entry.actions],
+        interrupted=entry.interrupted,
+        bundle_size=len(bundle),
+        bundle=bundle,
+    )
+
+
+def _bundle(entry: Decided) -> list[BundleItem]:
+    """Return the actions of a decision that has several; an answer stands behind the calls beside it."""
+    if len(entry.actions) + (entry.action != "call_tool") < 2:
+        return []
+    calls = [
+        BundleItem(action="call_tool", tool_id=action.tool_id, call_id=action.call_id)
+        for action in entry.actions
+    ]
+    return calls if entry.action == "call_tool" else [*calls, BundleItem(action=entry.action)]
+
+
+def _notice(entry: Decided, notice: Notice, at: str, turn: str) -> ClientEvent:
+    """Return the event of a notice: a refusal, of the decision or of one action of several, or a correction.
+
+    Its words are for the model, and may repeat what a refused action would have written: only facts leave.
+    """
+    index = notice.extra.get("index")
+    if entry.accepted and not isinstance(index, int):
+        return make_event(Noticed(iteration=entry.iteration, code=notice.code), at, turn, "update")
+    rejected = CallRejected(
+        iteration=entry.iteration,
+        code=notice.code,
+        phase="rejected",
+        executed=False,
+        action_index=index if isinstance(index, int) else 0,
+        tool_id=_word(notice, "tool_id"),
+        parent_tool_call_id=_word(notice, "parent_tool_call_id"),
+    )
+    return make_event(rejected, at, turn, "error")
+
+
+def _word(notice: Notice, name: str) -> str:
+    found = notice.extra.get(name)
+    return found[:PARAM_CHARS] if isinstance(found, str) else ""
+
+
+def _family(tool_id: str) -> Family:
+    return "react" if tool_id.startswith("react.") else "external"
+
+
+def _call(action: Action, iteration: int) -> CallStarted:
+    return CallStarted(
+        tool_id=action.tool_id,
+        call_id=action.call_id,
+        iteration=iteration,
+        params=summarise_params(action.params),
+        tool_family=_family(action.tool_id),
+        phase="started",
+        executed=False,
+    )
+
+
+def _result(entry: Resulted, turn: str) -> CallEnded:
+    own = result_path(turn, entry.call_id)
+    code = (entry.error or {}).get("code")
+    code = code if isinstance(code, str) else ""
+    return CallEnded(
+        tool_id=entry.tool_id,
+        call_id=entry.call_id,
+        iteration=entry.iteration,
+        status=entry.status,
+        duration_ms=entry.duration_ms,
+        paths=list(dict.fromkeys([block.path or own for block in entry.blocks])),
+        preview=_preview(entry.blocks, own, ok=entry.status == "ok"),
+        tool_family=_family(entry.tool_id),
+        phase="completed",
+        executed=None if entry.status == "unverified" else not _never_began(entry, code),
+        code=code,
+    )
+
+
+def _never_began(entry: Resulted, code: str) -> bool:
+    ended_before = code == "cancelled" and entry.program and not entry.duration_ms
+    return ended_before or code in NEVER_BEGAN or code.endswith(_MISPLACED)
+
+
+def _preview(blocks: Iterable[Produced], own: str, *, ok: bool) -> str:
+    """Return the beginning of what the user may see: a successful call's status, and blocks that say they are external."""
+    for block in blocks:
+        seen = block.meta.get("visibility")
+        if block.text and (seen == "external" or (ok and seen is None and block.path in ("", own))):
+            return block.text[:PREVIEW_CHARS]
+    return ""
+
+
+def _file(block: Produced) -> OfferedFile:
+    body = block.body
+    assert body is not None
+    return OfferedFile(
+        logical_path=block.path,
+        filename=block.path.rpartition("/")[2],
+        mime=body.mime,
+        size_bytes=body.size_bytes,
+    )
+
+
+TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered,)}
+"""What tools say that clients know as a type of its own; everything else stays `react.tool.event`."""
+
+
+def program_asked(action: Action, objective: str, at: str, turn: str) -> list[ClientEvent]:
+    """Return the events of a call that runs a program; none for another call."""
+    if action.code is None:
+        return []
+    run, name = action.call_id, action.params.get("prog_name")
+    promised = [PromisedFile(**file) for file in read_promises(action.params.get("contract"))]
+    told: list[EventData] = []
+    if objective:
+        told.append(ProgramObjective(execution_id=run, text=objective))
+    if isinstance(name, str) and name:
+        told.append(ProgramName(execution_id=run, text=name))
+    told.append(ProgramCode(execution_id=run, language="python", text=action.code))
+    told.append(ProgramContract(execution_id=run, contract=promised))
+    return [make_event(data, at, turn, "started") for data in told]
+
+
+def program_started(entry: Started, at: str, turn: str) -> list[ClientEvent]:
+    """Return the event of a program that starts; none for another action."""
+    if not entry.deadline:
+        return []
+    status = ProgramStatus(execution_id=entry.call_id, status="exec", deadline=entry.deadline)
+    return [make_event(status, at, turn, "running")]
+
+
+def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
+    """Return the end of a call's program, if it had one."""
+    if not entry.program:
+        return []
+    ok = entry.status == "ok"
+    status = ProgramStatus(
+        execution_id=entry.call_id,
+        status="done" if ok else "error",
+        timings=ProgramTimings(exec=entry.duration_ms),
+        error=None if ok else ErrorCode(code=str((entry.error or {}).get("code", entry.status))),
+    )
+    return [make_event(status, entry.at, turn, "completed" if ok else "error")]
+
+
+def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
+    """Return what a tool told the user; what looks like a known type and is not shaped so stays the tool's own word."""
+    whose = {"tool_id": told.tool_id or entry.tool_id, "call_id": entry.call_id}
+    model = TOLD.get(told.type)
+    if model is not None:
+        try:
+            return make_event(msgspec.convert({**told.data, **whose}, model), told.at, turn, "update")
+        except msgspec.ValidationError:
+            pass  # the client is told all the same, under the type of what is not known
+    return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")

@@ -1,0 +1,713 @@
+"""What stands in the data of client events: what every type has in common, and the types of a conversation's turns.
+
+A class is a type of event: its docstring says when a client hears of it, its fields what it is told. A field without
+a default is always there; one with a default is left out where it says nothing.
+Source: docs/reference/events.md.
+
+What stands in the data of client events: the types of what comes from outside, and of what becomes of it.
+
+An event's payload is not told: it is between its sender and the agent.
+Source: docs/reference/events.md.
+
+What stands in the data of client events: the types of a round, its decision, its actions and their programs.
+
+Source: docs/reference/events.md.
+
+The types of client events: one table, which routes, the filter and the reference page come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.entry import Inbound, Steered
+from stepline.model.usage import BustReason
+from stepline.model.wire.event import ClientEvent
+
+Route: TypeAlias = Literal[
+    "chat_start",
+    "chat_step",
+    "chat_service",
+    "chat_compaction",
+    "chat_complete",
+    "chat_error",
+    "conv_status",
+]
+"""The families of events that a client binds to."""
+
+Completion: TypeAlias = Literal["", "success", "error", "queued_next", "interrupted"]
+ErrorType: TypeAlias = Literal["", "turn_interrupted", "task_watchdog_timeout"]
+Status: TypeAlias = Literal["started", "running", "completed", "error", "skipped", "update"]
+
+Doc = msgspec.Meta
+
+
+class EventData(Value, forbid_unknown_fields=True):
+    """The data of one type of events. `STEP` tells apart what one type says in several ways."""
+
+    EVENT: ClassVar[str]
+    ROUTE: ClassVar[Route]
+    STEP: ClassVar[str] = ""
+
+
+def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEvent:
+    """Return the event that says this."""
+    return ClientEvent(
+        type=data.EVENT,
+        route=data.ROUTE,
+        ts=at,
+        turn_id=turn,
+        step=data.STEP,
+        status=status,
+        data=msgspec.to_builtins(data),
+    )
+
+
+class TitleGiven(EventData):
+    """The conversation has a name: the beginning of its first message, later one that says what it is about."""
+
+    EVENT = "chat.conversation.title"
+    ROUTE = "chat_step"
+    STEP = "conversation_title"
+
+    title: Annotated[str, Doc(description="at most 80 characters, on one line")]
+
+
+class ConversationStatus(EventData):
+    """The conversation begins, a turn begins, or a turn has ended."""
+
+    EVENT = "conv.status"
+    ROUTE = "conv_status"
+
+    state: Annotated[Literal["created", "in_progress", "idle", "error"], Doc(description="how it stands now")]
+    updated_at: Annotated[str, Doc(description="since when")]
+    current_turn_id: Annotated[
+        str, Doc(description="the open turn; at an end without a next one, its own")
+    ] = ""
+    completion: Annotated[
+        Completion,
+        Doc(
+            description="how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
+            "once; `interrupted`: its execution was lost too often"
+        ),
+    ] = ""
+
+
+class TurnStarted(EventData):
+    """A turn begins."""
+
+    EVENT = "chat.start"
+    ROUTE = "chat_start"
+
+    turn_id: Annotated[str, Doc(description="its name")]
+    prompts: Annotated[list[int], Doc(description="numbers of the events that opened it")]
+
+
+class RoundRestarted(EventData):
+    """Another attempt takes the round: drop what streamed under an older claim."""
+
+    EVENT = "round.restarted"
+    ROUTE = "chat_step"
+
+    claim: Annotated[int, Doc(description="the stream of the new attempt")]
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    attempt: Annotated[int, Doc(description="how often it was retried")]
+
+
+class AnswerDeferred(EventData):
+    """An answer was not the last word: an event came that the model had not seen."""
+
+    EVENT = "chat.step"
+    ROUTE = "chat_step"
+    STEP = "deferred"
+
+    iteration: Annotated[int, Doc(description="the round that gave it")]
+    answer: Annotated[str, Doc(description="the answer so far, with links for what it cites")]
+
+
+class CitedSource(Value):
+    """A source that an answer cites."""
+
+    sid: Annotated[int, Doc(description="its number in the conversation: `[[S:1]]` cites 1")]
+    title: Annotated[str, Doc(description="may be empty")]
+    url: Annotated[str, Doc(description="http or https")]
+
+
+class Citations(EventData):
+    """The answer cites sources on the web."""
+
+    EVENT = "chat.citations"
+    ROUTE = "chat_step"
+
+    count: Annotated[int, Doc(description="how many")]
+    items: Annotated[list[CitedSource], Doc(description="a source each, in the order of their numbers")]
+
+
+class Followups(EventData):
+    """The answer suggests how to go on."""
+
+    EVENT = "chat.followups"
+    ROUTE = "chat_step"
+
+    items: Annotated[list[str], Doc(description="short actions, as a user would say them")]
+
+
+class TurnCompleted(EventData):
+    """A turn ends, well or not."""
+
+    EVENT = "chat.conversation.turn.completed"
+    ROUTE = "chat_step"
+
+    elapsed_ms: Annotated[int, Doc(description="from its begin to its end; 0 if that was not counted")]
+    produced_file_count: Annotated[
+        int, Doc(description="files offered to the user, each time they are written")
+    ]
+    citation_count: Annotated[int, Doc(description="items of `chat.citations`")]
+
+
+class TurnSummary(EventData):
+    """A turn ends: where its time went."""
+
+    EVENT = "chat.turn.summary"
+    ROUTE = "chat_step"
+
+    markdown: Annotated[str, Doc(description="the same as a table for people")]
+    rounds: Annotated[int, Doc(description="decisions of the model, refused ones and those cut off included")]
+    elapsed_ms: Annotated[int, Doc(description="as above")]
+    model_ms: Annotated[int, Doc(description="in the model's decisions")]
+    tools_ms: Annotated[int, Doc(description="in tools and programs")]
+
+
+class TurnUsage(EventData):
+    """A turn that asked the model ends: what it consumed."""
+
+    EVENT = "accounting.usage"
+    ROUTE = "chat_service"
+
+    rounds: Annotated[int, Doc(description="decisions of the model")]
+    input_tokens: Annotated[int, Doc(description="neither read from nor written to a cache")]
+    cache_read_tokens: Annotated[int, Doc(description="read from a cache")]
+    cache_write_5m_tokens: Annotated[int, Doc(description="written to the cache of five minutes")]
+    cache_write_1h_tokens: Annotated[int, Doc(description="written to the cache of an hour")]
+    output_tokens: Annotated[int, Doc(description="written by the model")]
+    total_input_tokens: Annotated[int, Doc(description="everything it read, cached or not")]
+    weighted_tokens: Annotated[
+        int,
+        Doc(
+            description="in tokens of plain input at the usual price ratios: cache reads count 0.1, writes 1.25 and 2, "
+            "output 5"
+        ),
+    ]
+    model: Annotated[str, Doc(description="which gave the last answer")] = ""
+    estimated: Annotated[bool, Doc(description="a call was cut off before the provider counted it")] = False
+
+
+class CacheBust(EventData):
+    """A request read less of the model's cache than the request before had left there: it cost more than it had to."""
+
+    EVENT = "accounting.cache_bust"
+    ROUTE = "chat_service"
+
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    reason: Annotated[
+        BustReason,
+        Doc(
+            description="what changed before the newest text: the instructions, the model, a block that the agent hid, older "
+            "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did"
+        ),
+    ]
+    expected_tokens: Annotated[int, Doc(description="what there was to read")]
+    read_tokens: Annotated[int, Doc(description="what was read")]
+
+
+class TurnAnswered(EventData):
+    """The turn's end, with the recorded answer, which replaces streamed text."""
+
+    EVENT = "chat.complete"
+    ROUTE = "chat_complete"
+
+    final_answer: Annotated[str, Doc(description="Markdown, with links for what it cites")]
+    answer: Annotated[str, Doc(description="the same")]
+    followups: Annotated[list[str], Doc(description="as in `chat.followups`")]
+    suggested_followups: Annotated[list[str], Doc(description="the same")]
+    reason: Annotated[
+        str,
+        Doc(
+            description="`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are "
+            "used up; `steer`, the user asked to come to an end; `stop`, the user stopped the turn"
+        ),
+    ]
+    used_sources: Annotated[list[int], Doc(description="numbers of the sources that it cites")]
+    unresolved_sids: Annotated[list[int], Doc(description="numbers that it cites and that no source has")]
+    selected_model: Annotated[str, Doc(description="the model that gave it")] = ""
+    message: Annotated[
+        str,
+        Doc(
+            description="what there is to say of the end if the answer is what was there when it was stopped"
+        ),
+    ] = ""
+
+
+class TurnFailed(EventData):
+    """The turn's end without an answer."""
+
+    EVENT = "chat.error"
+    ROUTE = "chat_error"
+
+    code: Annotated[str, Doc(description="stable, see [errors](errors.md)")]
+    error: Annotated[str, Doc(description="what to tell the user")]
+    error_type: Annotated[
+        ErrorType,
+        Doc(description="set for `execution_lost` and for `step_timeout`"),
+    ] = ""
+
+
+class AttachedFile(Value):
+    """A file that came with an event."""
+
+    filename: Annotated[str, Doc(description="its own name")]
+    mime: Annotated[str, Doc(description="its type")]
+    size_bytes: Annotated[int, Doc(description="its size")]
+
+
+class Accepted(EventData):
+    """A message or another event stands in the log."""
+
+    EVENT = "chat.conversation.accepted"
+    ROUTE = "chat_step"
+
+    message_id: Annotated[str, Doc(description="the client's own id of it")]
+    kind: Annotated[
+        str,
+        Doc(
+            description="`prompt` for what was said to begin a turn, `followup`, `steer`, or an event's own kind"
+        ),
+    ]
+    text: Annotated[str, Doc(description="what was said; of a steer, nothing for a stop")]
+    chars: Annotated[int, Doc(description="its length")]
+    source: Annotated[str, Doc(description="the service that sent it for the user")] = ""
+    attachments: Annotated[list[AttachedFile], Doc(description="the files that came with it")] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+
+
+def accepted(entry: Inbound) -> Accepted:
+    """Return what a client hears of an event that stands in the log."""
+    return Accepted(
+        message_id=entry.message_id,
+        kind=entry.event,
+        text=entry.text,
+        chars=len(entry.text),
+        source=entry.source,
+        attachments=[
+            AttachedFile(filename=file.filename, mime=file.mime, size_bytes=file.size_bytes)
+            for file in entry.attachments
+        ],
+    )
+
+
+class ContinuationAccepted(EventData):
+    """A message came while a turn is open: it waits beside that turn, and no turn begins by it now."""
+
+    EVENT = "queue.continuation.accepted"
+    ROUTE = "chat_service"
+
+    message_id: Annotated[str, Doc(description="the client's own id of it")]
+    message_kind: Annotated[str, Doc(description="`followup`, `steer`, or an event's own kind")]
+    active_turn_id: Annotated[str, Doc(description="the open turn")]
+    n: Annotated[int, Doc(description="the message's event number")]
+
+
+class MessageDropped(EventData):
+    """A message comes to nothing: it is handed back, to be said again or not."""
+
+    EVENT = "chat.step"
+    ROUTE = "chat_step"
+    STEP = "dropped"
+
+    n: Annotated[int, Doc(description="the event number of the message")]
+    reason: Annotated[
+        str,
+        Doc(
+            description="`nothing_to_steer`: no turn is open; `turn_closed`: the answer was there before the steer; "
+            "`stopped`: the turn was stopped before the model saw it"
+        ),
+    ]
+    message_id: Annotated[str, Doc(description="the client's own id of it")] = ""
+    kind: Annotated[str, Doc(description="its kind")] = ""
+
+
+class SteerHeeded(EventData):
+    """The user steered, and the turn heeds it: what was under way is over."""
+
+    EVENT = "timeline.external.steer.interrupted"
+    ROUTE = "chat_service"
+
+    turn_id: Annotated[str, Doc(description="the open turn")]
+    sequence: Annotated[int, Doc(description="the event number of the steer")]
+    message_id: Annotated[str, Doc(description="the client's own id of it")]
+    text: Annotated[str, Doc(description="what was said; empty for a stop")]
+    checkpoint: Annotated[int, Doc(description="the round, from 0")]
+    cancelled_phase: Annotated[str, Doc(description="what was under way: `decision`, `tools`, or nothing")]
+    finalize_rounds: Annotated[int, Doc(description="rounds left to come to an end; 0 for a stop")]
+
+
+def steer_heeded(entry: Steered) -> SteerHeeded:
+    """Return what a client hears of a steer that was heeded."""
+    return SteerHeeded(
+        turn_id=entry.turn,
+        sequence=entry.n,
+        message_id=entry.message_id,
+        text=entry.text,
+        checkpoint=entry.iteration,
+        cancelled_phase=entry.phase,
+        finalize_rounds=entry.finalize,
+    )
+
+
+Family: TypeAlias = Literal["react", "external"]
+
+
+class ToolName(Value):
+    """A tool that a decision calls."""
+
+    tool_id: Annotated[str, Doc(description="its name")]
+    call_id: Annotated[str, Doc(description="this call's")]
+
+
+class BundleItem(Value):
+    """One action of several."""
+
+    action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
+    tool_id: Annotated[str, Doc(description="of a call")] = ""
+    call_id: Annotated[str, Doc(description="of a call")] = ""
+
+
+class DecisionMade(EventData):
+    """The model decided; settles the delta stream `claim`."""
+
+    EVENT = "solver.react.decision"
+    ROUTE = "chat_step"
+
+    claim: Annotated[int, Doc(description="the stream in which it was written")]
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
+    accepted: Annotated[
+        bool,
+        Doc(description="false if it broke the protocol, and another round follows, or if it was cut off"),
+    ]
+    notes: Annotated[str, Doc(description="its progress lines, with links for what they cite")]
+    tools: Annotated[list[ToolName], Doc(description="in the order in which they run")]
+    interrupted: Annotated[bool, Doc(description="it was cut off on purpose")]
+    bundle_size: Annotated[int, Doc(description="how many actions it has, if several")] = 0
+    bundle: Annotated[list[BundleItem], Doc(description="one each, if several")] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+
+
+class CallStarted(EventData):
+    """An accepted action is about to run."""
+
+    EVENT = "react.tool.call"
+    ROUTE = "chat_service"
+
+    tool_id: Annotated[str, Doc(description="its name")]
+    call_id: Annotated[str, Doc(description="the same in everything about this call")]
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    params: Annotated[
+        dict[str, Any],
+        Doc(
+            description="strings up to 120 characters; longer ones and bodies as `{chars}`, nested ones as `{items}`"
+        ),
+    ]
+    tool_family: Annotated[Family, Doc(description="`react` for tools of the runtime itself")]
+    phase: Annotated[Literal["started"], Doc(description="of the call")]
+    executed: Annotated[bool, Doc(description="false: not yet")]
+
+
+class CallEnded(EventData):
+    """An action ended."""
+
+    EVENT = "react.tool.result"
+    ROUTE = "chat_service"
+
+    tool_id: Annotated[str, Doc(description="its name")]
+    call_id: Annotated[str, Doc(description="the call's")]
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    status: Annotated[
+        Literal["ok", "error", "unverified"],
+        Doc(description="`unverified`: it may have happened; nobody runs it again"),
+    ]
+    duration_ms: Annotated[int, Doc(description="how long it took")]
+    paths: Annotated[list[str], Doc(description="logical paths of what it produced")]
+    preview: Annotated[str, Doc(description="up to 600 characters of it that the user may see")]
+    tool_family: Annotated[Family, Doc(description="as above")]
+    phase: Annotated[Literal["completed"], Doc(description="of the call")]
+    executed: Annotated[
+        bool | None,
+        Doc(
+            description="false if the call was refused, left out for a steer, or its program lost or cancelled, before it "
+            "began; null if nobody knows"
+        ),
+    ]
+    code: Annotated[str, Doc(description="why it failed")] = ""
+
+
+class CallRejected(EventData):
+    """A decision broke the protocol, or one action of several was not run."""
+
+    EVENT = "react.tool.rejected"
+    ROUTE = "chat_service"
+
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    code: Annotated[str, Doc(description="why; see [channels](channels.md)")]
+    phase: Annotated[Literal["rejected"], Doc(description="of the call")]
+    executed: Annotated[bool, Doc(description="always false")]
+    action_index: Annotated[int, Doc(description="which of several actions, from 1; the others run")] = 0
+    tool_id: Annotated[str, Doc(description="the tool it would have called, if that is known")] = ""
+    parent_tool_call_id: Annotated[str, Doc(description="the call it would have been")] = ""
+
+
+class Noticed(EventData):
+    """The runtime corrected an accepted decision."""
+
+    EVENT = "react.notice"
+    ROUTE = "chat_service"
+
+    iteration: Annotated[int, Doc(description="the round, from 0")]
+    code: Annotated[str, Doc(description="what; see [channels](channels.md)")]
+
+
+class ToolTold(EventData):
+    """A tool told the user something on its way."""
+
+    EVENT = "react.tool.event"
+    ROUTE = "chat_service"
+
+    tool_id: Annotated[str, Doc(description="its name")]
+    call_id: Annotated[str, Doc(description="the call's")]
+    type: Annotated[str, Doc(description="the tool's own word")]
+    data: Annotated[dict[str, Any], Doc(description="the tool's own")]
+
+
+class SearchFiltered(EventData):
+    """A search kept these results."""
+
+    EVENT = "web_search.filtered_results"
+    ROUTE = "chat_step"
+
+    search_id: Annotated[str, Doc(description="the search's")]
+    objective: Annotated[str, Doc(description="what it was for")]
+    queries: Annotated[list[str], Doc(description="what was asked")]
+    results: Annotated[list[dict[str, Any]], Doc(description="a source each, the best first")]
+    tool_id: Annotated[str, Doc(description="the tool's")]
+    call_id: Annotated[str, Doc(description="the call's")]
+
+
+class ProgramText(EventData):
+    """A program is about to run."""
+
+    ROUTE = "chat_step"
+
+    execution_id: Annotated[str, Doc(description="the call's, in everything about this run")]
+    text: Annotated[str, Doc(description="as it is")]
+
+
+class ProgramObjective(ProgramText):
+    """A program is about to run: what it is for."""
+
+    EVENT = "code_exec.objective"
+
+
+class ProgramName(ProgramText):
+    """A program is about to run: its name."""
+
+    EVENT = "code_exec.program.name"
+
+
+class ProgramCode(ProgramText):
+    """A program is about to run: its source."""
+
+    EVENT = "code_exec.code"
+
+    language: Annotated[str, Doc(description="`python`")]
+
+
+class PromisedFile(Value):
+    """A file that a program promises."""
+
+    filename: Annotated[str, Doc(description="as the model wrote it")] = ""
+    description: Annotated[str, Doc(description="what it holds")] = ""
+    visibility: Annotated[str, Doc(description="`internal` if it is not for the user")] = ""
+
+
+class ProgramContract(EventData):
+    """A program is about to run: what it promises."""
+
+    EVENT = "code_exec.contract"
+    ROUTE = "chat_step"
+
+    execution_id: Annotated[str, Doc(description="the call's")]
+    contract: Annotated[list[PromisedFile], Doc(description="a file each")]
+
+
+class ErrorCode(Value):
+    """Why something failed."""
+
+    code: Annotated[str, Doc(description="see [execution](execution.md#errors)")]
+
+
+class ProgramTimings(Value):
+    """How long a program took."""
+
+    exec: Annotated[int, Doc(description="its run, in ms")]
+
+
+class ProgramStatus(EventData):
+    """A program started, or its run ended."""
+
+    EVENT = "code_exec.status"
+    ROUTE = "chat_step"
+
+    execution_id: Annotated[str, Doc(description="the call's")]
+    status: Annotated[Literal["exec", "done", "error"], Doc(description="how it stands")]
+    deadline: Annotated[str, Doc(description="at the start: when it ends at the latest")] = ""
+    timings: Annotated[ProgramTimings | None, Doc(description="at the end")] = None
+    error: Annotated[ErrorCode | None, Doc(description="if it failed")] = None
+
+
+class PlanShown(EventData):
+    """A plan changed."""
+
+    EVENT = "react.plan"
+    ROUTE = "chat_step"
+
+    plan_id: Annotated[str, Doc(description="the same in every version of it")]
+    steps: Annotated[list[str], Doc(description="in order")]
+    status: Annotated[
+        dict[str, str],
+        Doc(description="by step number, from 1: `pending`, `in_progress`, `done` or `failed`"),
+    ]
+    current: Annotated[bool, Doc(description="whether it is the one to follow")]
+    open: Annotated[bool, Doc(description="whether it still asks for work")]
+
+
+class OfferedFile(Value):
+    """A file for the user."""
+
+    logical_path: Annotated[str, Doc(description="its place in the conversation")]
+    filename: Annotated[str, Doc(description="the last part of it")]
+    mime: Annotated[str, Doc(description="its type")]
+    size_bytes: Annotated[int, Doc(description="its size")]
+
+
+class FilesOffered(EventData):
+    """An action wrote files for the user."""
+
+    EVENT = "chat.files"
+    ROUTE = "chat_step"
+
+    count: Annotated[int, Doc(description="how many")]
+    items: Annotated[list[OfferedFile], Doc(description="a file each")]
+
+
+class CompactionTold(EventData):
+    """The conversation outgrew its budget, so older parts of it are being summed up; or that has ended.
+
+    One that no model is asked for has an end only.
+    """
+
+    EVENT = "chat.compaction"
+    ROUTE = "chat_compaction"
+    STEP = "context.compaction"
+
+    compaction_id: Annotated[str, Doc(description="the same when it begins and when it ends")]
+    title: Annotated[str, Doc(description="what to call it")]
+    kind: Annotated[
+        str,
+        Doc(
+            description="what is summed up: `history` (turns), `current_turn_prefix` (earlier rounds of this turn) "
+            "or `history_with_split_turn` (both)"
+        ),
+    ]
+    trigger_reason: Annotated[
+        str,
+        Doc(
+            description="`render_token_limit`: by our estimate; `forced`: the provider found the request too large"
+        ),
+    ]
+    before_tokens: Annotated[int, Doc(description="of the request, estimated")]
+    max_tokens: Annotated[int, Doc(description="what a request may have")]
+    force: Annotated[bool, Doc(description="whether the provider asked for it")] = False
+    after_tokens: Annotated[int, Doc(description="of the request, estimated")] = 0
+    compacted_tokens: Annotated[int, Doc(description="how many fewer that is")] = 0
+    input_tokens: Annotated[int, Doc(description="what the model read for its summaries")] = 0
+    output_tokens: Annotated[int, Doc(description="what it wrote")] = 0
+    reason: Annotated[
+        str, Doc(description="why nothing changed, or why the words are the runtime's and no model's")
+    ] = ""
+    covered_turns: Annotated[int, Doc(description="how many turns the summary covers")] = 0
+    covered_turn_ids: Annotated[
+        list[str], Doc(description="the first and the last turn that the summary covers")
+    ] = msgspec.field(default_factory=list)
+    split_turn_id: Annotated[str, Doc(description="the turn whose earlier rounds a checkpoint covers")] = ""
+
+
+Model: TypeAlias = type[EventData]
+
+
+class EventType(NamedTuple):
+    """One row: an event's type and step, the family a client binds to, when it comes, and its data."""
+
+    type: str
+    route: str
+    step: str
+    cause: str
+    model: Model
+
+
+MODELS: Final[tuple[Model, ...]] = (
+    ConversationStatus,
+    Accepted,
+    TitleGiven,
+    ContinuationAccepted,
+    TurnStarted,
+    DecisionMade,
+    CallStarted,
+    CallRejected,
+    Noticed,
+    CacheBust,
+    RoundRestarted,
+    CompactionTold,
+    CallEnded,
+    ToolTold,
+    SearchFiltered,
+    ProgramObjective,
+    ProgramName,
+    ProgramCode,
+    ProgramContract,
+    ProgramStatus,
+    PlanShown,
+    FilesOffered,
+    AnswerDeferred,
+    SteerHeeded,
+    MessageDropped,
+    Citations,
+    Followups,
+    TurnCompleted,
+    TurnSummary,
+    TurnUsage,
+    TurnAnswered,
+    TurnFailed,
+)
+"""In the order in which a turn brings them."""
+
+TABLE: Final = tuple(
+    EventType(model.EVENT, model.ROUTE, model.STEP, " ".join((model.__doc__ or "").split()), model)
+    for model in MODELS
+)
+ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in TABLE}
+BY_STEP: Final[Mapping[tuple[str, str], EventType]] = {(row.type, row.step): row for row in TABLE}
+"""Rows by type and step: what one type says in several steps has several kinds of data."""
+
+TERMINAL: Final = frozenset({TurnAnswered.EVENT, TurnFailed.EVENT})

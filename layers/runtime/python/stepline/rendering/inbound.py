@@ -1,0 +1,174 @@
+"""What came from outside, on the timeline: where an event and its files stand, and what their paths lead to.
+
+An event stands below the turn in which it came; one that opens a turn is that turn's prompt, whatever its kind. Its
+files stand beside it under names of their own. The log names their bytes, and nothing is copied.
+Source: docs/concepts/timeline.md#events-from-outside.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from stepline.model.batch import Batch
+from stepline.model.block import Block, Body
+from stepline.model.entry import Dropped, Inbound, Opened
+from stepline.model.file.attachment import Attachment, attachment_key
+from stepline.model.ids import Lane
+from stepline.model.path import AttachmentPath
+from stepline.model.traversal import Names, find_ambiguity
+from stepline.rendering.turn import event_path, prompt_path
+
+EVENT_TYPES: Final = {"followup": "user.followup", "steer": "user.steer"}
+ATTACHMENT: Final = "user.attachment"
+NAME_MAX_BYTES: Final = 160
+"""Of a file's name on the timeline, its number left out."""
+UNNAMED: Final = "file"
+
+_ENDING: Final = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,12}$")
+_UNSAFE: Final = re.compile(r'[|<>:"*?\[\]]')
+"""Signs that some file systems refuse, or that end a line of facts."""
+_EDGE: Final = re.compile(r"(?<![\s.])[\s.]+\Z")
+"""What some systems drop from the end of a name."""
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+class Place(NamedTuple):
+    """Where an event stands: its own path, and those of its files, in their order."""
+
+    path: str
+    files: tuple[str, ...] = ()
+
+
+def event_place(turn: str, event: Inbound) -> Place:
+    """Return where an event stands that came while `turn` was open, or that waited for it."""
+    names = name_files(attachment.filename for attachment in event.attachments)
+    files = (
+        AttachmentPath(turn=turn, name=name, kind=event.event, message_id=event.message_id) for name in names
+    )
+    return Place(event_path(turn, event), tuple(map(str, files)))
+
+
+def prompt_places(turn: str, events: Sequence[Inbound]) -> list[Place]:
+    """Return where the events stand that opened a turn. They share one folder, so no two of their files are named alike."""
+    names = iter(name_files(attachment.filename for event in events for attachment in event.attachments))
+    return [
+        Place(
+            prompt_path(turn, index, event.message_id),
+            tuple(str(AttachmentPath(turn=turn, name=next(names))) for _ in event.attachments),
+        )
+        for index, event in enumerate(events)
+    ]
+
+
+def name_files(filenames: Iterable[str]) -> list[str]:
+    """Return each file's name as a segment of a path: the last part of its own, and a number where that is taken."""
+    taken = Names()
+    found: list[str] = []
+    for filename in filenames:
+        name = candidate = _segment(filename)
+        number = 1
+        while taken.take(candidate) is not None:
+            number += 1
+            candidate = _numbered(name, number)
+        found.append(candidate)
+    return found
+
+
+def whole_text(event: Inbound) -> str:
+    """Return all that an event says: its text, and its payload as JSON."""
+    payload = (
+        msgspec.json.format(msgspec.json.encode(event.payload), indent=2).decode() if event.payload else ""
+    )
+    return "\n\n".join(part for part in (event.text, payload) if part)
+
+
+def inbound_blocks(
+    lane: Lane, turn: str, event: Inbound, place: Place, *, kind: str = "", **about: Any
+) -> list[Block]:
+    """Return an event as a block of type `kind`, and its files behind it; what is known `about` it is in its meta."""
+    facts = {
+        "payload": event.payload,
+        "source": event.source,
+        "attachments_count": len(event.attachments),
+        **about,
+    }
+    meta = {
+        "event_kind": event.event,
+        "message_id": event.message_id,
+        "reactive": event.reactive,
+        **{name: fact for name, fact in facts.items() if fact},
+    }
+    said = Block(
+        type=kind or EVENT_TYPES.get(event.event, "event.external"),
+        author="user",
+        ts=event.at,
+        turn_id=turn,
+        path=place.path,
+        mime="application/json" if event.payload and not event.text else "text/markdown",
+        text=whole_text(event),
+        meta=meta,
+    )
+    files = zip(event.attachments, place.files, strict=True)
+    return [said, *(_file(lane, turn, event, attachment, path) for attachment, path in files)]
+
+
+def fates_of(turn: str, batches: Sequence[Batch]) -> dict[int, dict[str, str]]:
+    """Return what the turn's end made of events that its model has not seen, by the batch that admitted them."""
+    fates: dict[int, dict[str, str]] = {}
+    for entry in (entry for batch in batches for entry in batch.entries):
+        if isinstance(entry, Dropped):
+            fates[entry.n] = {"handed_back": entry.reason}
+        elif isinstance(entry, Opened) and entry.turn != turn:
+            fates |= {n: {"promoted_to": entry.turn} for n in entry.prompts}
+    return fates
+
+
+def _file(lane: Lane, turn: str, event: Inbound, attachment: Attachment, path: str) -> Block:
+    body = Body(
+        key=attachment_key(lane, attachment.sha256),
+        sha256=attachment.sha256,
+        size_bytes=attachment.size_bytes,
+        mime=attachment.mime,
+    )
+    return Block(
+        type=ATTACHMENT,
+        author="user",
+        ts=event.at,
+        turn_id=turn,
+        path=path,
+        mime=attachment.mime,
+        body=body,
+        meta={
+            "name": attachment.filename,
+            "event_kind": event.event,
+            "message_id": event.message_id,
+            "visibility": "external",
+        },
+    )
+
+
+def _segment(filename: str) -> str:
+    """Return the last part of a file's name without anything that no path may hold."""
+    text = unicodedata.normalize("NFC", filename).replace("\\", "/").rstrip("/").rpartition("/")[2]
+    seen = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in text)
+    name = unicodedata.normalize("NFC", _UNSAFE.sub("_", seen)).strip()
+    stem, ending = _split(name)
+    stem = stem.encode()[: NAME_MAX_BYTES - len(ending)].decode(errors="ignore").strip()
+    name = f"{stem}{ending}" if stem.strip(".") else f"{UNNAMED}{ending}"
+    name = _EDGE.sub("", name)
+    return name if find_ambiguity(name) is None else f"_{name}"
+
+
+def _numbered(name: str, number: int) -> str:
+    stem, ending = _split(name)
+    return f"{stem}-{number}{ending}"
+
+
+def _split(name: str) -> tuple[str, str]:
+    found = _ENDING.search(name)
+    return (name[: found.start()], found[0]) if found else (name, "")

@@ -1,0 +1,118 @@
+"""The layout: one function a kind of thing, from its facts to the text the model reads.
+
+Nothing outside this package knows what a text looks like, so another layout is another value of `Layout`. A text
+depends on its own facts and on what stood before it, never on what comes later, and consists of whole lines.
+Source: docs/concepts/context.md#what-the-model-reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stepline.model.block import Produced
+from stepline.model.decision import Action, Notice
+from stepline.model.entry import (
+    Closed,
+    Compacted,
+    Decided,
+    Deferred,
+    Feedback,
+    Inbound,
+    Opened,
+    Pruned,
+    Resulted,
+    Steered,
+)
+from stepline.model.plan import Plan
+from stepline.rendering import render_entry as entry
+from stepline.rendering import render_entry as event
+from stepline.rendering import render_reduction as memory
+from stepline.rendering import render_reduction as reduction
+from stepline.rendering.piece import Piece
+from stepline.rendering.turn import Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a timeline reads. `name` tells stored texts of one layout from those of another.
+
+    `shows_text`, `shows_call` and `shows_event` tell whether the text made of a content shows all of it: of a tool's
+    text, or of somebody's if no tool is named. `stub` and what follows it are made of the pieces that they replace.
+    """
+
+    name: str
+    opening: Callable[[Opened], str]
+    prompt: Callable[[Inbound, str, str, Sequence[str]], str]
+    event: Callable[[Inbound, str, Sequence[str]], str]
+    steered: Callable[[Steered], str]
+    round: Callable[[Decided, Sequence[str]], str]
+    thinking: Callable[[str, str], str]
+    notes: Callable[[str, str], str]
+    code: Callable[[Action, str], str]
+    call: Callable[[Action, str], str]
+    notice: Callable[[Notice, str, bool], str]
+    raw: Callable[[str, str], str]
+    answer: Callable[[str, str, int], str]
+    status: Callable[[Resulted], str]
+    block: Callable[[Produced, str, str], str]
+    end: Callable[[], str]
+    outcome: Callable[[Deferred, str, Sequence[str]], str]
+    takeover: Callable[[], str]
+    closing: Callable[[Closed, Sequence[Plan]], str]
+    note: Callable[[Produced, str], str]
+    stage: Callable[[Produced, str, str], str]
+    feedback: Callable[[Feedback, str], str]
+    pruned: Callable[[Pruned], str]
+    card: Callable[[Piece], str]
+    rows: Callable[[Sequence[Piece]], str]
+    stub: Callable[[Piece], str]
+    hidden: Callable[[Piece, str], str]
+    clipped: Callable[[Piece, int], str]
+    memory: Callable[[Compacted, str, Sequence[Turn]], str]
+    carried: Callable[[Piece], str]
+    plans: Callable[[Sequence[Plan]], str]
+    checkpoint: Callable[[Compacted, str], str]
+    shows_text: Callable[[str, str], bool]
+    shows_call: Callable[[Action], bool]
+    shows_event: Callable[[Inbound], bool]
+
+
+STANDARD = Layout(
+    name="standard",
+    opening=entry.render_opening,
+    prompt=event.render_prompt,
+    event=event.render_event,
+    steered=event.render_steered,
+    round=entry.render_round,
+    thinking=entry.render_thinking,
+    notes=entry.render_notes,
+    code=entry.render_code,
+    call=entry.render_call,
+    notice=entry.render_notice,
+    raw=entry.render_raw,
+    answer=entry.render_answer,
+    status=entry.render_status,
+    block=entry.render_block,
+    end=entry.render_end,
+    outcome=entry.render_outcome,
+    takeover=entry.render_takeover,
+    closing=entry.render_closing,
+    note=entry.render_note,
+    stage=entry.render_stage,
+    feedback=entry.render_feedback,
+    pruned=reduction.render_pruned,
+    card=reduction.render_card,
+    rows=reduction.render_rows,
+    stub=reduction.render_stub,
+    hidden=reduction.render_hidden,
+    clipped=reduction.render_clipped,
+    memory=memory.render_memory,
+    carried=memory.render_carried,
+    plans=memory.render_plans,
+    checkpoint=memory.render_checkpoint,
+    shows_text=entry.shows_text,
+    shows_call=entry.shows_call,
+    shows_event=event.shows_event,
+)
+"""The layout of every agent that asks for no other."""

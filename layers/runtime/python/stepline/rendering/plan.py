@@ -1,0 +1,163 @@
+"""Plans in words and as facts: the steps of one as lines, what is left of those that are over, one read from JSON.
+
+A plan's steps as lines of data: a mark, a number, and as much of the words as a line holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from stepline.model.base import Value
+from stepline.model.entry import Contributed
+from stepline.model.path import PlanPath
+from stepline.model.plan import MARKS, Plan, StepStatus
+from stepline.rendering.quote import INDENT, clip, inline
+
+PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]
+
+NOTE_CHARS: Final = 160
+_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
+_NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class PlanFacts(Value):
+    """What is left of a plan that is not the current one: how it ended, its steps with their marks, where it is read."""
+
+    plan_id: str
+    tag: PlanTag
+    steps: tuple[tuple[StepStatus, str], ...]
+    snapshot_ref: str
+    last_turn_id: str
+    note: str = ""
+
+
+class _Step(Value):
+    label: str
+    status: StepStatus = "pending"
+
+
+def render_steps(plan: Plan) -> str:
+    """Return a plan's steps, one a line: mark, number, label."""
+    return "\n".join(
+        f"{MARKS[status]} [{n}] {inline(step)}" for n, (status, step) in enumerate(plan_steps(plan), 1)
+    )
+
+
+def plan_steps(plan: Plan) -> tuple[tuple[StepStatus, str], ...]:
+    """Return a plan's steps in order, each with its status."""
+    return tuple((plan.status.get(str(n), "pending"), step) for n, step in enumerate(plan.steps, 1))
+
+
+def current_plan(plans: Iterable[Plan]) -> Plan | None:
+    """Return the one that progress is reported on: current and open."""
+    return next((plan for plan in plans if plan.current and plan.is_open()), None)
+
+
+def plan_history(plans: Iterable[Plan], notes: Mapping[str, str] = _NO_NOTES) -> tuple[PlanFacts, ...]:
+    """Return what is left of every plan but the current one, in the order given.
+
+    `notes` are what was said of a plan last, by plan.
+    """
+    found = tuple(plans)
+    current = current_plan(found)
+    return tuple(
+        PlanFacts(
+            plan_id=plan.plan_id,
+            tag=plan_tag(plan),
+            steps=plan_steps(plan),
+            snapshot_ref=str(PlanPath(plan=plan.plan_id)),
+            last_turn_id=plan.last_turn_id,
+            note=_clip(inline(notes.get(plan.plan_id, ""))),
+        )
+        for plan in found
+        if plan != current
+    )
+
+
+def plan_tag(plan: Plan) -> PlanTag:
+    """Return in one word how a plan stands."""
+    if plan.superseded_ts:
+        return "superseded"
+    if plan.closed_ts:
+        return "closed"
+    return "complete" if plan.is_complete() else "unfinished"
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Return where a plan stands, in numbers."""
+    done = [status for status, _ in plan_steps(plan)]
+    return {
+        "plan_id": plan.plan_id,
+        "current": plan.current,
+        "open": plan.is_open(),
+        "steps": len(done),
+        **{status: done.count(status) for status in MARKS},
+    }
+
+
+def read_plan(snapshot: Mapping[str, Any]) -> Plan:
+    """Read a snapshot that came from elsewhere; each of its steps is a text, or `{n, label, status}`.
+
+    Raises msgspec.ValidationError for one that is neither, or has no id.
+    """
+    given = msgspec.convert(snapshot.get("steps") or (), tuple[str | _Step, ...])
+    told_status = msgspec.convert(snapshot.get("status") or {}, dict[str, StepStatus])
+    steps = [step if isinstance(step, str) else step.label for step in given]
+    own = {str(n): step.status for n, step in enumerate(given, 1) if isinstance(step, _Step)}
+    status = {str(n): "pending" for n in range(1, len(steps) + 1)} | told_status | own
+    origin = snapshot.get("origin_turn_id", "")
+    told = {"created_ts": "", "last_ts": "", "last_turn_id": origin, "origin_turn_id": origin, **snapshot}
+    return msgspec.convert({**told, "steps": steps, "status": status}, Plan)
+
+
+def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:
+    """Return the snapshots among the blocks of a bundle; what is none is only text."""
+    found = []
+    for block in entry.blocks:
+        if block.type == "react.plan":
+            said = {
+                "last_turn_id": entry.turn,
+                "origin_turn_id": entry.turn,
+                "created_ts": entry.at,
+                "last_ts": entry.at,
+            }
+            try:
+                found.append(read_plan({**said, **_OBJECT.decode(block.text)}))
+            except msgspec.MsgspecError:
+                continue
+    return tuple(found)
+
+
+def _clip(text: str) -> str:
+    return text if len(text) <= NOTE_CHARS else f"{text[: NOTE_CHARS - 1]}…"
+
+
+STEPS_SHOWN: Final = 40
+STEP_CHARS: Final = 120
+
+
+def render_outline(
+    steps: Sequence[tuple[StepStatus, str]],
+    *,
+    indent: str = INDENT,
+    most: int = STEPS_SHOWN,
+    chars: int = STEP_CHARS,
+) -> str:
+    """Return the steps, one a line that begins with `indent`; of a long plan the first, and how many more there are."""
+    lines = [
+        f"{indent}{MARKS[status]} [{n}] {clip(step, chars)}\n"
+        for n, (status, step) in enumerate(islice(steps, most), 1)
+    ]
+    left_out = len(steps) - most
+    return "".join(lines) + (f"{indent}… {left_out} more\n" if left_out > 0 else "")
+
+
+def count_done(plan: Plan) -> str:
+    """Return in words how many of a plan's steps are done."""
+    done = sum(status == "done" for status, _ in plan_steps(plan))
+    return f"{done} of {len(plan.steps)} steps done"

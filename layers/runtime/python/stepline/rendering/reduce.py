@@ -1,0 +1,148 @@
+"""Reductions: pieces in, shorter pieces out. Pure, and each done twice is the same as once.
+
+The log keeps everything, and every path leads to the whole of what stood there.
+Source: docs/concepts/context.md#forgetting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Final
+
+from msgspec.structs import replace
+
+from stepline.model.entry import Feedback, Hide, Pruned
+from stepline.rendering.layout import Layout
+from stepline.rendering.piece import ALL, Kind, Piece
+from stepline.rendering.quote import quote
+
+KEPT: Final[frozenset[Kind]] = frozenset({"header", "event", "note", "feedback", "card", "memory", "plans"})
+"""What stays of a turn whatever else is left of it."""
+KEPT_CALLS: Final = frozenset({"react.plan"})
+"""Tools whose calls stay with it: what was planned."""
+STUB_FROM_BYTES: Final = 400
+"""A tool's result up to this stays as it is in a turn that is still a turn."""
+CLIP_BYTES: Final = 4_000
+"""What a message or an answer of such a turn may have."""
+IMAGES_KEPT: Final = 2
+IMAGES_KEPT_BYTES: Final = 750_000
+"""So many of the newest pictures and PDFs stay, if they have no more bytes together."""
+
+
+def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -> list[Piece]:
+    """Return the pieces with turns up to `newest - keep` collapsed, and those before the intact ones lightened.
+
+    Of the open turn, what is settled is lightened, too, if the entry says so.
+    """
+    found: list[Piece] = []
+    images = _newest_images(pieces)
+    for number, group in groupby(pieces, key=lambda piece: piece.turn):
+        own = list(group)
+        if number <= newest - entry.keep:
+            found += _collapsed(own, layout)
+        elif number <= newest - entry.intact:
+            found += _lightened(own, layout, images)
+        elif number == newest and entry.settled:
+            settled = next((i for i, piece in enumerate(own) if piece.n > entry.settled), len(own))
+            opening = next((i for i, piece in enumerate(own) if piece.round), settled)
+            found += [*own[:opening], *_lightened(own[opening:settled], layout, images), *own[settled:]]
+        else:
+            found += own
+    return found
+
+
+def _collapsed(own: Sequence[Piece], layout: Layout) -> list[Piece]:
+    """Return what is left of a turn: what is always kept, and a card in place of the first piece that is gone."""
+    gone = [piece for piece in own if not _stays(piece)]
+    if not gone:
+        return list(own)
+    place = next(index for index, piece in enumerate(own) if not _stays(piece))
+    kept = [piece for piece in own[place:] if _stays(piece)]
+    return [*own[:place], _card(gone, layout), *kept]
+
+
+def _stays(piece: Piece) -> bool:
+    return piece.kind in KEPT or (piece.kind == "call" and piece.tool in KEPT_CALLS)
+
+
+def _card(gone: Sequence[Piece], layout: Layout) -> Piece:
+    last = gone[-1]
+    summary = next((piece for piece in reversed(gone) if piece.kind == "summary"), None)
+    if summary is None:
+        return Piece(kind="card", n=last.n, turn=last.turn, text=layout.rows(gone))
+    text = layout.card(summary)
+    return replace(
+        summary, kind="card", n=last.n, text=text, shows=ALL if quote(summary.hint) in text else ""
+    )
+
+
+def _lightened(own: Sequence[Piece], layout: Layout, images: frozenset[str]) -> list[Piece]:
+    """Return pieces without what can be read again, or was only of use while it was new.
+
+    A call of which only stubs are left needs no status either.
+    """
+    found = [_lighter(piece, layout, images) for piece in own]
+    shown = {piece.call for piece in found if piece.kind == "result" and piece.bulk}
+    stubs = {piece.call for piece in found if piece.kind == "result" and not piece.bulk} - shown
+    return [
+        _stub(piece, layout) if piece.kind == "status" and piece.bulk and piece.call in stubs else piece
+        for piece in found
+    ]
+
+
+def _lighter(piece: Piece, layout: Layout, images: frozenset[str]) -> Piece:
+    match piece.kind:
+        case "thinking":
+            return _stub(piece, layout)
+        case "code" if piece.shows and piece.size > STUB_FROM_BYTES:
+            return _stub(piece, layout)
+        case "result" if piece.bulk and piece.size > STUB_FROM_BYTES and piece.path not in images:
+            return _stub(piece, layout)
+        case "prompt" | "answer" if piece.shows and piece.size > CLIP_BYTES:
+            return replace(piece, text=layout.clipped(piece, CLIP_BYTES), shows="")
+        case _:
+            return piece
+
+
+def _stub(piece: Piece, layout: Layout) -> Piece:
+    """Return a piece as its stub, if that is shorter."""
+    text = layout.stub(piece)
+    return replace(piece, text=text, shows="", bulk=False) if len(text) < len(piece.text) else piece
+
+
+def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
+    """Return the paths of the newest pictures and PDFs, as far as they may stay."""
+    kept: dict[str, int] = {}
+    for piece in reversed(pieces):
+        if piece.mime.startswith("image/") or piece.mime == "application/pdf":
+            kept.setdefault(piece.path, piece.size)
+            if len(kept) > IMAGES_KEPT or sum(kept.values()) > IMAGES_KEPT_BYTES:
+                kept.popitem()
+                break
+    return frozenset(kept)
+
+
+def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
+    """Return the pieces with what batch `n` brought at a path replaced: by the replacement once, the others by nothing."""
+    found, left = list(pieces), overlay.replacement
+    for index, piece in enumerate(pieces):
+        if piece.n == overlay.n and overlay.path in (piece.path, piece.view) and piece.text:
+            text = layout.hidden(piece, left) if left else ""
+            found[index] = replace(piece, text=text, shows="", bulk=False)
+            left = ""
+    return found
+
+
+def answer_to(pieces: Sequence[Piece], entry: Feedback, path: str, text: str, number: int) -> list[Piece]:
+    """Return the pieces with a feedback behind turn `number`, in place of what the same origin said before.
+
+    If that turn was compacted, it stands behind what is left of it.
+    """
+    kept = [p for p in pieces if not (p.kind == "feedback" and p.path == path and p.tool == entry.origin)]
+    if entry.withdrawn:
+        return kept
+    behind = number if any(piece.turn == number for piece in kept) else 0
+    place = max((i for i, piece in enumerate(kept, 1) if piece.turn == behind), default=0)
+    about = Piece(kind="feedback", n=0, turn=behind, text=text, path=path, tool=entry.origin)
+    return [*kept[:place], about, *kept[place:]] if place else kept

@@ -1,0 +1,371 @@
+"""The standard layout of entries and blocks: what happened, as the model reads it.
+
+Every function returns whole lines, each ended by a line break; what the functions return in log order is the
+timeline. A text depends on its own entry and on what stood before it, never on what comes later.
+Source: docs/concepts/context.md#what-the-model-reads.
+
+The standard layout of what came from outside: messages, steers, forms, alerts, and what the runtime did about a steer.
+
+Who sent an event, its kind, its files and its payload are lines of structure; its text is data. A header that names the user
+stands for the user's client, unless the line `sent_by` says that a service sent the event; an external event always has
+that line. Whatever is too long is cut, and the event's path leads to all of it.
+Source: docs/concepts/context.md#what-the-model-reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from stepline.model.block import Produced
+from stepline.model.decision import Action, Notice
+from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
+from stepline.model.plan import Plan
+from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
+from stepline.rendering.call_preview import render_params
+from stepline.rendering.excerpt import (
+    READ_CHARS,
+    RESULT_PREVIEW_CHARS,
+    fit_text,
+    is_short,
+    render_result_text,
+    render_text,
+)
+from stepline.rendering.plan import count_done
+from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
+from stepline.rendering.result import PARENT
+from stepline.rendering.turn import steer_path
+
+RULE: Final = "━" * 38
+ROUND_TOP: Final = ("┌──────── ROUND ", " ────────┐")
+ROUND_BOTTOM: Final = "└────────────────────────┘"
+
+UNPREVIEWED: Final = frozenset({"react.read"})
+"""Tools that cap what they show themselves."""
+
+CODE_CHARS: Final = 200
+EXTRA_CHARS: Final = 2_000
+"""Of the facts beside a notice, and of an error."""
+FEEDBACK_CHARS: Final = 1_000
+PLANS_SHOWN: Final = 4
+EVENTS_SHOWN: Final = 8
+"""Of those that came too late for a decision, the newest."""
+SOURCES_SHOWN: Final = 20
+RAW_BYTES: Final = 6_000
+"""Of a decision that was interrupted."""
+
+_STATUS: Final = {
+    "ok": "ok",
+    "error": "error",
+    "unverified": "unverified: it may have happened; check before doing it again",
+}
+_ATTACHMENT: Final = "user.attachment"
+_TYPE: Final = re.compile(r"[a-z0-9_.]{1,80}")
+
+
+def render_opening(entry: Opened) -> str:
+    """Render the header of a turn."""
+    return f"\n{RULE}\nTURN {entry.turn} (started at {entry.at})\n{RULE}\n"
+
+
+def render_round(entry: Decided, unseen: Sequence[str]) -> str:
+    """Render the top of a round's frame.
+
+    `unseen` are the paths of events that came while the model was asked.
+    """
+    late = f"[decided before it could read: {_newest(unseen)}]\n" if unseen else ""
+    return f"\n{ROUND_TOP[0]}{entry.iteration + 1}{ROUND_TOP[1]}\n{late}"
+
+
+def _newest(paths: Sequence[str]) -> str:
+    earlier = [f"{len(paths) - EVENTS_SHOWN} earlier ones"] if len(paths) > EVENTS_SHOWN else []
+    return ", ".join([*earlier, *paths[-EVENTS_SHOWN:]])
+
+
+def render_thinking(text: str, path: str) -> str:
+    """Render what the model thought before it decided."""
+    return f"[thinking]{_at(text, path)}\n{render_text(text, 'THINKING')}"
+
+
+def render_notes(text: str, path: str) -> str:
+    """Render what the model told the user while it works."""
+    if not is_short(text):
+        return f"[AI Agent say]:{_at(text, path)}\n{render_text(text, 'NOTES')}"
+    return f"[AI Agent say]: {render_text(text, 'NOTES')[len(INDENT) :]}"
+
+
+def render_code(action: Action, turn: str) -> str:
+    """Render the program of an action."""
+    return f"[AI Agent wrote code] fi:{turn}.code.{action.call_id}\n{render_text(action.code or '', 'CODE')}"
+
+
+def render_call(action: Action, turn: str) -> str:
+    """Render one tool call. It names its path if the path leads to more than is shown."""
+    params, whole = render_params(action.params)
+    path = "" if whole else f"[path: tc:{turn}.{action.call_id}.call]\n"
+    return f"[TOOL CALL {action.call_id}].call {action.tool_id}\n{path}Params: {params}\n"
+
+
+def render_raw(text: str, path: str) -> str:
+    """Render a decision that was interrupted, as far as it came, if that is not long."""
+    where = "" if is_short(text, RAW_BYTES) else f" {path}"
+    return f"[REACT DECISION RAW INTERRUPTED]{where}\n{render_text(text, 'RAW', RAW_BYTES)}"
+
+
+def render_answer(text: str, path: str, number: int = 1) -> str:
+    """Render the `number`-th answer of a turn that the user has."""
+    counted = f"[completion: {number}]\n" if number > 1 else ""
+    return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{counted}{render_text(text, 'ASSISTANT MESSAGE')}"
+
+
+def render_end() -> str:
+    """Render the end of a round's frame."""
+    return f"{ROUND_BOTTOM}\n"
+
+
+def render_notice(notice: Notice, path: str, accepted: bool) -> str:
+    """Render a correction of the runtime's."""
+    dropped = PARENT in notice.extra
+    violation = not accepted or dropped or notice.code.startswith("protocol_violation.")
+    header = "[PROTOCOL VIOLATION]" if violation else "[REACT NOTICE]"
+    extra = f"extra: {_json(notice.extra)}\n" if notice.extra else ""
+    message = render_text(notice.message, "NOTICE")
+    return f"{header}\n[path: {path}]\ncode: {clip(notice.code, CODE_CHARS)}\nmessage:\n{message}{extra}"
+
+
+def render_status(entry: Resulted) -> str:
+    """Render the head of what an action did."""
+    if entry.error and entry.error.get("code") == "steered" and not entry.blocks:
+        return (
+            f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: not run, because of the steer\n"
+        )
+    error = f"error: {_json(entry.error)}\n" if entry.error else ""
+    return f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: {_STATUS[entry.status]}\n{error}"
+
+
+def render_block(block: Produced, path: str, tool_id: str) -> str:
+    """Render one block of a result: its path and its text, or what there is to read at the path."""
+    if block.type == "react.notice":
+        return f"[REACT NOTICE]\n[path: {path}]\n{render_text(block.text, 'NOTICE')}"
+    where = f"logical_path: {inline(path)}\n"
+    if block.body is not None:
+        return f"{where}{_body(block, tool_id)}"
+    most = READ_CHARS if tool_id in UNPREVIEWED else RESULT_PREVIEW_CHARS
+    return f"{where}{render_result_text(block.text, path, most=most)}"
+
+
+def shows_text(text: str, tool_id: str) -> bool:
+    """Tell whether all of a text is shown: of a tool's, or of somebody's without a tool."""
+    if not tool_id:
+        return is_short(text)
+    return len(text) <= (READ_CHARS if tool_id in UNPREVIEWED else RESULT_PREVIEW_CHARS)
+
+
+def shows_call(action: Action) -> bool:
+    """Tell whether every parameter of a call is shown in full."""
+    return render_params(action.params)[1]
+
+
+def render_outcome(
+    entry: Deferred,  # noqa: ARG001 - a layout may tell more of it
+    path: str,
+    unseen: Sequence[str],
+) -> str:
+    """Render why the answer above was not the turn's last word."""
+    waiting = f"waiting: {_newest(unseen)}\n" if unseen else ""
+    return (
+        f"\n[ASSISTANT MESSAGE ATTEMPT OUTCOME]\n[path: {path}]\n"
+        "The user has this message. The turn goes on, because of events that came before it was finished:\n"
+        f"{waiting}"
+    )
+
+
+def render_takeover() -> str:
+    """Render that the turn goes on after an interruption."""
+    return (
+        "\n[SYSTEM MESSAGE]\nThe turn was interrupted and goes on from here; everything above is settled.\n"
+    )
+
+
+def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
+    """Render the end of a turn: how it ended, what it took, and the `plans` that it changed and left open."""
+    if entry.outcome == "error":
+        title = f"error: {clip(entry.code, CODE_CHARS)}"
+    else:
+        title = f"{clip(entry.reason, CODE_CHARS)}; answer: ar:{entry.turn}.assistant.completion"
+    return f"\n[TURN ENDED] {title}\n{_cited(entry)}{_budget(entry)}{_open_plans(plans)}"
+
+
+def _cited(entry: Closed) -> str:
+    sids = [cited.sid for cited in entry.citations]
+    if not sids:
+        return ""
+    more = f", … {len(sids) - SOURCES_SHOWN} more" if len(sids) > SOURCES_SHOWN else ""
+    return f"[sources_used: [{', '.join(map(str, sids[:SOURCES_SHOWN]))}{more}]]\n"
+
+
+def _budget(entry: Closed) -> str:
+    if not entry.rounds:
+        return ""
+    return f"[BUDGET] rounds={entry.rounds} elapsed={render_elapsed(entry.elapsed_ms / 1000)}\n"
+
+
+def _open_plans(plans: Sequence[Plan]) -> str:
+    if not plans:
+        return ""
+    rows = [
+        f"plan_id={plan.plan_id}{' (current)' if plan.current else ''}: {count_done(plan)}\n"
+        for plan in plans[-PLANS_SHOWN:]
+    ]
+    return f"[OPEN PLANS]\n{''.join(rows)}"
+
+
+def render_elapsed(seconds: float) -> str:
+    """Return a duration as `42s`, `2m15s` or `1h05m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole // 60 % 60:02}m"
+
+
+def render_note(block: Produced, path: str) -> str:
+    """Render what the agent noted for itself."""
+    return f"[INTERNAL NOTE]\n{_where(path)}{render_text(block.text, 'INTERNAL NOTE')}"
+
+
+def render_stage(block: Produced, path: str, at: str) -> str:
+    """Render what the code of a bundle put on the timeline; of an attachment, its facts and what there is of its text."""
+    head = f"\n[ts: {at}]\n"
+    if block.type.startswith(_ATTACHMENT):
+        return f"{head}{_attachment(block)}\n{_where(path)}{_summary(block)}{_text(block)}"
+    kind = block.type.removeprefix("stage.") if _TYPE.fullmatch(block.type) else "block"
+    return f"{head}[STAGE] {kind}\n{_where(path)}{_text(block)}"
+
+
+def _attachment(block: Produced) -> str:
+    meta = block.meta
+    name = clip(str(meta.get("name") or meta.get("filename") or ""), 200)
+    mime = clip(block.body.mime if block.body else str(meta.get("mime", block.mime)), 100)
+    text = " TEXT" if block.type == f"{_ATTACHMENT}.text" else ""
+    return f"[USER ATTACHMENT{text}] {name} | {mime}"
+
+
+def render_feedback(entry: Feedback, path: str) -> str:
+    """Render what somebody thinks of a turn's answer."""
+    header = "[USER FEEDBACK]" if entry.origin == "user" else "[AUTO FEEDBACK]"
+    text = f"{fit_text(entry.text, FEEDBACK_CHARS)}\n" if entry.text else ""
+    return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.reaction or 'none'}\n{text}"
+
+
+def _body(block: Produced, tool_id: str) -> str:
+    """Return the facts of a stored file, whose content is not shown."""
+    body = block.body
+    assert body is not None
+    hidden = "visibility: internal\n" if block.meta.get("visibility") == "internal" else ""
+    facts = f"mime: {clip(body.mime, 100)}\nsize_bytes: {body.size_bytes}\n{hidden}"
+    if tool_id in UNPREVIEWED:
+        return f"{facts}[BINARY FILE NOT ATTACHED]\n"
+    return f"{facts}content: stored, not shown here; react.read shows it\n"
+
+
+def _summary(block: Produced) -> str:
+    summary = clip(str(block.meta.get("summary") or ""), EXTRA_CHARS)
+    return f"summary: {summary}\n" if summary else ""
+
+
+def _text(block: Produced) -> str:
+    if block.body is not None:
+        return _body(block, "")
+    return render_text(block.text, "BLOCK") if block.text else ""
+
+
+def _where(path: str) -> str:
+    return f"[path: {inline(path)}]\n" if path else ""
+
+
+def _at(text: str, path: str) -> str:
+    """Name the path of a text only where it leads to more than is shown."""
+    return "" if is_short(text) else f" {path}"
+
+
+def _json(value: dict[str, Any]) -> str:
+    text = inline_json(value)
+    return text if len(text) <= EXTRA_CHARS else f"{text[:EXTRA_CHARS]}…"
+
+
+SOURCE_CHARS: Final = 120
+MIME_CHARS: Final = 100
+
+_HEADERS: Final = {FOLLOWUP: "[FOLLOWUP DURING TURN]", STEER: "[STEER DURING TURN]"}
+_CUT_SHORT: Final = {
+    "": "",
+    "decision": " The decision you were writing was cut off, and nothing of it counts.",
+    "tools": " The calls above that say so were not run.",
+}
+_STOPPED_SHORT: Final = {
+    **_CUT_SHORT,
+    "decision": " Of the decision you were writing only what they had seen of an answer counts.",
+}
+
+
+def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
+    """Render an event that opened the turn; `carried` is where it stands in the turn before, if it came there."""
+    header = "[USER MESSAGE]" if event.event in (PROMPT, FOLLOWUP) else _external(event)
+    origin = f"[carried over from: {carried}]\n" if carried else ""
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_said(event, files, 'USER MESSAGE')}"
+
+
+def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
+    """Render an event that came while a turn was open, or between turns; `files` are the paths of what came with it."""
+    header = _HEADERS.get(event.event) or _external(event)
+    return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_said(event, files, 'EVENT')}"
+
+
+def render_steered(entry: Steered) -> str:
+    """Render that a steer was heeded: what it cut short, and what is left of the turn."""
+    asked = "steered" if entry.finalize else "said stop"
+    rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
+    left = (
+        f" Unless a later message lets the turn go on, it has {rounds} left: do what the steer says as far as they "
+        "allow, and answer."
+        if entry.finalize
+        else " The turn ends here."
+    )
+    cut = (_CUT_SHORT if entry.finalize else _STOPPED_SHORT)[entry.phase]
+    return f"\n[SYSTEM MESSAGE]\nThe user {asked} ({steer_path(entry)}).{cut}{left}\n"
+
+
+def shows_event(event: Inbound) -> bool:
+    """Tell whether all that an event says is shown."""
+    return is_short(event.text) and (not event.payload or render_params(event.payload)[1])
+
+
+def _external(event: Inbound) -> str:
+    return f"[EXTERNAL EVENT: {event.event}]"
+
+
+def _sender(event: Inbound) -> str:
+    """Say who sent an event, where its header does not."""
+    if event.source:
+        return f"sent_by: service {label(clip(event.source, SOURCE_CHARS))}"
+    return "" if event.event in (PROMPT, *_HEADERS) else "sent_by: user"
+
+
+def _said(event: Inbound, files: Sequence[str], what: str) -> str:
+    """Return everything below an event's path: the facts a line each, and its text."""
+    reactive = event.reactive or event.event in _HEADERS
+    facts = [
+        "" if reactive else "reactive: no",
+        _sender(event),
+        *(
+            f"[USER ATTACHMENT] {path.rpartition('/')[2]} | {clip(file.mime, MIME_CHARS)} | {file.size_bytes} bytes | {path}"
+            for file, path in zip(event.attachments, files, strict=True)
+        ),
+        f"payload: {render_params(event.payload)[0]}" if event.payload else "",
+    ]
+    return "".join(f"{fact}\n" for fact in facts if fact) + (
+        render_text(event.text, what) if event.text else ""
+    )

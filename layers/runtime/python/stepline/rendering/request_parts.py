@@ -1,0 +1,159 @@
+"""The reading: what the model reads of a conversation, open to change, and where the parts of a request end.
+
+A provider caches whole prefixes of parts, so a part that was sent is sent again as it was while a cache may live. A
+part ends where a request ended or a turn did: one a round, and one more a turn. What bounds their number is the
+budget of a request, for every part holds text, and whatever makes room joins parts. A dead cache joins all of them.
+Source: docs/concepts/context.md#marks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
+
+from stepline.model.usage import BustReason
+from stepline.ports.model import Part
+from stepline.rendering.lazy_sequence import Strand
+from stepline.rendering.piece import Piece, byte_length, text_bytes
+
+
+class Reading:
+    """Pieces and the ends of parts: each end is how many pieces stand before it.
+
+    `turn_part` counts the parts before the open turn, `seen_part` those of the newest request that a cache may still
+    hold, and `rewritten` says why that is not all of that request. The text of a part is made once.
+    """
+
+    __slots__ = (
+        "_intact",
+        "_kept",
+        "_sealed",
+        "_stood",
+        "ends",
+        "pieces",
+        "rewritten",
+        "seen_part",
+        "size",
+        "turn_part",
+    )
+
+    def __init__(
+        self,
+        pieces: Strand[Piece],
+        sealed: Strand[Part],
+        ends: Sequence[int],
+        *,
+        size: int,
+        turn_part: int,
+        seen_part: int,
+        rewritten: BustReason | Literal[""],
+    ) -> None:
+        self._sealed, self._stood = sealed, ends
+        self._kept = self._intact = len(sealed)
+        self.pieces, self.ends, self.size = pieces.copy(), list(ends), size
+        self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
+
+    def add(self, piece: Piece) -> None:
+        """Append a piece."""
+        self.pieces.append(piece)
+        self.size += byte_length(piece.text)
+
+    def lift(self, chosen: Callable[[Piece], bool]) -> list[Piece]:
+        """Take away and return pieces that no recorded request sent; what was sent stays."""
+        loose = self.pieces.cut(self._end)
+        lifted = [piece for piece in loose if chosen(piece)]
+        for piece in loose:
+            if not chosen(piece):
+                self.pieces.append(piece)
+        self.size -= text_bytes(lifted)
+        return lifted
+
+    def seal(self, upto: int) -> None:
+        """End a part with the text of batch `upto`."""
+        end, start = len(self.pieces), self._end
+        while end > start and self.pieces[end - 1].n > upto:
+            end -= 1
+        self._seal(end)
+
+    def open_turn(self) -> None:
+        """Take note that a turn begins behind the newest part."""
+        self.turn_part = len(self.ends)
+
+    def send(self, upto: int) -> int:
+        """Take note that a request ended with the text of batch `upto`; return the bytes that it had of this."""
+        self.seal(upto)
+        self.seen_part, self.rewritten = len(self.ends), ""
+        return self.size - text_bytes(self.pieces[self._end :])
+
+    def replace(
+        self, pieces: Sequence[Piece], reason: BustReason, newest: int, *, dead: bool = False
+    ) -> None:
+        """Take other pieces for those there are; `dead`: no cache of these lives. `newest` numbers the open turn.
+
+        Parts before the first change stay, because a cache finds them where they end; what is left before the open
+        turn becomes one part.
+        """
+        old, first = self.pieces, first_change(self.pieces, pieces)
+        self.pieces = old if pieces is old else Strand(pieces)
+        if first < max(len(old), len(pieces)):
+            self.size = text_bytes(pieces)
+            self._intact = sum(end <= first for end in self._stood[: self._intact])
+            self._cut(first, newest, reason)
+        if dead:
+            self.rewritten = reason if self.seen_part else self.rewritten
+            self._kept = min(self._kept, len(self.ends) == 1)
+            self.ends, self.seen_part = self.ends[-1:], 0
+            self.turn_part = len(self.ends)
+
+    def parts(self) -> Strand[Part]:
+        """Return the parts with their texts."""
+        sealed, kept = self._sealed, self._kept
+        parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
+        starts = [0, *self.ends]
+        for start, end in zip(starts[kept:], self.ends[kept:], strict=False):
+            parts.append(Part(text="".join(self._texts(start, end))))
+        return parts
+
+    def _texts(self, start: int, end: int) -> Iterator[str]:
+        """Yield the texts of a span: of parts that were made before, as far as they stand, and of the pieces behind."""
+        begun = [0, *self._stood]
+        for index in range(bisect_left(begun, start), self._intact):
+            if begun[index] != start or self._stood[index] > end:
+                break
+            yield self._sealed[index].text
+            start = self._stood[index]
+        for piece in self.pieces[start:end]:
+            yield piece.text
+
+    @property
+    def _end(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def _seal(self, end: int) -> None:
+        if any(piece.text for piece in self.pieces[self._end : end]):
+            self.ends.append(end)
+
+    def _cut(self, first: int, newest: int, reason: BustReason) -> None:
+        whole = sum(end <= first for end in self.ends)
+        if whole < self.seen_part:
+            self.seen_part, self.rewritten = whole, reason
+        self._kept = min(self._kept, whole)
+        self.ends = self.ends[:whole]
+        if whole < self.turn_part:
+            self._seal(turn_start(self.pieces, newest))
+            self.turn_part = len(self.ends)
+
+
+def first_change(old: Sequence[Piece], new: Sequence[Piece]) -> int:
+    """Return how many pieces at the beginning read the same in both."""
+    if old is new:
+        return len(old)
+    pairs = enumerate(zip(old, new, strict=False))
+    changed = (index for index, (a, b) in pairs if a is not b and a.text != b.text)
+    return next(changed, min(len(old), len(new)))
+
+
+def turn_start(pieces: Sequence[Piece], number: int) -> int:
+    """Return how many pieces stand before a turn."""
+    return next((index for index, piece in enumerate(pieces) if piece.turn >= number), len(pieces))

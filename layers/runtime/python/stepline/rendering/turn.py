@@ -1,0 +1,133 @@
+"""Turns and events as facts of the log: which batch began them, and which ended them.
+
+Feedback: what people and machines think of a turn's answer, at one path a turn.
+
+Source: docs/concepts/timeline.md#paths.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.model.base import Row, Value
+from stepline.model.block import Block
+from stepline.model.entry import Decided, Feedback, Inbound, Steered
+
+
+class Turn(Row):
+    """A turn. `opened` and `closed` are batch numbers, `closed` is 0 while it runs; `prompts` began it."""
+
+    id: str
+    started_at: str
+    opened: int
+    prompts: tuple[int, ...]
+    closed: int = 0
+    outcome: str = ""
+    reason: str = ""
+
+
+class Event(Value):
+    """An inbound event and the batch that admitted it. `path` is empty while it waits for a turn to open."""
+
+    n: int
+    inbound: Inbound
+    path: str = ""
+
+
+class Asked(Value):
+    """The newest request: when it was sent, what the provider counted, and what we knew of it.
+
+    `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 if nobody
+    counted. `size` are the bytes of the timeline in it, `system` is the digest of its system part, and
+    `overhead_bytes` are those of all but the timeline; 0 if they were not recorded.
+    """
+
+    at: str = ""
+    size: int = 0
+    tokens: int = 0
+    cached: int = 0
+    system: str = ""
+    model: str = ""
+    overhead_bytes: int = 0
+
+    def idle_s(self, at: str) -> float:
+        """Return the seconds from this request to a time of the log; none if there was no request."""
+        return (
+            (datetime.fromisoformat(at) - datetime.fromisoformat(self.at)).total_seconds() if self.at else 0.0
+        )
+
+    def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> Asked:
+        """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent.
+
+        A call that was cut off before anybody counted it was sent all the same: what was known stays, and how much a
+        cache holds of it only if the call began as the one before, and not `rewritten`.
+        """
+        usage = entry.usage
+        counted = usage is not None and not usage.estimated
+        if entry.interrupted and not (counted and usage and usage.prompt_tokens):
+            system, model = entry.system or self.system, entry.model or self.model
+            alike = not rewritten and (system, model) == (self.system, self.model)
+            began = entry.started_at or at
+            return replace(self, at=began, system=system, model=model, cached=self.cached if alike else 0)
+        return Asked(
+            at=entry.started_at or at,
+            size=size,
+            tokens=usage.prompt_tokens if counted and usage else 0,
+            cached=usage.prompt_tokens - usage.input_tokens if counted and usage else 0,
+            system=entry.system or self.system,
+            model=entry.model,
+            overhead_bytes=entry.overhead_bytes,
+        )
+
+
+NEVER_ASKED = Asked()
+
+
+def prompt_path(turn: str, index: int, message_id: str) -> str:
+    """Return where the `index`-th message that opened a turn stands; the first has the plain path."""
+    plain = f"ar:{turn}.user.prompt"
+    return f"{plain}.{message_id}" if index else plain
+
+
+def event_path(turn: str, event: Inbound) -> str:
+    """Return where an event stands that came while `turn` was open, or that waited for it."""
+    return f"ar:{turn}.external.{event.event}.{event.message_id}"
+
+
+def steered_path(entry: Steered) -> str:
+    """Return where it stands that a steer was heeded."""
+    return f"ar:{entry.turn}.system.message.steered_{entry.n}"
+
+
+def steer_path(entry: Steered) -> str:
+    """Return where the steer stands that was heeded."""
+    return f"ar:{entry.turn}.external.steer.{entry.message_id}"
+
+
+def feedback_path(turn: str) -> str:
+    """Return where what is thought of a turn's answer stands."""
+    return f"ar:{turn}.feedback.latest"
+
+
+def feedback_key(entry: Feedback) -> str:
+    """Return what a newer feedback replaces an older one by: its turn and its origin."""
+    return f"{entry.turn}/{entry.origin}"
+
+
+def feedback_block(entry: Feedback) -> Block:
+    """Return the newest feedback of one origin as a block of the turn that it is about."""
+    said = {"origin": entry.origin, "reaction": entry.reaction, "confidence": entry.confidence}
+    facts = {name: value for name, value in {**said, "text": entry.text}.items() if value not in (None, "")}
+    return Block(
+        type="turn.feedback",
+        author="user" if entry.origin == "user" else "system",
+        ts=entry.at,
+        turn_id=entry.turn,
+        path=feedback_path(entry.turn),
+        mime="application/json",
+        text=msgspec.json.encode(facts).decode(),
+        meta=said,
+    )

@@ -1,1 +1,0 @@
-"""What the model reads: the text of each thing that happened, and the request made of it."""
