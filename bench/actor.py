@@ -25,15 +25,15 @@ from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
+from stepline.log.bindings import Ports
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.effect import standing_step
-from stepline.loop.history import History
-from stepline.loop.journal import Journal
-from stepline.loop.port import Ports
 from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source

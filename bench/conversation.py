@@ -19,14 +19,14 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.effect import standing_step
-from stepline.loop.history import History
-from stepline.loop.port import Ports
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane

@@ -27,9 +27,9 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import in_memory
 from stepline.local.scripted.prompt import count_tokens
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.loop.close import close
-from stepline.loop.history import History
-from stepline.loop.port import Ports
 from stepline.model.batch import Batch, encode_batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane

@@ -21,8 +21,8 @@ from bench.reads import CountingModel
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.bootstrap import App, in_memory
-from stepline.loop.history import History
-from stepline.loop.port import Policy
+from stepline.log.bindings import Policy
+from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.entry import Decided, Resulted
 from stepline.settings import Settings

@@ -18,8 +18,8 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.relay import ThreadedRelay
 from stepline.bootstrap import in_memory
-from stepline.loop.history import History
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.model.batch import decode_batch
 from stepline.model.step import Step
 from stepline.settings import Settings

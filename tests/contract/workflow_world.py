@@ -11,7 +11,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.watch import PollingSignals
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
-from stepline.loop.journal import Journal
+from stepline.log.journal import Journal
 from stepline.settings import Settings
 
 WAIT_S = 30

@@ -22,7 +22,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.agent import build_agent
 from stepline.errors import NotFoundError, UnknownOutcome
-from stepline.loop.history import History
+from stepline.log.timeline_cache import History
 from stepline.loop.ingress import receive
 from stepline.loop.posting import Posting
 from stepline.model.program.execution import Fargate, Limits, RuntimeProfile

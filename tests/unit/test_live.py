@@ -9,7 +9,7 @@ from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.redis_signal import RedisSignals
 from stepline.adapters.watch import PollingSignals
 from stepline.bootstrap import on_aws
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.loop.posting import Posting
 from stepline.settings import Settings
 

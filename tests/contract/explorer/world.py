@@ -21,6 +21,8 @@ from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import SteplineError
+from stepline.log.bindings import Policy, Ports
+from stepline.log.timeline_cache import History
 from stepline.loop import act as act_step
 from stepline.loop import admit as admit_step
 from stepline.loop import close as close_step
@@ -33,8 +35,6 @@ from stepline.loop.admit import Arrival
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.decide import Mind
 from stepline.loop.finalize import finalize_left
-from stepline.loop.history import History
-from stepline.loop.port import Policy, Ports
 from stepline.loop.posting import Posting
 from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch

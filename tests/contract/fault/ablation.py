@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import SteplineError
 from stepline.events.derive import newest_event
-from stepline.loop import decide, journal, sample, segment
+from stepline.log import journal
+from stepline.log import timeline_cache as segment
+from stepline.log.journal import Draft
+from stepline.loop import decide, sample
 from stepline.loop.effect import publish
-from stepline.loop.journal import Draft
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put

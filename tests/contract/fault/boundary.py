@@ -14,7 +14,7 @@ from typing import Any, Final, get_type_hints
 
 import stepline.ports
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.ports.boundary import is_write
 
 READS: Final[Mapping[str, frozenset[str]]] = {

@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from stepline.events.derive import derive, newest_event
-from stepline.loop.segment import segment_key
-from stepline.loop.spill import hydrate
+from stepline.log.spill import hydrate
+from stepline.log.timeline_cache import segment_key
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
 from stepline.model.block import Body
 from stepline.model.entry import (

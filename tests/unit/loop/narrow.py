@@ -18,9 +18,9 @@ from stepline.adapters.memory.model import (
     Say,
 )
 from stepline.context.rules import ContextRules
+from stepline.log.journal import Journal
 from stepline.loop.agent import Summariser
 from stepline.loop.decide import Mind
-from stepline.loop.journal import Journal
 from stepline.model.entry import Compacted, Compacting, Pruned
 from stepline.ports.model import ModelRequest
 from stepline.rendering.piece import byte_length

@@ -14,6 +14,8 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap import App, in_memory
 from stepline.bundle.agent import build_agent
 from stepline.errors import SteplineError
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.loop.agent import Agent
@@ -21,8 +23,6 @@ from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.execute import execute
 from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS
-from stepline.loop.history import History
-from stepline.loop.port import Ports
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane

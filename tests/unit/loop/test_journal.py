@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import BusyError, NotFoundError
 from stepline.events.derive import derive
-from stepline.loop.journal import Draft, Journal
+from stepline.log.journal import Draft, Journal
 from stepline.model.batch import Batch
 from stepline.model.entry import Inbound, Reopened
 from stepline.model.ids import Lane

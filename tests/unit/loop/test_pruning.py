@@ -11,7 +11,7 @@ from stepline.adapters.memory.model import Fail
 from stepline.context.pruning import pays
 from stepline.context.rules import ContextRules
 from stepline.errors import Fenced, ModelOverloaded
-from stepline.loop.journal import Journal
+from stepline.log.journal import Journal
 from stepline.model.entry import Opened, Pruned, Resulted
 from stepline.rendering.piece import text_bytes
 from stepline.rendering.reduce import prune

@@ -12,7 +12,7 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
 from stepline.errors import ModelOverloaded, UnknownOutcome
 from stepline.events.derive import derive
-from stepline.loop.history import History
+from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
 from stepline.model.entry import Compacted, Compacting, Decided, Reopened
 from stepline.model.ids import Lane

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import ContextLimit, ModelRefused
-from stepline.loop.history import History
+from stepline.log.timeline_cache import History
 from stepline.model.entry import Compacted
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.narrow import Narrow, prose, tokens

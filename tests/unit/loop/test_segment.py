@@ -13,9 +13,8 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.errors import DependencyError
-from stepline.loop.history import History
-from stepline.loop.journal import Journal
-from stepline.loop.segment import MIME, segment_key
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import MIME, History, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.ids import Lane

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.memory.log import MemoryLog
-from stepline.loop.spill import hydrate
+from stepline.log.spill import hydrate
 from stepline.model.batch import BATCH_MAX_BYTES, encode_batch
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run, ToolEvent

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.errors import DependencyError, LimitError
-from stepline.loop.spill import SPILL_MIN_BYTES, hydrate, spill
+from stepline.log.spill import SPILL_MIN_BYTES, hydrate, spill
 from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, Cursor, State, encode_batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action

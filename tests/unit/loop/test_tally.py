@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.loop.tally import add_usage, count_entries, epoch_ms
+from stepline.log.transition import add_usage, count_entries, epoch_ms
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Decided, Dropped, Opened, Resulted
 from stepline.model.usage import Tally, Usage

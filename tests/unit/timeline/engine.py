@@ -16,9 +16,9 @@ from stepline.context.rules import ContextRules
 from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import count_tokens
+from stepline.log.journal import Draft, Journal
+from stepline.log.timeline_cache import History
 from stepline.loop.agent import DECISION_ROLE, Summariser
-from stepline.loop.history import History
-from stepline.loop.journal import Draft, Journal
 from stepline.model.batch import Batch
 from stepline.model.entry import Contributed, Decided, Entry, Feedback
 from stepline.model.ids import Lane, utc

@@ -10,9 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from stepline.loop.settlement import hand_back, settle_events, stop_of
-from stepline.loop.steer import Steer, not_run, steer_in
-from stepline.loop.transition import (
+from stepline.log.transition import (
     closed,
     decided,
     interrupted,
@@ -25,6 +23,8 @@ from stepline.loop.transition import (
     steered,
     taken_over,
 )
+from stepline.loop.settlement import hand_back, settle_events, stop_of
+from stepline.loop.steer import Steer, not_run, steer_in
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from stepline.context.compaction import trial
-from stepline.loop.history import History
-from stepline.loop.journal import Journal
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
 from stepline.loop.record import Work
 from stepline.model.batch import Batch
 from stepline.model.block import Produced

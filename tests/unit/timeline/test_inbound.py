@@ -241,7 +241,7 @@ class Desk(Live):
         self.prefix = f"fi:{self.first_turn}.external.form.attachments/f1"
 
     def use_tool(self, run: Any, paths: list[str]) -> Any:
-        from stepline.loop.journal import Journal
+        from stepline.log.journal import Journal
         from stepline.loop.record import Work
 
         work = Work(

@@ -17,12 +17,12 @@ from stepline.bootstrap.choice import (
     read_caps,
     task_settings,
 )
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
 from stepline.loop.handshake import Handshake, authenticate
-from stepline.loop.history import History
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
-from stepline.loop.port import Ports
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.loop.ticket import Grant, issue_ticket
 from stepline.model.ids import utc

@@ -18,8 +18,8 @@ from stepline.bundle.round_cap import resolve_round_cap
 from stepline.bundle.version import resolve_version
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
+from stepline.log.bindings import Policy
 from stepline.loop.agent import DECISION_ROLE, HOST_MODES
-from stepline.loop.port import Policy
 from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.version import AgentVersion
 from stepline.ports.channel import Broadcast

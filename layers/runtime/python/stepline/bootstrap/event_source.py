@@ -16,10 +16,10 @@ from stepline.adapters.aws.client import take_role
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.bootstrap.wiring import on_aws
 from stepline.errors import InputError, LimitError
+from stepline.log.bindings import Ports
 from stepline.loop.admit import Arrival
 from stepline.loop.event_intake import take_event
 from stepline.loop.event_standing import Standing, standing_of
-from stepline.loop.port import Ports
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
 from stepline.model.ids import check_segment, is_user, make_lane
 

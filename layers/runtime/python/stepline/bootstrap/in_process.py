@@ -19,9 +19,9 @@ from stepline.loop.agent import HOST_MODES
 
 if TYPE_CHECKING:
     from stepline.bootstrap.app import App
+    from stepline.log.bindings import Ports
+    from stepline.log.timeline_cache import History
     from stepline.loop.agent import Agent
-    from stepline.loop.history import History
-    from stepline.loop.port import Ports
     from stepline.model.step import Step
     from stepline.ports.model import ModelClient
     from stepline.settings import Settings

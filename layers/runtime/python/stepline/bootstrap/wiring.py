@@ -33,8 +33,8 @@ from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.app import App
 from stepline.bootstrap.choice import live_of, outward, policy, search_of
-from stepline.loop.history import History
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
 from stepline.loop.posting import Posting
 
 if TYPE_CHECKING:

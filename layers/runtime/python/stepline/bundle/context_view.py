@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepline.context.announce import announce, render_pool
 from stepline.context.request import render_timeline
-from stepline.loop.port import Policy, Ports
+from stepline.log.bindings import Policy, Ports
 from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import Pruned

@@ -15,7 +15,7 @@ from stepline.adapters.aws.table import Table
 from stepline.events.derive_close import turn_usage
 from stepline.local.stage import LocalStage, credentials
 from stepline.local.terminal import clean_line, one_line, render_citation, render_rejection, render_usage
-from stepline.loop.spill import hydrate
+from stepline.log.spill import hydrate
 from stepline.model.base import Row
 from stepline.model.batch import Batch
 from stepline.model.decision import Notice

@@ -15,11 +15,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from stepline.log.bindings import Ports
+from stepline.log.fence import ended, onward, standing
+from stepline.log.journal import Journal
+from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
-from stepline.loop.guard import ended, onward, standing
-from stepline.loop.history import History
-from stepline.loop.journal import Journal
-from stepline.loop.port import Ports
 from stepline.loop.program import advance_program
 from stepline.loop.record import Work, record, result_of, skip, start, unverified
 from stepline.loop.steer import steer_of

@@ -16,14 +16,15 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import InputError, NotFoundError, UnknownOutcome
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.log.journal import Draft, Journal
+from stepline.log.transition import opened
 from stepline.loop.effect import publish, redo
 from stepline.loop.interrupt import interrupt
-from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
-from stepline.loop.port import Ports
 from stepline.loop.settlement import hand_back
 from stepline.loop.sweep import revive
-from stepline.loop.transition import opened
 from stepline.metrics import TURNS_STARTED
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
@@ -132,12 +133,6 @@ def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
         ports.meter.count(TURNS_STARTED)
     else:
         revive(ports, lane, batch)
-
-
-def check_owner(tail: Batch, user: str) -> None:
-    """Raise NotFoundError if the conversation exists and is somebody else's."""
-    if tail.n and tail.state.owner != user:
-        raise NotFoundError("no such conversation")
 
 
 def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> Draft:

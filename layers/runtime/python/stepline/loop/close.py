@@ -13,15 +13,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stepline.log.bindings import Ports
+from stepline.log.fence import ended, onward, owns, standing
+from stepline.log.journal import Draft, Journal
+from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
 from stepline.loop.effect import publish, redo
 from stepline.loop.finalize import STOPPED
-from stepline.loop.guard import ended, onward, owns, standing
-from stepline.loop.journal import Draft, Journal
 from stepline.loop.listing import project
-from stepline.loop.port import Ports
 from stepline.loop.settlement import Settlement, settle_events, stop_of
-from stepline.loop.tally import epoch_ms
-from stepline.loop.transition import closed, next_round, opened, titled
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import (

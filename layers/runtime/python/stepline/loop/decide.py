@@ -14,21 +14,20 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from stepline.errors import UnknownOutcome
+from stepline.log.bindings import Policy, Ports
+from stepline.log.fence import check_attempt, check_claim, ended, onward, standing
+from stepline.log.journal import Draft, Journal
+from stepline.log.timeline_cache import History, seal
+from stepline.log.transition import decided, interrupted, rejected, reopened, steered
 from stepline.loop.agent import Agent
 from stepline.loop.effect import publish
 from stepline.loop.finalize import finalize_left, settle_final
 from stepline.loop.gate import opening_stage
-from stepline.loop.guard import check_attempt, check_claim, ended, onward, standing
-from stepline.loop.history import History
-from stepline.loop.journal import Draft, Journal
-from stepline.loop.port import Policy, Ports
 from stepline.loop.round import Round, count_usage
 from stepline.loop.sample import Sample, Sampler, cut_off, sample
-from stepline.loop.segment import seal
 from stepline.loop.status_answer import Cause, status_answer
 from stepline.loop.steer import Steer, heed, heeding, steer_in
 from stepline.loop.tend import sample_fitting
-from stepline.loop.transition import decided, interrupted, rejected, reopened, steered
 from stepline.metrics import (
     CACHE_BUSTS,
     DECISIONS_REJECTED,

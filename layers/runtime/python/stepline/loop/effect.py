@@ -10,9 +10,9 @@ import logging
 
 from stepline.errors import DependencyError
 from stepline.events.derive import derive
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
+from stepline.log.spill import hydrate
 from stepline.loop.posting import Posting
-from stepline.loop.spill import hydrate
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.batch import Batch
 from stepline.model.entry import Opened, TakenOver

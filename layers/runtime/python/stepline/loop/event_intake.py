@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from stepline.errors import InputError, LimitError
-from stepline.loop.admit import Admitted, Arrival, admit, check_owner
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.model.batch import EMPTY
 from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,

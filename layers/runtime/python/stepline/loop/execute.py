@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
 from stepline.execution.envelope import Envelope, lost_envelope
+from stepline.log.bindings import Ports
+from stepline.log.fence import ended, onward, standing
+from stepline.log.journal import Journal
 from stepline.loop.collect import BROKEN, claim_run, conclude, load_request, store_result
-from stepline.loop.guard import ended, onward, standing
-from stepline.loop.journal import Journal
 from stepline.loop.launch import NO_PLACE
-from stepline.loop.port import Ports
 from stepline.loop.steer import steer_in
 from stepline.model.batch import Batch, State
 from stepline.model.program.execution import ExecRequest, Mode

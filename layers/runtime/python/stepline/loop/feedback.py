@@ -12,11 +12,11 @@ from typing import Literal
 from msgspec.structs import replace
 
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.loop.admit import check_owner
+from stepline.log.bindings import Ports
+from stepline.log.fence import check_owner
+from stepline.log.journal import Draft, Journal
+from stepline.log.timeline_cache import History
 from stepline.loop.effect import publish
-from stepline.loop.history import History
-from stepline.loop.journal import Draft, Journal
-from stepline.loop.port import Ports
 from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc

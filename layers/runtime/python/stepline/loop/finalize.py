@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.log.bindings import Policy
 from stepline.loop.agent import Agent
-from stepline.loop.port import Policy
 from stepline.model.entry import Decided
 from stepline.timeline.fold import Timeline
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from stepline.events.derive import newest_event
+from stepline.log.bindings import Ports
+from stepline.log.journal import Journal
 from stepline.loop.effect import event_frames
-from stepline.loop.journal import Journal
-from stepline.loop.port import Ports
 from stepline.loop.resume import check_readable, running_text
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane

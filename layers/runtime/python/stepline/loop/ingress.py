@@ -14,10 +14,10 @@ from stepline.errors import (
     SteplineError,
     UnknownOutcome,
 )
+from stepline.log.bindings import Ports
 from stepline.loop.admit import Arrival
 from stepline.loop.effect import deliver
 from stepline.loop.event_intake import take_event
-from stepline.loop.port import Ports
 from stepline.loop.rate import check_rate
 from stepline.loop.resume import pong, resume
 from stepline.loop.ticket import renew

@@ -12,7 +12,7 @@ import logging
 from typing import Final
 
 from stepline.errors import SteplineError
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Inbound
 from stepline.model.ids import Lane

@@ -19,9 +19,9 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import SteplineError, ToolError
+from stepline.log.bindings import Ports
 from stepline.loop.agent import Execution
 from stepline.loop.collect import BYTES, FILES, JSON, RUN, STARTED
-from stepline.loop.port import Ports
 from stepline.loop.record import Work
 from stepline.model.batch import encode_batch
 from stepline.model.ids import utc

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from stepline.errors import SteplineError
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.loop.screen import Screen
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.step import Step

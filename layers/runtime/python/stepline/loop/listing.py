@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from stepline.events.derive import render_title
-from stepline.loop.port import Ports
-from stepline.loop.spill import hydrate
+from stepline.log.bindings import Ports
+from stepline.log.spill import hydrate
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.entry import Closed, Inbound, Titled
 from stepline.model.ids import Lane

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from stepline.errors import SteplineError
+from stepline.log.bindings import Ports
 from stepline.loop.loss import TASK_STOPPED, trim_cause
-from stepline.loop.port import Ports
 from stepline.metrics import HANDOVERS_STALE
 from stepline.model.base import Value
 from stepline.model.ids import utc

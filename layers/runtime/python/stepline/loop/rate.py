@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stepline.errors import LimitError
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.ports.channel import Principal
 
 MINUTE_S: Final = 60

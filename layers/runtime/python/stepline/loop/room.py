@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from stepline.context.compaction import Need, Outline, measure_need, plan_room, trial
 from stepline.context.estimate import estimate_request
+from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
-from stepline.loop.port import Ports
 from stepline.loop.round import Round
 from stepline.loop.sample import ask, is_last_round, weigh_overhead
 from stepline.loop.summarise import Words, summarise, tell

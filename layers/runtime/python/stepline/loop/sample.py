@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from stepline.context.announce import announce, render_pool
 from stepline.context.bust import digest_system, find_bust
 from stepline.context.request import render
+from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.finalize import finalize_left, finalize_tokens, finalize_tools
 from stepline.loop.listen import Heard, listen
-from stepline.loop.port import Ports
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
-from stepline.loop.guard import onward, standing
-from stepline.loop.port import Policy
+from stepline.log.bindings import Policy
+from stepline.log.fence import onward, standing
 from stepline.loop.round import Round
 from stepline.metrics import STEERS
 from stepline.model.batch import Batch, State

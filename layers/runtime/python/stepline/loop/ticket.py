@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepline.errors import AuthError
-from stepline.loop.port import Ports
+from stepline.log.bindings import Ports
 from stepline.model.base import Value
 from stepline.ports.channel import Principal
 from stepline.ports.identity import ticket_ends_at

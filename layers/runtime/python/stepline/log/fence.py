@@ -11,8 +11,8 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from stepline.errors import Fenced
-from stepline.model.batch import State
+from stepline.errors import Fenced, NotFoundError
+from stepline.model.batch import Batch, State
 from stepline.model.step import Step
 
 Standing = Literal["mine", "beyond", "stop"]
@@ -29,6 +29,12 @@ def standing(state: State, step: Step, phase: Literal["decide", "act", "close"])
         return "stop"
     at = state.cursor
     return "mine" if at.iteration == step.iteration and at.phase == phase else "beyond"
+
+
+def check_owner(tail: Batch, user: str) -> None:
+    """Raise NotFoundError if the conversation exists and is somebody else's."""
+    if tail.n and tail.state.owner != user:
+        raise NotFoundError("no such conversation")
 
 
 def check_claim(state: State, claim: int) -> None:

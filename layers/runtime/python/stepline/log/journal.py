@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from stepline.errors import BusyError, SteplineError, UnknownOutcome
 from stepline.events.derive import newest_event
-from stepline.loop.port import Ports
-from stepline.loop.spill import hydrate, spill
-from stepline.loop.tally import count_entries
+from stepline.log.bindings import Ports
+from stepline.log.spill import hydrate, spill
+from stepline.log.transition import count_entries
 from stepline.metrics import LOG_CONFLICTS
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry
