@@ -17,8 +17,8 @@ from stepline.errors import InputError, ToolError
 from stepline.model.entry import Resulted
 from stepline.model.ids import Lane
 from stepline.settings import Settings
+from stepline.tools.context import Shelved
 from stepline.tools.knowledge import knowledge_shelf
-from stepline.tools.shelf import Shelved
 from tests.unit.loop.scene import answered, called, tool
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")

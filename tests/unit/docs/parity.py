@@ -101,8 +101,8 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`chat.compaction` on `chat_compaction`", "events/types.py", "chat.compaction", "unit/loop/test_room.py"),
     ),
     "Tools": (
-        partial("`react.read`", "tools/read.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
-        done("`react.read` ranges, caps, `stats_only`", "tools/read_schema.py", "stats_only", _READ),
+        partial("`react.read`", "tools/read/run.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
+        done("`react.read` ranges, caps, `stats_only`", "tools/read/schema.py", "stats_only", _READ),
         done("`react.write` with `canvas`, `timeline_text`, `internal`, `display`, `file`", "tools/write.py", "timeline_text", _WRITE),
         done("`scratchpad` notes (`react.note`)", "tools/write.py", "react.note", _WRITE),
         done("`react.plan` with `new`, `replace`, `activate`, `close`", "tools/plan.py", "react.plan", _PLAN),
@@ -169,7 +169,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     ),
     "Citations and sources": (
         done("`[[S:1,3-5]]` tokens", "protocol/citation/stream.py", "[[", "unit/protocol/test_citation.py"),
-        done("`so:sources_pool[1,3-5]`", "tools/source_rows.py", "sources_pool", "unit/tools/test_read_sources.py"),
+        done("`so:sources_pool[1,3-5]`", "tools/content.py", "sources_pool", "unit/tools/test_read_sources.py"),
         done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources.py"),
         done("numbers that never change, sources merged by their addresses", "timeline/sources.py", "def merge_sources", "unit/timeline/test_sources.py"),
         partial("images of attachments and programs as sources", "execution/brought.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`, not those of attachments"),

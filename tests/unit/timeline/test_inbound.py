@@ -21,7 +21,7 @@ from stepline.rendering.inbound import NAME_MAX_BYTES, event_place, name_files, 
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull
-from stepline.tools.read import run_read
+from stepline.tools.read.run import run_read
 from tests.unit.loop.live import Live
 from tests.unit.loop.scene import LANE, answered, called
 from tests.unit.timeline.story import Story, patient, stories

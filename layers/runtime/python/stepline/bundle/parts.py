@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
 from stepline.errors import InputError
+from stepline.tools.context import Shelf
 from stepline.tools.knowledge import KnowledgeRead, KnowledgeSearch, knowledge_shelf, knowledge_tool
 from stepline.tools.registry import Tool
-from stepline.tools.shelf import Shelf
 
 TOOLS: Final = "TOOLS"
 SKILLS: Final = "SKILLS"

@@ -11,7 +11,7 @@ from typing import Final
 from stepline.errors import InputError, PathError
 from stepline.model.base import Value
 from stepline.model.path import SkillPath, parse_path
-from stepline.tools.shelf import Shelf, Shelved
+from stepline.tools.context import Shelf, Shelved
 
 HEAD: Final = (
     "[SKILLS] Instructions for certain tasks. When a task is one of these, read its skill first, with react.read, and "

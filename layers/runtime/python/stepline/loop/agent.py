@@ -9,9 +9,8 @@ from typing import Final
 
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.tools.context import ReadCaps
+from stepline.tools.context import ReadCaps, Shelf
 from stepline.tools.registry import Registry
-from stepline.tools.shelf import Shelf
 from stepline.tools.spec import ToolSpec
 
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"

@@ -9,7 +9,7 @@ from stepline.tools.fetch import FETCH_TOOL
 from stepline.tools.hide import HIDE_TOOL
 from stepline.tools.plan import PLAN_TOOL
 from stepline.tools.pull import PULL_TOOL
-from stepline.tools.read import READ_TOOL
+from stepline.tools.read.run import READ_TOOL
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.web_search import WEB_SEARCH_TOOL
 from stepline.tools.write import WRITE_TOOL

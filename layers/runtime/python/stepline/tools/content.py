@@ -1,12 +1,18 @@
-"""Content of a logical path: text of the log, or a body in the artifact store that is read when it is asked for."""
+"""Content of a logical path: text of the log, or a body in the artifact store that is read when it is asked for.
+
+Rows of the pool of sources as they stand at `so:sources_pool[…]`: JSON, ascending by their numbers.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
+
+import msgspec
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
@@ -28,10 +34,52 @@ from stepline.model.path import (
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
 from stepline.rendering.piece import ALL, Shown
-from stepline.tools.context import ToolContext
-from stepline.tools.shelf import read_shelf
-from stepline.tools.source_rows import source_rows, sources_block
+from stepline.timeline.sources import select_sources
+from stepline.tools.context import ToolContext, read_shelf, render_json
 from stepline.tools.window import Found, Span, decode_pieces, find_part
+
+MISSING_SHOWN: Final = 50
+
+
+def source_rows(path: SourcesPath, context: ToolContext) -> list[dict[str, Any]]:
+    """Return the rows that a path names, ascending. Raises ToolError `not_found` if it names some and none is there."""
+    rows = select_sources(context.sources.rows, path.ranges)
+    if path.ranges and not rows:
+        named = ", ".join(map(str, _missing(path, set())[:10]))
+        raise ToolError(f"the source pool has no row {named}", code="not_found")
+    return [msgspec.to_builtins(row) for row in rows]
+
+
+def sources_block(path: SourcesPath, rows: Sequence[Mapping[str, Any]], context: ToolContext) -> Block:
+    """Return what stands at a path of the pool, as a block that the log does not hold."""
+    missing = _missing(path, {row["sid"] for row in rows})
+    return Block(
+        type="react.sources",
+        author="react",
+        ts=context.ts,
+        path=str(path),
+        mime="application/json",
+        text=render_rows(rows) if rows else "",
+        meta={"missing_sids": missing} if missing else {},
+    )
+
+
+def render_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows as JSON, one a line."""
+    return "[" + ",\n".join(render_json(row) for row in rows) + "]"
+
+
+def _missing(path: SourcesPath, there: AbstractSet[int]) -> list[int]:
+    """Return the sids that a path names and the pool does not have; of a long range only the first ones."""
+    missing: dict[int, None] = {}
+    for first, last in path.ranges:
+        for sid in range(first, last + 1):
+            if len(missing) == MISSING_SHOWN:
+                return list(missing)
+            if sid not in there:
+                missing[sid] = None
+    return list(missing)
+
 
 READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodePath)
 """Paths that lead to blocks of the log. Rows of the pool are read, too; the other families need a store that this agent does not have."""

@@ -1,11 +1,20 @@
-"""What a tool is given and what it gives back."""
+"""What a tool is given and what it gives back.
+
+Shelves: what stands outside the conversation and is read by path all the same, as a bundle provides it.
+
+    ks:<rel>          the bundle's knowledge
+    sk:<namespace>.<id>   its skills
+
+A family without a shelf does not exist for the agent. Nothing of a shelf is in the log until a read has shown it.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -13,10 +22,10 @@ from msgspec.structs import replace
 from stepline.context.rules import ContextRules
 from stepline.errors import ToolError
 from stepline.model.base import Value
-from stepline.model.block import Block
+from stepline.model.block import Block, Body
 from stepline.model.entry import Hide
 from stepline.model.ids import Lane
-from stepline.model.path import CallPath
+from stepline.model.path import CallPath, out_key
 from stepline.model.plan import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
@@ -26,7 +35,6 @@ from stepline.ports.model import ModelClient
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled
 from stepline.rendering.piece import Piece, Shown
-from stepline.tools.shelf import Shelf
 from stepline.tools.sources import SourcePool
 
 logger = logging.getLogger(__name__)
@@ -213,3 +221,40 @@ class ToolOutput(Value):
 def render_json(content: Mapping[str, Any]) -> str:
     """Return JSON as the model reads it: compact, and nothing but what JSON demands is escaped."""
     return msgspec.json.encode(content).decode()
+
+
+class Shelved(Value):
+    """What stands at a path of a shelf: a text, or `data` for bytes that are none. `path`: where, if an alias was asked for."""
+
+    text: str = ""
+    data: bytes | None = None
+    mime: str = "text/markdown"
+    path: str = ""
+
+
+Shelf: TypeAlias = Callable[[str], Shelved | None]
+"""Returns what stands at a canonical path, None if nothing does. Raises ToolError."""
+
+
+def read_shelf(path: str, shelf: Shelf, context: ToolContext) -> Block:
+    """Return what stands at a path of a shelf as a block that the log does not hold; bytes go to the artifact store.
+
+    Raises ToolError: `not_found`, or what the shelf refuses.
+    """
+    found = shelf(path)
+    if found is None:
+        raise ToolError("nothing stands at this path", code="not_found")
+    body = _store(found, context) if found.data is not None else None
+    kind = "react.skill" if path.startswith("sk:") else "react.knowledge"
+    where = found.path or path
+    return Block(
+        type=kind, author="react", ts=context.ts, path=where, mime=found.mime, text=found.text, body=body
+    )
+
+
+def _store(found: Shelved, context: ToolContext) -> Body:
+    data = found.data or b""
+    digest = hashlib.sha256(data).hexdigest()
+    key = out_key(context.lane, context.turn, digest)
+    context.artifacts.put(key, data, mime=found.mime)
+    return Body(key=key, sha256=digest, size_bytes=len(data), mime=found.mime)

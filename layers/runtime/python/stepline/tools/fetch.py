@@ -14,10 +14,9 @@ import msgspec
 
 from stepline.errors import PathError, ToolError
 from stepline.model.path import SourcesPath, parse_path
-from stepline.tools.content import load_content
+from stepline.tools.content import load_content, source_rows
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
-from stepline.tools.source_rows import source_rows
 from stepline.tools.spec import ToolSpec
 
 PATHS_MAX: Final = 40

@@ -14,9 +14,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from stepline.errors import PathError, SteplineError, ToolError
 from stepline.model.path import KnowledgePath, parse_path
-from stepline.tools.context import ToolContext, ToolOutput
+from stepline.tools.context import Shelf, Shelved, ToolContext, ToolOutput
 from stepline.tools.registry import Tool
-from stepline.tools.shelf import Shelf, Shelved
 from stepline.tools.spec import ToolSpec
 
 logger = logging.getLogger(__name__)

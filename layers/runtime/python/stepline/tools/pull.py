@@ -4,6 +4,8 @@ Nothing is copied here. The status keeps the physical paths in its meta, and who
 them from the log (`stepline.timeline.workspace`). Only stored bytes can be pulled: what the model was shown of a
 file is not the file.
 Source: docs/reference/tools.md#reactpull.
+
+The contract of `react.pull`.
 """
 
 from __future__ import annotations
@@ -24,8 +26,50 @@ from stepline.model.traversal import clean_text
 from stepline.timeline.workspace import PULLED, fold_files, pick_files
 from stepline.tools.content import read_path
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.pull_schema import PULL
 from stepline.tools.registry import Tool
+from stepline.tools.spec import ToolSpec
+
+REFS_MAX: Final = 40
+
+_REF: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 2048}
+
+PULL: Final = ToolSpec(
+    tool_id="react.pull",
+    purpose=(
+        "Bring files of earlier turns into the workspace, so that programs of this turn can open them. It shows "
+        "nothing: react.read does. Files of this turn are there already, and a pulled file stays where it was "
+        "written, under its own turn."
+    ),
+    schema={
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["paths"],
+        "properties": {
+            "paths": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": REFS_MAX,
+                "items": _REF,
+                "description": (
+                    "logical paths of files (fi:); a folder can be named below fi:<turn>.files/ only, outputs and "
+                    "attachments one by one"
+                ),
+            },
+        },
+    },
+    returns=(
+        "a row per file or folder with its physical path, which is where a program finds it below OUTPUT_DIR; "
+        "what could not be pulled, with the reason"
+    ),
+    effect="pure",
+    read_only=True,
+    strategies=("exploration",),
+    examples=(
+        {"paths": ["fi:turn_20261121T101500_ab12cd.outputs/sales.csv"]},
+        {"paths": ["fi:turn_20261121T101500_ab12cd.files/site/"]},
+    ),
+)
+
 
 TREE_FILES_MAX: Final = 80
 """Files of a folder that its row names."""

@@ -20,7 +20,7 @@ from stepline.model.source import Source, normalise_url
 from stepline.ports.search import Hit, SearchQuery, WebSearch
 from stepline.timeline.sources import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.read_sources import items_stats
+from stepline.tools.read.sources import items_stats
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 

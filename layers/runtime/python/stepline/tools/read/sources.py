@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
+from stepline.tools.content import render_rows
 from stepline.tools.context import ReadCaps
-from stepline.tools.read_view import TRUNCATED, View
-from stepline.tools.source_rows import render_rows
+from stepline.tools.read.view import TRUNCATED, View
 
 TEXT_FIELDS: Final = ("content", "text", "snippet", "summary", "preview")
 """Fields that the budget is spent on, in this order in every row."""

@@ -1,0 +1,1 @@
+"""`react.read`: its contract, its requests and what they show."""
