@@ -23,6 +23,7 @@ from stepline.adapters.model_call import ModelRole, plan_call
 from stepline.bootstrap import in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
+from stepline.delivery.effect import standing_step
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
 from stepline.log.bindings import Ports
@@ -33,7 +34,6 @@ from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
-from stepline.loop.effect import standing_step
 from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source

@@ -19,6 +19,7 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
+from stepline.delivery.effect import standing_step
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
@@ -26,7 +27,6 @@ from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
-from stepline.loop.effect import standing_step
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane

@@ -9,9 +9,9 @@ from bench.conversation import LANE, converse, cut, make_agent, objects, stored
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
 from stepline.bootstrap import App, in_memory
+from stepline.delivery.effect import standing_step
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.effect import standing_step
 from stepline.loop.sample import ask
 from stepline.model.batch import decode_batch
 from stepline.ports.model import ModelRequest

@@ -25,9 +25,9 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.choice import live_of
+from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 from stepline.loop.admit import Arrival, admit
-from stepline.loop.posting import Posting
 from stepline.model.ids import Lane
 from stepline.model.wire.live_event import STEER
 from stepline.settings import Settings

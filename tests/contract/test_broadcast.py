@@ -12,9 +12,9 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.redis import RedisLink
 from stepline.adapters.redis_broadcast import Broadcasts, RedisBroadcast
+from stepline.delivery.follow import follow
+from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError
-from stepline.loop.follow import follow
-from stepline.loop.posting import Posting
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Broadcast
 from tests.unit.loop.scene import LANE, USER, Scene, answered, durable

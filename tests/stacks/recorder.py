@@ -21,10 +21,10 @@ from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.agent import build_agent
+from stepline.delivery.posting import Posting
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.log.timeline_cache import History
 from stepline.loop.ingress import receive
-from stepline.loop.posting import Posting
 from stepline.model.program.execution import Fargate, Limits, RuntimeProfile
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps

@@ -9,8 +9,8 @@ from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.redis_signal import RedisSignals
 from stepline.adapters.watch import PollingSignals
 from stepline.bootstrap import on_aws
+from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
-from stepline.loop.posting import Posting
 from stepline.settings import Settings
 
 SECRET = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis"

@@ -20,6 +20,8 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.delivery import resume as resume_step
+from stepline.delivery.posting import Posting
 from stepline.errors import SteplineError
 from stepline.log.bindings import Policy, Ports
 from stepline.log.timeline_cache import History
@@ -29,13 +31,11 @@ from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
 from stepline.loop import execute as execute_step
 from stepline.loop import orphan as orphan_step
-from stepline.loop import resume as resume_step
 from stepline.loop import sweep as sweep_step
 from stepline.loop.admit import Arrival
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.decide import Mind
 from stepline.loop.finalize import finalize_left
-from stepline.loop.posting import Posting
 from stepline.loop.sample import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action

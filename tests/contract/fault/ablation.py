@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
+from stepline.delivery.effect import publish
 from stepline.errors import SteplineError
 from stepline.events.derive import newest_event
 from stepline.log import journal
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft
 from stepline.loop import decide, sample
-from stepline.loop.effect import publish
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put

@@ -17,6 +17,7 @@ from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap import in_memory
+from stepline.delivery.posting import Posting
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
@@ -25,7 +26,6 @@ from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide
 from stepline.loop.execute import execute
-from stepline.loop.posting import Posting
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry, Opened
 from stepline.model.ids import Lane

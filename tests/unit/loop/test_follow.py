@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Say
+from stepline.delivery.follow import follow
 from stepline.errors import NotFoundError
 from stepline.local.client.reducer import fold_frames
 from stepline.local.client.state import ClientState
-from stepline.loop.follow import follow
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, SyncFrame, decode_frame

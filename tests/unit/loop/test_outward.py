@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from stepline.delivery.resume import resume
 from stepline.events.filter import EventFilter, EventRule, Rule
 from stepline.local.client.effect import EventsApplied, TurnEnded
 from stepline.local.client.reducer import ClientState, fold_frames
-from stepline.loop.resume import resume
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed
 from stepline.model.wire.event import ClientEvent

@@ -13,8 +13,8 @@ from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscription
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.parallel import ParallelPosts
+from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.errors import DependencyError
-from stepline.loop.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_turn
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.ids import Lane
 from tests.unit.loop.scene import LANE, Scene, answered

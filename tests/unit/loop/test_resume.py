@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Say
+from stepline.delivery.resume import DELTA_CHARS, pong, resume, running_text
 from stepline.errors import InputError, NotFoundError
-from stepline.loop.resume import DELTA_CHARS, pong, resume, running_text
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import FRAME_MAX_BYTES, DeltaFrame, EventFrame, PongFrame, SyncFrame

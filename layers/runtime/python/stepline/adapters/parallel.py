@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from stepline.loop.posting import Left, PostOne, Waiting
+    from stepline.delivery.posting import Left, PostOne, Waiting
 
 THREADS: Final = 8
 """Below the connections that an AWS client keeps open."""

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stepline.delivery.posting import Left, PostAll, in_turn
 from stepline.errors import DependencyError, Gone, SteplineError
-from stepline.loop.posting import Left, PostAll, in_turn
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, encode_frame
 from stepline.ports.channel import Broadcast, Publisher, Subscriptions

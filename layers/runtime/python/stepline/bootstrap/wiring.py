@@ -33,9 +33,9 @@ from stepline.adapters.relay import ThreadedRelay
 from stepline.adapters.system import SystemClock
 from stepline.bootstrap.app import App
 from stepline.bootstrap.choice import live_of, outward, policy, search_of
+from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
-from stepline.loop.posting import Posting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,11 +15,11 @@ from stepline.bundle.context_view import persist_exports, render_context, shorte
 from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
 from stepline.bundle.runtime import Runtime, in_thread
 from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN
+from stepline.delivery.effect import publish
 from stepline.errors import Fenced, InputError, LimitError
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.loop.agent import Agent
-from stepline.loop.effect import publish
 from stepline.model.batch import Batch, State
 from stepline.model.block import Body, Produced
 from stepline.model.entry import Contributed

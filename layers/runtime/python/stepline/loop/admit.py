@@ -15,14 +15,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import project, publish, redo
 from stepline.errors import InputError, NotFoundError, UnknownOutcome
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import opened
-from stepline.loop.effect import publish, redo
 from stepline.loop.interrupt import interrupt
-from stepline.loop.listing import project
 from stepline.loop.settlement import hand_back
 from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_STARTED

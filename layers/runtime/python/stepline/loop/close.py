@@ -13,13 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import project, publish, redo
 from stepline.log.bindings import Ports
 from stepline.log.fence import ended, onward, owns, standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
-from stepline.loop.effect import publish, redo
 from stepline.loop.finalize import STOPPED
-from stepline.loop.listing import project
 from stepline.loop.settlement import Settlement, settle_events, stop_of
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State

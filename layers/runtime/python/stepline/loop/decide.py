@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import publish
 from stepline.errors import UnknownOutcome
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_attempt, check_claim, ended, onward, standing
@@ -20,7 +21,6 @@ from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History, seal
 from stepline.log.transition import decided, interrupted, rejected, reopened, steered
 from stepline.loop.agent import Agent
-from stepline.loop.effect import publish
 from stepline.loop.finalize import finalize_left, settle_final
 from stepline.loop.gate import opening_stage
 from stepline.loop.round import Round, count_usage

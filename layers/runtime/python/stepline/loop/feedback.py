@@ -11,12 +11,12 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import publish
 from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.effect import publish
 from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from stepline.delivery.effect import deliver
+from stepline.delivery.resume import pong, resume
 from stepline.errors import (
     AuthError,
     BusyError,
@@ -16,10 +18,8 @@ from stepline.errors import (
 )
 from stepline.log.bindings import Ports
 from stepline.loop.admit import Arrival
-from stepline.loop.effect import deliver
 from stepline.loop.event_intake import take_event
 from stepline.loop.rate import check_rate
-from stepline.loop.resume import pong, resume
 from stepline.loop.ticket import renew
 from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stepline.delivery.effect import publish
 from stepline.log.bindings import Ports
 from stepline.log.fence import standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.log.transition import next_round, resulted, started, steered
 from stepline.loop.agent import Agent
-from stepline.loop.effect import publish
 from stepline.loop.steer import Steer, heeding, not_run
 from stepline.metrics import STEERS, TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch

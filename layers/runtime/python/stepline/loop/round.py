@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import publish
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, ended, onward, standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import steered, titled
-from stepline.loop.effect import publish
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
 from stepline.model.entry import Entry, Steered, Titled

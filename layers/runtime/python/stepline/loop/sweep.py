@@ -13,12 +13,12 @@ from collections import Counter
 from datetime import datetime, timedelta
 from typing import Literal
 
+from stepline.delivery.effect import publish, redo, standing_step
 from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import taken_over
 from stepline.loop.close import close_turn, follow_closing
-from stepline.loop.effect import publish, redo, standing_step
 from stepline.metrics import TURNS_TAKEN_OVER
 from stepline.model.batch import Batch
 from stepline.model.entry import Closed, TakenOver

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from stepline.delivery.effect import event_frames
+from stepline.delivery.resume import check_readable, running_text
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
-from stepline.loop.effect import event_frames
-from stepline.loop.resume import check_readable, running_text
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, Frame, SyncFrame, decode_frame, encode_frame

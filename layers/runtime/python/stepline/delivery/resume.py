@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from stepline.delivery.effect import deliver, event_frames
 from stepline.errors import InputError, NotFoundError
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Journal
-from stepline.loop.effect import deliver, event_frames
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, PongFrame, SyncFrame, encode_frame
