@@ -24,13 +24,13 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.fork_server import ForkServer
 from stepline.errors import DependencyError
-from stepline.execution.host import ToolHost
 from stepline.local.exec_image import find_image, image_name
 from stepline.local.execution import EXECUTOR_HOME, process_backend
 from stepline.local.stage import HOME
 from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.ports.executor import Executor, Job
+from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext
 from stepline.tools.registry import Registry
 

@@ -8,7 +8,7 @@
 
 One connection is taken, from the program's account before there is a program, and the door is shut behind it. What
 comes in is believed as far as that container goes: it is read as values of known shape, and what is none of them
-ends the run. Frames are those of `stepline.execution.frame`. Source: docs/concepts/execution.md#fargate.
+ends the run. Frames are those of `stepline.programs.frame`. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from stepline.adapters.sandbox.ending import LOST, TASK_STOPPED
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError, ToolError
-from stepline.execution.frame import FrameReader, render_frame
 from stepline.model.base import Value
+from stepline.programs.frame import FrameReader, render_frame
 
 CONNECT_S: Final = 120.0
 """For the executor's container to come up: it has the supervisor's image."""

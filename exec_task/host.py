@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from stepline.model.program.execution import ExecRequest
 
 if TYPE_CHECKING:
-    from stepline.execution.host import ToolHost
     from stepline.ports.artifacts import Artifacts
     from stepline.ports.signal import Cancel
+    from stepline.programs.host import ToolHost
 
 PR_SET_DUMPABLE: Final = 4
 

@@ -18,7 +18,7 @@ from stepline.adapters.docker.message import (
     encode,
 )
 from stepline.adapters.sandbox.ending import CANCELLED
-from stepline.execution.frame import FrameReader
+from stepline.programs.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
 

@@ -33,9 +33,9 @@ from stepline.adapters.docker.message import (
 from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.errors import NotFoundError, SandboxError, SteplineError
-from stepline.execution.host import ToolHost
 from stepline.model.program.image import GID, PRIVATE, UID, WORKSPACE
 from stepline.ports.signal import Cancel
+from stepline.programs.host import ToolHost
 
 logger = logging.getLogger("stepline.supervisor")
 

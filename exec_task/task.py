@@ -43,8 +43,6 @@ from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
 from stepline.bundle.descriptor import decode_payload
 from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
-from stepline.execution.delivery import join_files
-from stepline.execution.host import ToolHost
 from stepline.model.program.execution import ExecRequest, Run, Strategy
 from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
 from stepline.model.program.task import (
@@ -58,6 +56,8 @@ from stepline.model.program.task import (
 )
 from stepline.ports.signal import Cancel
 from stepline.ports.task import Depot, Duty
+from stepline.programs.host import ToolHost
+from stepline.programs.packed_files import join_files
 
 logger = logging.getLogger("stepline.task")
 

@@ -18,11 +18,11 @@ from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.errors import SandboxError
-from stepline.execution.host import ToolHost
-from stepline.execution.manifest import Manifest
 from stepline.model.program.execution import ExecRequest, ToolCallRecord, ToolEvent
 from stepline.model.source import Source
 from stepline.ports.signal import Cancel
+from stepline.programs.host import ToolHost
+from stepline.programs.manifest import Manifest
 
 ROOM_BYTES: Final = 1 << 40
 """For inputs: who sends them has checked their sum, and the workspace is a file system of its own size."""

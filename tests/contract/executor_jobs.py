@@ -22,11 +22,11 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
-from stepline.execution.host import ToolHost
 from stepline.local.exec_image import image_name
 from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
 from stepline.ports.executor import Executor, Job
+from stepline.programs.host import ToolHost
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext

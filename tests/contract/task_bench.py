@@ -16,11 +16,11 @@ import msgspec
 
 from stepline.bootstrap.choice import task_settings
 from stepline.errors import SandboxError
-from stepline.execution.delivery import split_files
 from stepline.model.batch import encode_batch
 from stepline.model.program.execution import Mode, Run
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.ports.executor import Job
+from stepline.programs.packed_files import split_files
 from stepline.settings import Settings
 from tests.security.escape.task_definition import Container, Definition
 

@@ -17,11 +17,11 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
-from stepline.execution.envelope import Envelope, lost_envelope, make_envelope, output_bodies
-from stepline.execution.outputs import validate_outputs
 from stepline.loop.loss import NOT_STARTED, UNVERIFIED
 from stepline.model.program.execution import ContractFile, Run
 from stepline.ports.executor import Job
+from stepline.programs.envelope import Envelope, lost_envelope, make_envelope, output_bodies
+from stepline.programs.outputs import validate_outputs
 from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench
 
 PROMISE = "outputs/out.txt"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from exec_task.task import perform
 from stepline.errors import DependencyError, NotFoundError
-from stepline.execution.envelope import Envelope, decode_envelope
 from stepline.loop.collect import FILES, RESULT, RUN, STARTED
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep_lane
@@ -23,6 +22,7 @@ from stepline.model.ids import utc
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
 from stepline.model.program.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
+from stepline.programs.envelope import Envelope, decode_envelope
 from tests.unit.loop.scene import LANE, answered, coded
 from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
 

@@ -9,9 +9,9 @@ from stepline.bundle.channel_result import strip_fence
 from stepline.bundle.shown_text import UsageFilter
 from stepline.context.summary_text import split_text
 from stepline.errors import ToolError
-from stepline.execution.code import check_program
-from stepline.execution.log import error_lines, last_exception, tracebacks
 from stepline.model.source import Citation
+from stepline.programs.code import check_program
+from stepline.programs.printed import error_lines, last_exception, tracebacks
 from stepline.protocol.citation.stream import CitationStream
 from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.decision.json_repair import repair
@@ -98,12 +98,12 @@ _DEEP = (
 READERS = {
     "log": Reader(
         _log,
-        ("stepline.execution.log",),
+        ("stepline.programs.printed",),
         _line("error", "0f", "e\n", "Traceback (most recent call last):\n", "aError: x\n"),
     ),
     "program": Reader(
         _program,
-        ("stepline.execution.reference", "stepline.execution.code"),
+        ("stepline.programs.code", "stepline.programs.code"),
         (
             Text("fi:turn_a.files/x", f"'{TURN[:-1]}/files/a ' ", ""),
             Text("x = 'turn_a/files/b", " turn_a/files/", ""),

@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stepline.adapters.sandbox.collect import ENTRIES_MAX
-from stepline.execution.outputs import validate_outputs
 from stepline.model.program.execution import MIB, ContractFile, ExecRequest
 from stepline.model.program.image import UID
+from stepline.programs.outputs import validate_outputs
 
 from .backend import LANE, LIMITS, TURN, Backend, Outcome
 

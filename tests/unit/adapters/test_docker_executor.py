@@ -17,9 +17,9 @@ from stepline.adapters.docker.message import (
     decode,
     encode,
 )
-from stepline.execution.frame import FrameReader
 from stepline.model.program.execution import CollectedFile, Isolation, Limits
 from stepline.ports.executor import Job
+from stepline.programs.frame import FrameReader
 from tests.unit.adapters.test_docker_plan import REQUEST
 
 COMBINED = replace(REQUEST, profile=replace(REQUEST.profile, container_strategy="combined"))

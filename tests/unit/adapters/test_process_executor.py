@@ -17,8 +17,8 @@ import pytest
 
 from stepline.adapters.process.fork_server import Cell, is_readable
 from stepline.adapters.sandbox.ending import render_end
-from stepline.execution.host import ToolHost
 from stepline.ports.executor import Job
+from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from tests.contract.executor_jobs import (

@@ -15,8 +15,8 @@ import pytest
 
 from stepline.adapters.process.group import NAME, V2, Base, remove_left
 from stepline.adapters.process.memory import Watched, used_bytes
-from stepline.execution.host import ToolHost
 from stepline.ports.executor import Job
+from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.contract.executor_jobs import LIMITS, process_bench, skip_unsupported, sound_process_bench
 from tests.unit.execution.desk import make_host, tool

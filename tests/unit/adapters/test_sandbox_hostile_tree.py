@@ -18,10 +18,10 @@ from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.spool import Spool, TooLarge
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import PathError
-from stepline.execution.manifest import FileFact, Manifest, admit
 from stepline.model.path import from_physical, physical
 from stepline.model.program.execution import Limits, WorkFile
 from stepline.model.traversal import Names, clean_text
+from stepline.programs.manifest import FileFact, Manifest, admit
 
 TURN = "turn_20261121T101500_ab12cd"
 SECRET = b"the secret of the host"

@@ -7,8 +7,8 @@ import pytest
 from stepline.adapters.sandbox import quota as measuring
 from stepline.adapters.sandbox.quota import INTERVAL_MIN_S, Quota, watch
 from stepline.adapters.sandbox.tree import DEPTH_MAX
-from stepline.execution.manifest import FileFact, Manifest
 from stepline.model.program.execution import Limits
+from stepline.programs.manifest import FileFact, Manifest
 
 WAIT_S = 10.0
 

@@ -19,9 +19,9 @@ import pytest
 from stepline.adapters.sandbox.receiver import ROOM_BYTES
 from stepline.adapters.sandbox.server import CONNECTIONS_MAX, SupervisorServer
 from stepline.errors import SandboxError
-from stepline.execution.frame import REQUEST_BYTES_MAX, render_frame
-from stepline.execution.gate import REFUSED_MAX
-from stepline.execution.host import ToolHost
+from stepline.programs.frame import REQUEST_BYTES_MAX, render_frame
+from stepline.programs.host import ToolHost
+from stepline.programs.request_gate import REFUSED_MAX
 from stepline.tools.context import ToolOutput
 from tests.unit.execution.desk import make_host, tool
 

@@ -9,12 +9,12 @@ from msgspec.structs import fields
 from stepline.adapters.docker.argument import ALLOWED
 from stepline.bundle.descriptor import FOLDER_VARIABLE, FORMS, MAX_BYTES
 from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
-from stepline.execution.archive_member import ArchiveLimits
-from stepline.execution.contract import FILES_MAX
-from stepline.execution.outcome import Envelope
-from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
 from stepline.model.program.execution import MODES, Limits, RuntimeProfile
 from stepline.model.program.task import SECRET_MAX_BYTES
+from stepline.programs.archive.member import ArchiveLimits
+from stepline.programs.contract import FILES_MAX
+from stepline.programs.outcome import Envelope
+from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "reference/execution.md"

@@ -154,7 +154,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("orphaned tasks and secrets swept", "loop/orphan.py", "def sweep_tasks", "contract/test_task_faults.py"),
         partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/task.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
-        done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "execution/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
+        done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
         done("`execution.runtime`: profiles, selection, precedence", "bundle/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
         done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor.py", "get_secret", "unit/bundle/test_descriptor.py"),
         done("`fetch_ctx`", "tools/fetch.py", "fetch_ctx", _EXECUTOR),
@@ -172,7 +172,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`so:sources_pool[1,3-5]`", "tools/content.py", "sources_pool", "unit/tools/test_read_sources.py"),
         done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources.py"),
         done("numbers that never change, sources merged by their addresses", "timeline/sources.py", "def merge_sources", "unit/timeline/test_sources.py"),
-        partial("images of attachments and programs as sources", "execution/brought.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`, not those of attachments"),
+        partial("images of attachments and programs as sources", "programs/returned_sources.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`, not those of attachments"),
         partial("`sources_used`", "tools/write.py", "sources_used", _WRITE, "of written files and searches; of answers as `citations`"),
     ),
     "Memory, knowledge, conversations, feedback": (

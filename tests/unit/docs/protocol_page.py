@@ -10,10 +10,10 @@ from msgspec.structs import fields
 
 from stepline.adapters.sandbox.receiver import FRAME_S, ROOM_BYTES, SMALL_BYTES
 from stepline.adapters.sandbox.server import CONNECTIONS_MAX, GRACE_S, SOCKET_MODE
-from stepline.execution.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
-from stepline.execution.gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
-from stepline.execution.host import INSTEAD, RESULT_BYTES_MAX
 from stepline.model.program.execution import Isolation, Limits
+from stepline.programs.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
+from stepline.programs.host import INSTEAD, RESULT_BYTES_MAX
+from stepline.programs.request_gate import DEPTH_MAX, HANGS_UP, REFUSED_MAX, VALUES_MAX, VERSION
 from stepline.tools.catalogue import default_registry
 from tests.unit.docs.source import DOCS
 
@@ -109,7 +109,7 @@ def render() -> str:
             "",
             "How a program, which has no rights, asks its supervisor, which has some, to call a tool. The program's side is",
             "`exec_task/executor/`, standard library only; ours is `stepline/adapters/sandbox/server.py` around",
-            "`stepline/execution/gate.py`. Whatever comes through this socket is hostile: see",
+            "`stepline/programs/request_gate.py`. Whatever comes through this socket is hostile: see",
             "[execution](../concepts/execution.md).",
             "",
             *_frames(),

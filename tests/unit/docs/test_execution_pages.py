@@ -1,8 +1,8 @@
 from msgspec.structs import fields
 
 from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS
-from stepline.execution.outcome import Envelope
 from stepline.model.program.execution import Isolation, Limits
+from stepline.programs.outcome import Envelope
 from tests.unit.docs import execution_page, protocol_page
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import PathError, ToolError
-from stepline.execution.host import ToolHost
 from stepline.model.block import Block
 from stepline.model.ids import Lane
 from stepline.model.plan import Plan
+from stepline.programs.host import ToolHost
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool

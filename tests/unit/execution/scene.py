@@ -9,10 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stepline.execution.contract import normalise_contract
-from stepline.execution.envelope import Envelope, make_envelope
-from stepline.execution.outputs import validate_outputs
-from stepline.execution.verdict import Verdicts
 from stepline.model.ids import Lane
 from stepline.model.program.execution import (
     CollectedFile,
@@ -23,6 +19,10 @@ from stepline.model.program.execution import (
     Run,
     WorkFile,
 )
+from stepline.programs.contract import normalise_contract
+from stepline.programs.envelope import Envelope, make_envelope
+from stepline.programs.outcome import Verdicts
+from stepline.programs.outputs import validate_outputs
 
 TURN = "turn_20261122T101500_ab12cd"
 OLD = "turn_20261121T090000_0f0f0f"

@@ -6,12 +6,12 @@ from typing import ClassVar
 import pytest
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.execution.blocks import CALLS_CHARS, run_blocks
-from stepline.execution.envelope import lost_envelope
-from stepline.execution.host import sub_call_id
 from stepline.model.block import Block
 from stepline.model.entry import Resulted
 from stepline.model.program.execution import ToolCallRecord
+from stepline.programs.blocks import CALLS_CHARS, run_blocks
+from stepline.programs.envelope import lost_envelope
+from stepline.programs.host import sub_call_id
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 from stepline.rendering.layout import STANDARD
 from stepline.rendering.pieces_of_entry import Writer

@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
-from stepline.execution.brought import IMAGES_MAX, run_sources
-from stepline.execution.outcome import Envelope, OutputFile
 from stepline.model.block import Body
 from stepline.model.source import Source
+from stepline.programs.outcome import Envelope, OutputFile
+from stepline.programs.returned_sources import IMAGES_MAX, run_sources
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.sources import BROUGHT_MAX, SourcePool
 from tests.unit.execution.desk import Conversation

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import ToolError
-from stepline.execution.code import EXCERPT_CHARS_MAX, NAMED_MAX, check_program, notice_code
+from stepline.programs.code import EXCERPT_CHARS_MAX, NAMED_MAX, check_program, notice_code
 
 from .scene import OLD, TURN
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import ToolError
-from stepline.execution.contract import FILES_MAX, REWRITTEN, normalise_contract
 from stepline.model.file.mime import guess_mime
+from stepline.programs.contract import FILES_MAX, REWRITTEN, normalise_contract
 
 from .scene import OLD, TURN, at
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import SandboxError
-from stepline.execution.delivery import join_files, split_files
 from stepline.model.program.execution import CollectedFile
+from stepline.programs.packed_files import join_files, split_files
 
 
 def collected(path: str, body: bytes) -> CollectedFile:

@@ -3,7 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stepline.execution.envelope import (
+from stepline.model.path import out_key
+from stepline.model.program.execution import ToolCallRecord, ToolEvent, WorkFile
+from stepline.model.source import Source
+from stepline.programs.envelope import (
     RUNTIME_TAIL_CHARS,
     STDERR_TAIL_CHARS,
     USER_TAIL_CHARS,
@@ -11,10 +14,7 @@ from stepline.execution.envelope import (
     lost_envelope,
     output_bodies,
 )
-from stepline.execution.log import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
-from stepline.model.path import out_key
-from stepline.model.program.execution import ToolCallRecord, ToolEvent, WorkFile
-from stepline.model.source import Source
+from stepline.programs.printed import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised, workbook
 

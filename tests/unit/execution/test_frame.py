@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import ToolError
-from stepline.execution.frame import HEADER_BYTES, FrameReader, pack_bytes, render_frame, unpack_bytes
+from stepline.programs.frame import HEADER_BYTES, FrameReader, pack_bytes, render_frame, unpack_bytes
 
 CAP = 64
 BODIES = st.lists(st.binary(max_size=CAP), max_size=8)

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import ToolError
-from stepline.execution.frame import REQUEST_BYTES_MAX
-from stepline.execution.gate import (
+from stepline.model.program.execution import Isolation
+from stepline.programs.frame import REQUEST_BYTES_MAX
+from stepline.programs.request_gate import (
     DEPTH_MAX,
     HANGS_UP,
     REFUSED_MAX,
@@ -21,7 +22,6 @@ from stepline.execution.gate import (
     Refusal,
     count_marks,
 )
-from stepline.model.program.execution import Isolation
 
 TOKEN = "t0ken"
 DEADLINE_S = 100.0

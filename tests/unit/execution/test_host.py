@@ -14,8 +14,8 @@ import pytest
 
 from stepline.adapters.corpus import CorpusSearch
 from stepline.errors import ToolError
-from stepline.execution.host import PARAMS_CHARS, RESULT_BYTES_MAX, RET_CHARS, sub_call_id
 from stepline.model.source import Source
+from stepline.programs.host import PARAMS_CHARS, RESULT_BYTES_MAX, RET_CHARS, sub_call_id
 from stepline.tools.context import ToolOutput
 from stepline.tools.sources import SourcePool
 from tests.unit.execution.desk import EXEC_ID, PROMPT, make_host, tool

@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import PathError
-from stepline.execution.manifest import (
+from stepline.model.traversal import Names, ancestors, find_clashes
+from stepline.programs.manifest import (
     FileFact,
     Manifest,
     admit,
     check_place,
     diff,
 )
-from stepline.model.traversal import Names, ancestors, find_clashes
 
 TURN = "turn_20261121T101500_ab12cd"
 OUT = f"{TURN}/outputs"

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.execution.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
-from stepline.execution.preview import PREVIEWS_CHARS, TITLE
-from stepline.execution.workbook import inspect_workbook
 from stepline.model.program.execution import PREVIEW_CHARS, RefusedFile, WorkFile
+from stepline.programs.outcome import PREVIEWS_CHARS, TITLE
+from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
+from stepline.programs.workbook import inspect_workbook
 
 from .scene import OLD, TURN, Scene, at, promised, workbook, zipped
 

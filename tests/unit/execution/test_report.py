@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.execution.host import sub_call_id
-from stepline.execution.report import KEPT_MAX, LINE_CHARS_MAX, LIST_MAX, LOG_CHARS
 from stepline.model.program.execution import RefusedFile, ToolCallRecord, WorkFile
+from stepline.programs.host import sub_call_id
+from stepline.programs.report import KEPT_MAX, LINE_CHARS_MAX, LIST_MAX, LOG_CHARS
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 
 from .scene import AT, CALL, OLD, TURN, Scene, at, promised, workbook

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.execution.frame import FrameReader, render_frame
+from stepline.programs.frame import FrameReader, render_frame
 
 from .jailed import HOME, PAYLOAD, linux
 

@@ -12,8 +12,8 @@ import pytest
 
 from exec_task.executor.wire import PARALLEL_MAX, Client, ToolCallError
 from stepline.adapters.sandbox.server import CONNECTIONS_MAX, SupervisorServer
-from stepline.execution import frame
-from stepline.execution.frame import FrameReader, render_frame
+from stepline.programs import frame
+from stepline.programs.frame import FrameReader, render_frame
 from stepline.tools.context import ToolOutput
 from tests.unit.execution.desk import make_host, tool
 
@@ -77,7 +77,7 @@ def code(client: Client, tool_id="test.echo", **params) -> str:
 
 def test_both_sides_speak_of_the_same_limits():
     from exec_task.executor import wire
-    from stepline.execution.gate import VERSION
+    from stepline.programs.request_gate import VERSION
 
     assert (wire.REQUEST_BYTES_MAX, wire.REPLY_BYTES_MAX) == (frame.REQUEST_BYTES_MAX, frame.REPLY_BYTES_MAX)
     assert wire.HEADER_BYTES == frame.HEADER_BYTES

@@ -2,10 +2,10 @@
 
 import pytest
 
-from stepline.execution.envelope import is_lost, lost_envelope
 from stepline.loop.orphan import sweep_tasks
 from stepline.metrics import EXEC_SECONDS, HANDOVERS_STALE, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
 from stepline.model.program.execution import Run
+from stepline.programs.envelope import is_lost, lost_envelope
 from tests.unit.execution.scene import Scene as Spool
 from tests.unit.execution.scene import promised
 

@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 
 from stepline.context.announce import Announced, render_announce
-from stepline.execution.envelope import make_envelope
-from stepline.execution.outputs import Verdicts
 from stepline.local.scripted.policy import answer_view
 from stepline.local.scripted.reading import parse_view
 from stepline.model.block import Body, Produced
@@ -17,6 +15,8 @@ from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Inbound, Opened, Resulted
 from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, Run
+from stepline.programs.envelope import make_envelope
+from stepline.programs.outputs import Verdicts
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel import read_channels

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from exec_task.executor.wire import Client
-from stepline.execution.frame import FrameReader, render_frame
+from stepline.programs.frame import FrameReader, render_frame
 
 ISOLATION = {"backend": "fargate", "seccomp": True, "no_new_privs": True, "uid": 1001}
 PATIENCE_S = 10.0

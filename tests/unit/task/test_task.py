@@ -16,9 +16,9 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError
-from stepline.execution.delivery import split_files
 from stepline.model.program.execution import Limits, Run, WorkFile
 from stepline.model.program.task import RUN_MAX_S, Handover, Parcel
+from stepline.programs.packed_files import split_files
 from tests.unit.adapters.test_docker_plan import REQUEST
 
 from .keeper_double import KeeperDouble

@@ -9,8 +9,8 @@ from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.docker.message import Ended, Report, decode, encode
 from stepline.adapters.docker.verdict import judge
 from stepline.adapters.sandbox.quota import RESERVE_BYTES, free_bytes, plan_reserve
-from stepline.execution.frame import HEADER_BYTES
 from stepline.model.program.execution import Isolation, Limits
+from stepline.programs.frame import HEADER_BYTES
 from stepline.tools.sources import SourcePool
 from tests.unit.adapters.test_docker_plan import REQUEST
 from tests.unit.execution.desk import make_host

@@ -33,7 +33,6 @@ from stepline.tools.sources import SourcePool
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.bundle.parts import Parts
-    from stepline.execution.host import ToolHost
     from stepline.loop.decide import Mind
     from stepline.model.ids import Lane
     from stepline.model.program.execution import Mode, Scope
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from stepline.ports.executor import Executor, Job
     from stepline.ports.identity import Identity
     from stepline.ports.model import ModelClient
+    from stepline.programs.host import ToolHost
     from stepline.settings import Settings
 
 
@@ -179,7 +179,7 @@ class App:
 
     def tool_host(self, job: Job) -> ToolHost:
         """Return the tools that a job's program may call, as its supervisor runs them."""
-        from stepline.execution.host import ToolHost  # noqa: PLC0415 - as execute
+        from stepline.programs.host import ToolHost  # noqa: PLC0415 - as execute
 
         request = job.request
         # Most programs call no tool; the log is folded for the first that does.

@@ -21,20 +21,20 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError, SandboxError
-from stepline.execution.delivery import split_files
-from stepline.execution.envelope import (
+from stepline.model.base import Value
+from stepline.model.ids import Lane
+from stepline.model.path import exec_key
+from stepline.model.program.execution import ExecRequest, Run
+from stepline.ports.artifacts import Artifacts
+from stepline.programs.envelope import (
     Envelope,
     decode_envelope,
     lost_envelope,
     make_envelope,
     output_bodies,
 )
-from stepline.execution.outputs import validate_outputs
-from stepline.model.base import Value
-from stepline.model.ids import Lane
-from stepline.model.path import exec_key
-from stepline.model.program.execution import ExecRequest, Run
-from stepline.ports.artifacts import Artifacts
+from stepline.programs.outputs import validate_outputs
+from stepline.programs.packed_files import split_files
 
 logger = logging.getLogger(__name__)
 

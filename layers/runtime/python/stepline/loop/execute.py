@@ -16,7 +16,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
-from stepline.execution.envelope import Envelope, lost_envelope
 from stepline.log.bindings import Ports
 from stepline.log.fence import ended, onward, standing
 from stepline.log.journal import Journal
@@ -28,6 +27,7 @@ from stepline.model.program.execution import ExecRequest, Mode
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
 from stepline.ports.signal import Cancel
+from stepline.programs.envelope import Envelope, lost_envelope
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stepline.execution.envelope import CANCELLED
 from stepline.loop.record import MAYBE
 from stepline.model.program.task import STEERED
+from stepline.programs.envelope import CANCELLED
 
 UNVERIFIED, NOT_STARTED, RUN_FAILED = "unverified", "sandbox_not_started", "fargate_run_failed"
 TASK_STOPPED: Final = "TaskStopped"

@@ -19,11 +19,6 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
-from stepline.execution.blocks import run_blocks
-from stepline.execution.brought import run_sources
-from stepline.execution.code import check_program, notice_code
-from stepline.execution.contract import normalise_contract
-from stepline.execution.envelope import CANCELLED, Envelope, is_lost, lost_envelope
 from stepline.loop.collect import deny_run, find_outcome, keep_request, load_request, taken_by
 from stepline.loop.launch import (
     NO_PLACE,
@@ -53,6 +48,11 @@ from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.task import RUN_MAX_S
 from stepline.model.step import Step
+from stepline.programs.blocks import run_blocks
+from stepline.programs.code import check_program, notice_code
+from stepline.programs.contract import normalise_contract
+from stepline.programs.envelope import CANCELLED, Envelope, is_lost, lost_envelope
+from stepline.programs.returned_sources import run_sources
 from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace

@@ -11,7 +11,7 @@
                       ←         Report, Blob … the bytes of each new file, in the order of the report
                       ←         Failed         instead of anything above, and the last word
 
-A message is MessagePack in a frame of `stepline.execution.frame`. Nothing the program writes is read here: its
+A message is MessagePack in a frame of `stepline.programs.frame`. Nothing the program writes is read here: its
 output is another stream, and its files come as bytes under a hash that the receiver checks.
 """
 
@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from stepline.execution.frame import render_frame
 from stepline.model.base import Value
 from stepline.model.program.execution import (
     CollectedFile,
@@ -33,6 +32,7 @@ from stepline.model.program.execution import (
     ToolEvent,
 )
 from stepline.model.source import Source
+from stepline.programs.frame import render_frame
 
 CHUNK_BYTES: Final = 1024 * 1024
 MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024

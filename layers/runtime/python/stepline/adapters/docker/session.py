@@ -20,8 +20,8 @@ from stepline.adapters.docker.message import MESSAGE_BYTES_MAX, Message, decode,
 from stepline.adapters.sandbox.cancel import LOOK_S
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
-from stepline.execution.frame import FrameReader
 from stepline.ports.signal import Cancel
+from stepline.programs.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024
 RUNTIME_LOG_BYTES: Final = 64 * 1024

@@ -33,10 +33,10 @@ from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.errors import SandboxError
-from stepline.execution.host import ToolHost
-from stepline.execution.manifest import Manifest
 from stepline.model.program.execution import MIB, Isolation, Limits, Mode, Run
 from stepline.ports.executor import Job
+from stepline.programs.host import ToolHost
+from stepline.programs.manifest import Manifest
 
 logger = logging.getLogger(__name__)
 

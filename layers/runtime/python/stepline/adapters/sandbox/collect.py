@@ -28,11 +28,11 @@ from stepline.adapters.sandbox.refusal import (
 from stepline.adapters.sandbox.spool import Spool, TooLarge, digest
 from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
 from stepline.errors import PathError, SandboxError
-from stepline.execution.manifest import Manifest
 from stepline.model.base import Value
 from stepline.model.path import FilePath, from_physical, physical
 from stepline.model.program.execution import CollectedFile, Limits, RefusedFile
 from stepline.model.traversal import ancestors, find_clashes
+from stepline.programs.manifest import Manifest
 
 ENTRIES_MAX: Final = 10_000
 REFUSED_MAX: Final = 200

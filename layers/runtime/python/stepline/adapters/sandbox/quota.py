@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
-from stepline.execution.manifest import Manifest
 from stepline.model.program.execution import MIB, Limits
+from stepline.programs.manifest import Manifest
 
 ENTRIES_MAX: Final = 50_000
 INTERVAL_MIN_S: Final = 0.1

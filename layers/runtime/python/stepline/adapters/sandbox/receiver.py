@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from stepline.errors import ToolError
-from stepline.execution.frame import HEADER_BYTES, REQUEST_BYTES_MAX
+from stepline.programs.frame import HEADER_BYTES, REQUEST_BYTES_MAX
 
 FRAME_S: Final = 10.0
 """The latest end of a frame after its first byte, and of a reply after its first."""

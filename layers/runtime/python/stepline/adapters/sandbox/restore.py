@@ -14,9 +14,9 @@ from typing import Final
 
 from stepline.adapters.sandbox.tree import open_folder, opened_folder
 from stepline.errors import DependencyError, NotFoundError, PathError, SandboxError
-from stepline.execution.manifest import FileFact, Manifest, admit
 from stepline.model.program.execution import WorkFile
 from stepline.model.traversal import Names
+from stepline.programs.manifest import FileFact, Manifest, admit
 
 Owner = tuple[int, int]
 

@@ -25,10 +25,10 @@ import msgspec
 
 from stepline.adapters.sandbox.receiver import FRAME_S, Body, Receiver, Room
 from stepline.errors import SandboxError, ToolError
-from stepline.execution.frame import render_frame
-from stepline.execution.gate import VERSION, Call, Gate, Hello, Refusal
-from stepline.execution.host import FAILED, ToolHost
 from stepline.model.program.execution import Isolation
+from stepline.programs.frame import render_frame
+from stepline.programs.host import FAILED, ToolHost
+from stepline.programs.request_gate import VERSION, Call, Gate, Hello, Refusal
 
 logger = logging.getLogger(__name__)
 

@@ -1,19 +1,77 @@
-"""The values of an envelope: what one run came to, as its result is stored and read by everybody after it.
+"""The preview of a text file that a program wrote: its beginning, and how much of it that is.
+
+The values of an envelope: what one run came to, as its result is stored and read by everybody after it.
 
 Every field is always written, whatever failed and wherever the program ran, so that a reader never asks whether a
 key is there. Source: docs/reference/execution.md#envelope.
+
+What came of a run's files, one by one: made by `outputs`, read by the envelope.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from stepline.model.base import Value
 from stepline.model.block import Body
-from stepline.model.program.execution import Isolation, RefusedFile, ToolCallRecord, ToolEvent, Visibility
+from stepline.model.program.execution import (
+    PREVIEW_CHARS,
+    Isolation,
+    RefusedFile,
+    ToolCallRecord,
+    ToolEvent,
+    Visibility,
+)
 from stepline.model.source import Source
+from stepline.tools.window import Span, Window, decode_pieces, find_part
+
+PREVIEWS_CHARS: Final = 24_000
+"""Of all files of one run."""
+PREVIEW_CHARS_MIN: Final = 500
+"""A shorter piece of a longer file is not worth its header."""
+
+TITLE: Final = "[TEXT FILE PREVIEW]"
+
+_CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Preview(Value):
+    """What is shown of a text, under its header; `whole` if nothing is left out."""
+
+    text: str
+    whole: bool
+
+
+def read_text(path: Path, *, keep_chars: int = PREVIEW_CHARS) -> Window | None:
+    """Read a file as UTF-8, a piece at a time, and keep its beginning; None if it is no text."""
+    try:
+        with path.open("rb") as file:
+            pieces = decode_pieces(iter(lambda: file.read(_CHUNK_BYTES), b""))
+            return find_part(pieces, Span(), max_chars=keep_chars).part
+    except UnicodeDecodeError:
+        return None
+
+
+def render_preview(beginning: Window, path: str, *, max_chars: int = PREVIEW_CHARS) -> Preview:
+    """Render what is shown of the file at a logical path, up to `max_chars` of its characters."""
+    window = replace(beginning, text=beginning.text[:max_chars])
+    whole = window.end == window.size
+    lines = [TITLE, f"path: {path}", f"lines: {window.notation()}"]
+    lines += [f"partial_line: {line}" for line in window.partial_lines()]
+    lines += [
+        f"line_count: {window.line_count}",
+        f"text_symbols: {window.size.offset}",
+        f"cap: {max_chars}",
+        f"line_numbers: {window.line_numbers}",
+        f"text_truncated: {'false' if whole else 'true; react.read shows the rest'}",
+        "",
+        window.text,
+    ]
+    return Preview(text="\n".join(lines), whole=whole)
 
 
 class Output(Value, omit_defaults=False):
@@ -145,3 +203,50 @@ class Envelope(Value, omit_defaults=False):
 def decode_envelope(data: bytes) -> Envelope:
     """Read a stored envelope. Raises msgspec.DecodeError."""
     return msgspec.json.decode(data, type=Envelope)
+
+
+MISSING: Final = frozenset({"missing_file", "empty_file"})
+"""Codes of promised files that are not there; the others are there and no good."""
+
+
+class Verdict(Value):
+    """What came of one file. `code` is empty for a file that is taken over.
+
+    `key` is set for a file that lies there as it was before the run: its bytes are in the store, not in the spool.
+    `path` is physical, `logical` the same as a logical path.
+    """
+
+    path: str
+    logical: str
+    mime: str
+    name: str = ""
+    description: str = ""
+    visibility: Visibility = "internal"
+    contracted: bool = False
+    code: str = ""
+    detail: str = ""
+    message: str = ""
+    sha256: str = ""
+    size_bytes: int = 0
+    key: str = ""
+    text_symbols: int | None = None
+    line_count: int | None = None
+    preview: Preview | None = None
+
+
+class Verdicts(Value):
+    """What came of a run's files: those of the contract in its order, others that are kept, others that are not."""
+
+    files: tuple[Verdict, ...] = ()
+    kept: tuple[Verdict, ...] = ()
+    left: tuple[RefusedFile, ...] = ()
+
+    @property
+    def taken(self) -> tuple[Verdict, ...]:
+        """Every file that is taken over."""
+        return (*(file for file in self.files if not file.code), *self.kept)
+
+    @property
+    def failed(self) -> tuple[Verdict, ...]:
+        """The promised files that are not taken over."""
+        return tuple(file for file in self.files if file.code)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from stepline.execution.archive_member import (
+from stepline.programs.archive.member import (
     CHUNK_BYTES,
     ArchiveLimits,
     ArchiveProblem,

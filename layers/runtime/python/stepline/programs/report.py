@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 from typing import Final
 
-from stepline.execution.host import sub_call_id
-from stepline.execution.log import tail
-from stepline.execution.outcome import Envelope, FileError
-from stepline.execution.verdict import MISSING
+from stepline.programs.host import sub_call_id
+from stepline.programs.outcome import MISSING, Envelope, FileError
+from stepline.programs.printed import tail
 
 LIST_MAX: Final = 20
 LIST_CHARS: Final = 1_500

@@ -18,13 +18,13 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
-from stepline.execution.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.model.block import Block
 from stepline.model.ids import utc
 from stepline.model.plan import Plan
 from stepline.model.program.execution import ToolCallRecord, ToolEvent
 from stepline.model.source import Source
 from stepline.ports.clock import Clock
+from stepline.programs.frame import REPLY_BYTES_MAX, pack_bytes, unpack_bytes
 from stepline.rendering.call_preview import cap_params
 from stepline.rendering.piece import Piece, Shown
 from stepline.tools.context import Resolver, ToolContext, ToolOutput

@@ -15,15 +15,6 @@ from typing import Final
 import msgspec
 
 from stepline.errors import PathError
-from stepline.execution.archive import inspect_archive
-from stepline.execution.preview import (
-    PREVIEW_CHARS_MIN,
-    PREVIEWS_CHARS,
-    read_text,
-    render_preview,
-)
-from stepline.execution.verdict import Verdict, Verdicts
-from stepline.execution.workbook import inspect_workbook
 from stepline.model.base import Value
 from stepline.model.file.mime import DOCX, PDF, PPTX, XLSX, guess_mime, is_text
 from stepline.model.file.signature import HEAD_BYTES, MISMATCH, find_mismatch
@@ -36,6 +27,16 @@ from stepline.model.program.execution import (
     Run,
     WorkFile,
 )
+from stepline.programs.archive.read import inspect_archive
+from stepline.programs.outcome import (
+    PREVIEW_CHARS_MIN,
+    PREVIEWS_CHARS,
+    Verdict,
+    Verdicts,
+    read_text,
+    render_preview,
+)
+from stepline.programs.workbook import inspect_workbook
 
 OUTPUTS_KEPT_MAX: Final = 50
 PROJECT_KEPT_MAX: Final = 500

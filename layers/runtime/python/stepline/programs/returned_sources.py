@@ -6,8 +6,8 @@ import posixpath
 from itertools import islice
 from typing import Final
 
-from stepline.execution.outcome import Envelope, OutputFile
 from stepline.model.source import Source
+from stepline.programs.outcome import Envelope, OutputFile
 from stepline.timeline.sources import is_eligible, merge_sources
 from stepline.tools.context import ToolContext
 

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from stepline.execution.log import error_lines, last_exception, tail, tracebacks
-from stepline.execution.outcome import (
+from stepline.model.block import Body
+from stepline.model.path import out_key
+from stepline.model.program.execution import ExecRequest, Run
+from stepline.programs.outcome import (
+    MISSING,
     Artifact,
     Envelope,
     FileError,
@@ -22,13 +25,12 @@ from stepline.execution.outcome import (
     OutputFile,
     RunError,
     Succeeded,
+    Verdict,
+    Verdicts,
     decode_envelope,
 )
-from stepline.execution.report import render_report
-from stepline.execution.verdict import MISSING, Verdict, Verdicts
-from stepline.model.block import Body
-from stepline.model.path import out_key
-from stepline.model.program.execution import ExecRequest, Run
+from stepline.programs.printed import error_lines, last_exception, tail, tracebacks
+from stepline.programs.report import render_report
 
 __all__ = [
     "CANCELLED",

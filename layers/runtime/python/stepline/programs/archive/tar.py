@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from stepline.execution.archive_member import (
+from stepline.programs.archive.member import (
     CHUNK_BYTES,
     ArchiveProblem,
     Budget,

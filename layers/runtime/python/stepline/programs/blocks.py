@@ -18,11 +18,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from stepline.execution.host import sub_call_id
-from stepline.execution.outcome import Envelope, OutputFile
 from stepline.model.block import Block
 from stepline.model.path import CallPath
 from stepline.model.program.execution import Isolation, ToolCallRecord
+from stepline.programs.host import sub_call_id
+from stepline.programs.outcome import Envelope, OutputFile
 from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import DELETED
 from stepline.tools.context import ToolContext, render_json

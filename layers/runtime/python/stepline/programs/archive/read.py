@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from stepline.execution.archive_member import ArchiveLimits, ArchiveProblem, Budget, Unfit
-from stepline.execution.archive_tar import inspect_gzip, inspect_tar, raw_chunks
-from stepline.execution.archive_zip import inspect_zip
+from stepline.programs.archive.member import ArchiveLimits, ArchiveProblem, Budget, Unfit
+from stepline.programs.archive.tar import inspect_gzip, inspect_tar, raw_chunks
+from stepline.programs.archive.zip import inspect_zip
 
 __all__ = ["ArchiveLimits", "ArchiveProblem", "inspect_archive"]
 

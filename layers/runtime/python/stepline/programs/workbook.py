@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 from xml.parsers import expat
 
-from stepline.execution.archive_member import CHUNK_BYTES
-from stepline.execution.archive_zip import BROKEN, BoundedFile
 from stepline.model.base import Value
+from stepline.programs.archive.member import CHUNK_BYTES
+from stepline.programs.archive.zip import BROKEN, BoundedFile
 
 PART_BYTES_MAX: Final = 8 * 1024 * 1024
 DIRECTORY_BYTES_MAX: Final = 1024 * 1024

@@ -1,1 +1,0 @@
-"""Running a program, as far as it needs no process: contract, code, files, outputs, envelope, report."""

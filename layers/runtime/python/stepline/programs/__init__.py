@@ -1,0 +1,1 @@
+"""Programs without a process: contract, checks, tool requests, files, outputs, envelope and report."""

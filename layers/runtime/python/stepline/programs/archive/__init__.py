@@ -1,0 +1,1 @@
+"""Archives that programs write, read without trusting their own headers."""
