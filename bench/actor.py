@@ -24,13 +24,13 @@ from stepline.bootstrap import in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step
+from stepline.ingress.admit import Arrival, admit
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
-from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide

@@ -20,10 +20,10 @@ from stepline.bootstrap import App, in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step
+from stepline.ingress.admit import Arrival, admit
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
-from stepline.loop.admit import Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide

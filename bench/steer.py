@@ -26,8 +26,8 @@ from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.choice import live_of
 from stepline.delivery.posting import Posting
+from stepline.ingress.admit import Arrival, admit
 from stepline.log.bindings import Ports
-from stepline.loop.admit import Arrival, admit
 from stepline.model.ids import Lane
 from stepline.model.wire.live_event import STEER
 from stepline.settings import Settings

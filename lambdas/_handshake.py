@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lambdas._runtime import Event
 from stepline.errors import AuthError
-from stepline.loop.handshake import Handshake
+from stepline.ingress.access import Handshake
 from stepline.ports.channel import Principal
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from stepline.adapters.memory.model import Fail
 from stepline.errors import ModelRefused
-from stepline.loop.ingress import receive, report_internal
+from stepline.ingress.message import receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame
 from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, event_types, of

@@ -19,8 +19,8 @@ from stepline.adapters.aws.table import (
     user_pk,
 )
 from stepline.errors import InputError
+from stepline.ingress.message import receive
 from stepline.log.spill import body_key
-from stepline.loop.ingress import receive
 from stepline.model.batch import Batch, State
 from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
 from tests.unit.loop.scene import LANE, Scene, answered, frames

@@ -23,8 +23,8 @@ from stepline.bootstrap.event_source import EventSource
 from stepline.bundle.agent import build_agent
 from stepline.delivery.posting import Posting
 from stepline.errors import NotFoundError, UnknownOutcome
+from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
-from stepline.loop.ingress import receive
 from stepline.model.program.execution import Fargate, Limits, RuntimeProfile
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps

@@ -13,10 +13,10 @@ from stacks.event_source import PRINCIPAL
 from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
 from stepline.adapters.watch import PollingSignals
+from stepline.ingress.access import issue_ticket
 from stepline.loop.collect import RUN
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
-from stepline.loop.ticket import issue_ticket
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run

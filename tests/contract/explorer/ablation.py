@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.delivery import effect, resume
+from stepline.ingress import admit
 from stepline.log import fence as guard
 from stepline.log import journal, transition
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft, Journal
-from stepline.loop import admit, close, decide, execute, program, sweep
+from stepline.loop import close, decide, execute, program, sweep
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc

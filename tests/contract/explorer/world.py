@@ -23,16 +23,16 @@ from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.delivery import resume as resume_step
 from stepline.delivery.posting import Posting
 from stepline.errors import SteplineError
+from stepline.ingress import admit as admit_step
+from stepline.ingress.admit import Arrival
 from stepline.log.bindings import Policy, Ports
 from stepline.log.timeline_cache import History
 from stepline.loop import act as act_step
-from stepline.loop import admit as admit_step
 from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
 from stepline.loop import execute as execute_step
 from stepline.loop import orphan as orphan_step
 from stepline.loop import sweep as sweep_step
-from stepline.loop.admit import Arrival
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.decide import Mind
 from stepline.loop.finalize import finalize_left

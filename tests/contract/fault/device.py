@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from stepline.ingress.message import receive
 from stepline.local.client.effect import (
     Acknowledged,
     Effect,
@@ -18,7 +19,6 @@ from stepline.local.client.effect import (
 )
 from stepline.local.client.reducer import PASSING, fold_frame, resume_request
 from stepline.local.client.state import ClientState
-from stepline.loop.ingress import receive
 from stepline.model.wire.event import ClientEvent, decode_frame
 from stepline.ports.channel import Principal
 

@@ -17,7 +17,7 @@ from stepline.adapters.memory.relay import MemoryRelay
 from stepline.delivery.posting import Posting
 from stepline.delivery.resume import resume
 from stepline.errors import Gone
-from stepline.loop.ingress import receive
+from stepline.ingress.message import receive
 from stepline.ports.channel import Principal
 from tests.unit.docs.source import DOCS
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, called, durable

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from stepline.loop.ingress import receive
+from stepline.ingress.message import receive
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.wire.event import AckFrame
 from stepline.model.wire.live_event import DropReason

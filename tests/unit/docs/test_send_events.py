@@ -8,8 +8,8 @@ import pytest
 
 from stepline.adapters.aws import client
 from stepline.bootstrap.event_source import EventSource
-from stepline.loop.admit import Fate
-from stepline.loop.ingress import receive
+from stepline.ingress.admit import Fate
+from stepline.ingress.message import receive
 from stepline.model.entry import Inbound
 from stepline.model.wire.event import AckFrame
 from tests.unit.docs.source import DOCS

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, MemoryModelStream, Say
-from stepline.loop.admit import Admitted
+from stepline.ingress.admit import Admitted
 from stepline.model.entry import Closed, Decided, Dropped, Steered
 from stepline.ports.model import Completion, ModelRequest
 from tests.unit.loop.scene import Scene, answered

@@ -14,10 +14,10 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap import App, in_memory
 from stepline.bundle.agent import build_agent
 from stepline.errors import SteplineError
+from stepline.ingress.admit import Admitted, Arrival, admit
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.act import act
-from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import Mind, decide

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepline.errors import InputError, NotFoundError, SteplineError
+from stepline.ingress.admit import Admitted, Arrival
+from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES, take_event
+from stepline.ingress.message import receive
 from stepline.log.spill import hydrate
-from stepline.loop.admit import Admitted, Arrival
-from stepline.loop.event_intake import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES, take_event
-from stepline.loop.ingress import receive
 from stepline.model.batch import BATCH_MAX_BYTES, decode_batch, encode_batch
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stepline.errors import InputError, LimitError, NotFoundError
-from stepline.loop.feedback import TEXT_MAX_CHARS, Opinion, submit_feedback
+from stepline.ingress.feedback import TEXT_MAX_CHARS, Opinion, submit_feedback
 from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane

@@ -7,9 +7,9 @@ import pytest
 
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import AuthError, DependencyError, SteplineError, UnknownOutcome
-from stepline.loop.event_intake import PAYLOAD_MAX_BYTES
-from stepline.loop.ingress import SEND_AGAIN, receive, report_internal
-from stepline.loop.origin import check_origin
+from stepline.ingress.access import check_origin
+from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES
+from stepline.ingress.message import SEND_AGAIN, receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame

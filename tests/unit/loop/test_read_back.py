@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from stepline.context.rules import ContextRules
+from stepline.ingress.feedback import Opinion, submit_feedback
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.feedback import Opinion, submit_feedback
 from stepline.model.entry import Compacted, Pruned, Resulted
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline

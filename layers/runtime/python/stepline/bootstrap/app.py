@@ -17,14 +17,13 @@ from stepline.bootstrap.choice import (
     read_caps,
     task_settings,
 )
+from stepline.ingress.access import Grant, Handshake, authenticate, issue_ticket
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
-from stepline.loop.handshake import Handshake, authenticate
 from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep, sweep_lane
-from stepline.loop.ticket import Grant, issue_ticket
 from stepline.model.ids import utc
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext
@@ -99,12 +98,12 @@ class App:
         return issue_ticket(self.ports, principal, self.settings.socket_url)
 
     def receive(self, connection: str, body: str) -> None:
-        from stepline.loop.ingress import receive  # noqa: PLC0415 - only the socket reads messages, with pydantic
+        from stepline.ingress.message import receive  # noqa: PLC0415 - only the socket reads messages, with pydantic
 
         receive(self.ports, connection, body)
 
     def report_internal(self, connection: str, body: str) -> None:
-        from stepline.loop.ingress import report_internal  # noqa: PLC0415 - as above
+        from stepline.ingress.message import report_internal  # noqa: PLC0415 - as above
 
         report_internal(self.ports, connection, body)
 

@@ -16,10 +16,9 @@ from stepline.adapters.aws.client import take_role
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.bootstrap.wiring import on_aws
 from stepline.errors import InputError, LimitError
+from stepline.ingress.admit import Arrival, Standing, standing_of
+from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
-from stepline.loop.admit import Arrival
-from stepline.loop.event_intake import take_event
-from stepline.loop.event_standing import Standing, standing_of
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES, Attachment, attachment_key, check_attachment
 from stepline.model.ids import check_segment, is_user, make_lane
 

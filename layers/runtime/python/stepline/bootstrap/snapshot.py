@@ -16,7 +16,7 @@ from stepline.adapters.aws import client
 
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (*client.MODULES, "stepline.adapters.oidc"),
-    "socket": (*client.MODULES, "stepline.loop.ingress"),
+    "socket": (*client.MODULES, "stepline.ingress.message"),
     "decide": (
         *client.MODULES,
         *anthropic.MODULES,

@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
 from stepline.bundle.runtime import P, T, in_thread, submit
 from stepline.errors import DependencyError, Fenced, InputError, SteplineError
+from stepline.ingress.admit import Admitted, Arrival
 from stepline.log.journal import Journal
-from stepline.loop.admit import Admitted, Arrival
 from stepline.loop.course import Patience, catcher, caught, following
 from stepline.loop.graph import END, FAILED, START
 from stepline.loop.sweep import revive

@@ -10,11 +10,11 @@ from functools import partial
 from typing import ParamSpec, Protocol, TypeVar
 
 from stepline.bundle.parts import Parts
+from stepline.ingress.admit import Admitted, Arrival
+from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
-from stepline.loop.admit import Admitted, Arrival
 from stepline.loop.agent import Agent
-from stepline.loop.event_intake import take_event
 from stepline.model.ids import Lane
 from stepline.model.step import Step
 from stepline.ports.machine import OwnMachine

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepline.bundle.payload import Payload, PayloadLike, TurnResult
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
-    from stepline.loop.event_standing import Standing
+    from stepline.ingress.admit import Standing
     from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
@@ -96,8 +96,7 @@ class BaseWorkflow(ABC):
         """
         from stepline.bundle.payload import new_message_id  # noqa: PLC0415 - as in __init__
         from stepline.bundle.runtime import in_thread, submit  # noqa: PLC0415 - as in __init__
-        from stepline.loop.admit import Arrival  # noqa: PLC0415 - as in __init__
-        from stepline.loop.event_standing import standing_of  # noqa: PLC0415 - as in __init__
+        from stepline.ingress.admit import Arrival, standing_of  # noqa: PLC0415 - as in __init__
 
         arrival = Arrival(
             message_id=message_id or new_message_id(),

@@ -5,6 +5,8 @@
 
 Which event does what is the table of `model.live_event`. The batch, the message's row and the listing's open mark are
 one transaction. Source: docs/concepts/log.md#admission.
+
+Where an event stands once it was submitted, in the words of whoever submitted it.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from stepline.loop.interrupt import interrupt
 from stepline.loop.settlement import hand_back
 from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_STARTED
+from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.entry import Dropped, Entry, Inbound, Opened, Owner
 from stepline.model.file.attachment import Attachment
@@ -177,3 +180,28 @@ def _credit(ports: Ports, event: Inbound) -> int:
     """Return the rounds that an event brings; it may ask for others, within the turn's cap, where events bring any."""
     standard = ports.policy.event_credit
     return int(event.payload.get(CREDIT, standard)) if standard > 0 else 0
+
+
+class Standing(Value):
+    """Where an event stands: batch `n` of the conversation, under the kind it became, and what that batch did with it.
+
+    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since there was
+    nothing to steer. A `duplicate` stood there before.
+    """
+
+    n: int
+    kind: str
+    fate: Fate
+    turn_id: str = ""
+    duplicate: bool = False
+
+
+def standing_of(admitted: Admitted) -> Standing:
+    """Return where an admitted event stands."""
+    return Standing(
+        n=admitted.batch.n,
+        kind=admitted.event,
+        fate=admitted.fate,
+        turn_id=admitted.batch.state.turn,
+        duplicate=admitted.duplicate,
+    )

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from stepline.errors import InputError, LimitError
+from stepline.ingress.admit import Admitted, Arrival, admit
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
-from stepline.loop.admit import Admitted, Arrival, admit
 from stepline.model.batch import EMPTY
 from stepline.model.file.attachment import (
     ATTACHMENTS_MAX,

@@ -16,11 +16,10 @@ from stepline.errors import (
     SteplineError,
     UnknownOutcome,
 )
+from stepline.ingress.access import check_rate, renew
+from stepline.ingress.admit import Arrival
+from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
-from stepline.loop.admit import Arrival
-from stepline.loop.event_intake import take_event
-from stepline.loop.rate import check_rate
-from stepline.loop.ticket import renew
 from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame

@@ -1,0 +1,1 @@
+"""What enters: connections, messages, events and feedback, validated and admitted to the log."""
