@@ -33,7 +33,8 @@ from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
-from stepline.loop.decide import Mind, decide
+from stepline.loop.decide import decide
+from stepline.loop.round import Mind
 from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source

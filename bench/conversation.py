@@ -26,7 +26,8 @@ from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
-from stepline.loop.decide import Mind, decide
+from stepline.loop.decide import decide
+from stepline.loop.round import Mind
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane

@@ -12,7 +12,7 @@ from stepline.bootstrap import App, in_memory
 from stepline.delivery.effect import standing_step
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.sample import ask
+from stepline.loop.stream_generation import ask
 from stepline.model.batch import decode_batch
 from stepline.ports.model import ModelRequest
 from stepline.settings import Settings

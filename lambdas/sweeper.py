@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from lambdas._runtime import Event, app, edge, logger
-from stepline.loop.orphan import StoppedTask
+from stepline.loop.programs.remote import StoppedTask
 from stepline.model.ids import make_lane
 
 

@@ -9,7 +9,7 @@ import pytest
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.errors import InputError, NotFoundError
-from stepline.loop.finalize import STOPPED
+from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Decided, Inbound, Opened, Steered
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion

@@ -13,7 +13,7 @@ from stepline.local.execution import EXECUTOR_HOME
 from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.prompt import parse_prompt
 from stepline.local.stage import HOME, REPOSITORY, install_environment
-from stepline.loop.execute import execute
+from stepline.loop.programs.execute import execute
 from stepline.model.entry import Closed, Resulted
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline

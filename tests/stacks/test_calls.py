@@ -14,8 +14,8 @@ from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
 from stepline.adapters.watch import PollingSignals
 from stepline.ingress.access import issue_ticket
-from stepline.loop.collect import RUN
-from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.programs.collect import RUN
+from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key

@@ -17,7 +17,8 @@ from stepline.log import fence as guard
 from stepline.log import journal, transition
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft, Journal
-from stepline.loop import close, decide, execute, program, sweep
+from stepline.loop import close, decide, sweep
+from stepline.loop.programs import execute, program
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stepline.events.derive import derive
 from stepline.log.timeline_cache import segment_key
-from stepline.loop.finalize import STOPPED
+from stepline.loop.steer import STOPPED
 from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import (

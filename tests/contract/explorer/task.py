@@ -17,7 +17,7 @@ import msgspec
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import STAGE, MemoryTask, MemoryTasks, check_secret
 from stepline.errors import NotFoundError
-from stepline.loop.orphan import StoppedTask, end_wait
+from stepline.loop.programs.remote import StoppedTask, end_wait
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel, secret_name
 from stepline.model.step import Step

@@ -30,13 +30,13 @@ from stepline.log.timeline_cache import History
 from stepline.loop import act as act_step
 from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
-from stepline.loop import execute as execute_step
-from stepline.loop import orphan as orphan_step
 from stepline.loop import sweep as sweep_step
 from stepline.loop.agent import Agent, Execution
-from stepline.loop.decide import Mind
-from stepline.loop.finalize import finalize_left
-from stepline.loop.sample import Sample
+from stepline.loop.programs import execute as execute_step
+from stepline.loop.programs import remote as orphan_step
+from stepline.loop.round import Mind
+from stepline.loop.steer import finalize_left
+from stepline.loop.stream_generation import Sample
 from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Deferred

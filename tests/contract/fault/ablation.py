@@ -16,7 +16,8 @@ from stepline.events.derive import newest_event
 from stepline.log import journal
 from stepline.log import timeline_cache as segment
 from stepline.log.journal import Draft
-from stepline.loop import decide, sample
+from stepline.loop import decide
+from stepline.loop import stream_generation as sample
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put

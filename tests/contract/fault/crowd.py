@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.log import MemoryLog
-from stepline.loop.orphan import sweep_tasks
+from stepline.loop.programs.remote import sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane

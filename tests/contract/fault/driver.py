@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.program.task import PROVISION_S
 from stepline.model.step import Step

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepline.loop.course import Patience, catcher, caught, following
-from stepline.loop.graph import END, FAILED, REMOTE, START
+from stepline.loop.graph import END, FAILED, REMOTE, START, Patience, catcher, caught, following
 from stepline.model.step import Step
 
 from .invocation import Invocation

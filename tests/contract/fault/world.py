@@ -24,8 +24,9 @@ from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
-from stepline.loop.decide import Mind, decide
-from stepline.loop.execute import execute
+from stepline.loop.decide import decide
+from stepline.loop.programs.execute import execute
+from stepline.loop.round import Mind
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry, Opened
 from stepline.model.ids import Lane

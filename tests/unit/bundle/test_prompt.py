@@ -10,7 +10,7 @@ import pytest
 from bundles.default import WORKFLOW
 from stepline.bundle.agent import build_agent
 from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
-from stepline.loop.gate import CHANNELS
+from stepline.loop.title import CHANNELS
 from stepline.model.plan import MARKS
 from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 from stepline.events.derive import derive
 from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, TEXT_MAX_BYTES
 from stepline.log.bindings import Policy
-from stepline.loop.finalize import FINALIZE_TOOLS, TOKENS_MIN
+from stepline.loop.steer import FINALIZE_TOOLS, TOKENS_MIN
 from stepline.model.entry import Inbound
 from stepline.model.file.attachment import (
     ATTACHMENT_MAX_BYTES,

@@ -20,7 +20,7 @@ from stepline.adapters.memory.model import (
 from stepline.context.rules import ContextRules
 from stepline.log.journal import Journal
 from stepline.loop.agent import Summariser
-from stepline.loop.decide import Mind
+from stepline.loop.round import Mind
 from stepline.model.entry import Compacted, Compacting, Pruned
 from stepline.ports.model import ModelRequest
 from stepline.rendering.piece import byte_length

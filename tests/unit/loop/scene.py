@@ -20,9 +20,10 @@ from stepline.log.timeline_cache import History
 from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
-from stepline.loop.decide import Mind, decide
-from stepline.loop.execute import execute
+from stepline.loop.decide import decide
 from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS
+from stepline.loop.programs.execute import execute
+from stepline.loop.round import Mind
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from stepline.errors import DependencyError, ToolError
-from stepline.loop.decide import Mind, decide
-from stepline.loop.sample import Sample
+from stepline.loop.decide import decide
+from stepline.loop.round import Mind
+from stepline.loop.stream_generation import Sample
 from stepline.loop.sweep import replace_owner
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started

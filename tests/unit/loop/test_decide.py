@@ -13,7 +13,7 @@ from stepline.errors import (
     ModelRefused,
     SteplineError,
 )
-from stepline.loop.status_answer import CAUSES, GO_ON, Cause
+from stepline.loop.close import CAUSES, GO_ON, Cause
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepline.loop.finalize import STOPPED
+from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Resulted
 from tests.unit.loop.live import SPOKEN, Live
 from tests.unit.loop.scene import BROKEN, answered, called, coded

@@ -11,7 +11,7 @@ from stepline.adapters.memory.model import Fail
 from stepline.bootstrap import in_memory
 from stepline.bundle.agent import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
-from stepline.loop.gate import ROLE
+from stepline.loop.title import ROLE
 from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled
 from stepline.protocol.decision.fanout import FanoutRule

@@ -5,9 +5,9 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError
-from stepline.loop import launch as launch_module
-from stepline.loop import program
-from stepline.loop.launch import GRANT_S, WAIT_S, readable_keys
+from stepline.loop.programs import program
+from stepline.loop.programs import remote as launch_module
+from stepline.loop.programs.remote import GRANT_S, WAIT_S, readable_keys
 from stepline.loop.sweep import sweep_lane
 from stepline.model.batch import decode_batch
 from stepline.model.entry import Resulted

@@ -10,7 +10,7 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import DependencyError, ModelOverloaded
-from stepline.loop.listen import Heard, listen
+from stepline.loop.stream_generation import Heard, listen
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
 from stepline.model.wire.event import DeltaFrame

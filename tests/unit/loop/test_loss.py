@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.loop.loss import CAUSE_CHARS, CUT_SHORT, NOT_RUN, NOT_WANTED, explain_loss, trim_cause
+from stepline.loop.programs.collect import (
+    CAUSE_CHARS,
+    CUT_SHORT,
+    NOT_RUN,
+    NOT_WANTED,
+    explain_loss,
+    trim_cause,
+)
 from stepline.model.program.task import STEERED
 
 ERRORS = ["Ecs.EcsException", "ECS.AmazonECSException", "AmazonECS.Unknown"]

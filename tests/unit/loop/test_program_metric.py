@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepline.loop.orphan import sweep_tasks
+from stepline.loop.programs.remote import sweep_tasks
 from stepline.metrics import EXEC_SECONDS, HANDOVERS_STALE, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
 from stepline.model.program.execution import Run
 from stepline.programs.envelope import is_lost, lost_envelope

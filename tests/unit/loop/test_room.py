@@ -12,7 +12,7 @@ from stepline.context.estimate import surely_fits
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.events.derive import derive
 from stepline.loop.agent import NO_SUMMARISER
-from stepline.loop.sample import ask, weigh_overhead
+from stepline.loop.stream_generation import ask, weigh_overhead
 from stepline.model.entry import Closed, Compacted, Compacting, Decided
 from tests.unit.loop.narrow import SUMMARY, Narrow, prose, text_of, tokens
 from tests.unit.loop.scene import answered, closings

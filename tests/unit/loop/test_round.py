@@ -11,7 +11,7 @@ import pytest
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import DependencyError
 from stepline.log.journal import Journal
-from stepline.loop.status_answer import CAUSES
+from stepline.loop.close import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.ids import call_id
 from stepline.model.program.execution import Run

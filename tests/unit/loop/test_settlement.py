@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.loop.close import close_turn
-from stepline.loop.finalize import STOPPED
+from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.wire.live_event import RULES
 from tests.unit.loop.live import SPOKEN, Live, shown_after

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from stepline.log.bindings import Policy
+from stepline.loop.close import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
 from stepline.loop.decide import settle
-from stepline.loop.status_answer import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
 from stepline.model.entry import Decided, Opened
 from stepline.model.plan import Plan
 from tests.unit.loop.scene import Scene, called

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from stepline.errors import ToolError
-from stepline.loop.finalize import STOPPED
-from stepline.loop.steer import NOT_RUN
+from stepline.loop.steer import NOT_RUN, STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import STEERS, TOOL_CALLS
 from stepline.model.entry import Decided, Resulted, Started, Steered

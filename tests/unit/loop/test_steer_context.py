@@ -11,7 +11,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail
 from stepline.bundle.agent import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded
-from stepline.loop.gate import ROLE
+from stepline.loop.title import ROLE
 from stepline.model.entry import Closed, Compacted, Compacting, Reopened, Steered, Titled
 from stepline.tools.context import ReadCaps
 from tests.unit.loop.live import BEGIN, Interrupted, Live

@@ -12,7 +12,7 @@ from stepline.adapters.memory.model import Fail, Say
 from stepline.adapters.memory.signal import MemorySignals, MemoryWatch
 from stepline.adapters.watch import PollingSignals
 from stepline.errors import DependencyError, Fenced, ModelOverloaded
-from stepline.loop.finalize import STOPPED
+from stepline.loop.steer import STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
 from stepline.model.entry import Decided, Reopened, Steered

@@ -23,7 +23,7 @@ from stepline.log.transition import (
     steered,
     taken_over,
 )
-from stepline.loop.settlement import hand_back, settle_events, stop_of
+from stepline.loop.close import hand_back, settle_events, stop_of
 from stepline.loop.steer import Steer, not_run, steer_in
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Body, Produced

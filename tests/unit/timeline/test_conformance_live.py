@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.model import Say
-from stepline.loop.finalize import FINALIZE_TOOLS, STOPPED
+from stepline.loop.steer import FINALIZE_TOOLS, STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.ports.model import ModelRequest
 from stepline.timeline.fold import Timeline

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stepline.context.compaction import trial
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.record import Work
+from stepline.loop.settle_action import Work
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action

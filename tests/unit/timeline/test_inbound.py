@@ -242,7 +242,7 @@ class Desk(Live):
 
     def use_tool(self, run: Any, paths: list[str]) -> Any:
         from stepline.log.journal import Journal
-        from stepline.loop.record import Work
+        from stepline.loop.settle_action import Work
 
         work = Work(
             ports=self.ports,

@@ -22,7 +22,7 @@ from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
-from stepline.loop.orphan import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep, sweep_lane
 from stepline.model.ids import utc
 from stepline.timeline.fold import Timeline
@@ -32,7 +32,7 @@ from stepline.tools.sources import SourcePool
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.bundle.parts import Parts
-    from stepline.loop.decide import Mind
+    from stepline.loop.round import Mind
     from stepline.model.ids import Lane
     from stepline.model.program.execution import Mode, Scope
     from stepline.model.step import Step
@@ -70,7 +70,7 @@ class App:
         return act(self.ports, self.agent, self.history, step)
 
     def execute(self, step: Step) -> Step:
-        from stepline.loop.execute import execute  # noqa: PLC0415 - one function runs programs, the others never do
+        from stepline.loop.programs.execute import execute  # noqa: PLC0415 - one function runs programs, the others never do
 
         return execute(self.ports, self.backend, step)
 
@@ -230,7 +230,7 @@ class App:
     @cached_property
     def mind(self) -> Mind:
         """What decides."""
-        from stepline.loop.decide import Mind  # noqa: PLC0415 - as decide
+        from stepline.loop.round import Mind  # noqa: PLC0415 - as decide
 
         return Mind(agent=self.agent, model=self.model, history=self.history)
 

@@ -23,8 +23,7 @@ from stepline.bundle.runtime import P, T, in_thread, submit
 from stepline.errors import DependencyError, Fenced, InputError, SteplineError
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.log.journal import Journal
-from stepline.loop.course import Patience, catcher, caught, following
-from stepline.loop.graph import END, FAILED, START
+from stepline.loop.graph import END, FAILED, START, Patience, catcher, caught, following
 from stepline.loop.sweep import revive
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Dropped, Opened

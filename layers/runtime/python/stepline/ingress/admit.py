@@ -23,8 +23,8 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import opened
-from stepline.loop.interrupt import interrupt
-from stepline.loop.settlement import hand_back
+from stepline.loop.close import hand_back
+from stepline.loop.programs.interrupt import interrupt
 from stepline.loop.sweep import revive
 from stepline.metrics import TURNS_STARTED
 from stepline.model.base import Value

@@ -20,8 +20,8 @@ from stepline.log.fence import ended, onward, standing
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
-from stepline.loop.program import advance_program
-from stepline.loop.record import Work, record, result_of, skip, start, unverified
+from stepline.loop.programs.program import advance_program
+from stepline.loop.settle_action import Work, record, result_of, skip, start, unverified
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
 from stepline.model.decision import Action

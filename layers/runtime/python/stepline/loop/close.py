@@ -3,13 +3,22 @@
 Whatever reactive event the model has not seen keeps the turn open while rounds are left, and otherwise opens
 the next turn in the very batch that closes this one: an event is rendered, promoted or dropped, never lost.
 Source: docs/concepts/log.md#close.
+
+The settlement: what becomes of events that a turn's end finds unseen, and of one that comes to no turn.
+
+Source: docs/reference/live-events.md.
+
+The answer of a turn that ends without one of the model's: what was done, what is open, what went wrong last.
+
+It is a function of the turn's own entries, so that a retried step gives the same one.
+Source: docs/concepts/turn.md#budget.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -18,8 +27,7 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import ended, onward, owns, standing
 from stepline.log.journal import Draft, Journal
 from stepline.log.transition import closed, epoch_ms, next_round, opened, titled
-from stepline.loop.finalize import STOPPED
-from stepline.loop.settlement import Settlement, settle_events, stop_of
+from stepline.loop.steer import STOPPED
 from stepline.metrics import TURNS_CLOSED, TURNS_FAILED
 from stepline.model.batch import Batch, State
 from stepline.model.entry import (
@@ -28,14 +36,21 @@ from stepline.model.entry import (
     Compacting,
     Decided,
     Deferred,
+    Dropped,
     Entry,
+    Inbound,
     Opened,
+    Resulted,
     Steered,
     Titled,
 )
 from stepline.model.ids import Lane, turn_id, utc
+from stepline.model.plan import Plan
 from stepline.model.step import Step
 from stepline.model.usage import Tally
+from stepline.model.wire.live_event import DropReason
+from stepline.rendering.plan import plan_steps
+from stepline.rendering.quote import inline
 from stepline.timeline.compacted import give_up
 from stepline.timeline.working_summary import parse_title
 
@@ -242,3 +257,118 @@ def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
     project(ports, lane, batch)
     if batch.state.status == "idle":
         ports.log.clear_open(lane, batch.n)
+
+
+class Settlement(NamedTuple):
+    """What becomes of the events that the model has not seen: `promoted` open the next turn, `dropped` are handed back.
+
+    `holding` says that one of them keeps the turn open, as long as it has rounds left.
+    """
+
+    holding: bool
+    promoted: tuple[int, ...]
+    dropped: tuple[Dropped, ...]
+
+
+def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
+    """Settle the events behind what the model saw last, as the table of live events has it.
+
+    A stop among them, heeded or not, settles those before it and keeps the turn from going on.
+    """
+    entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
+    unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]
+    stop = max((n for n, event in unseen if event.rule.then == "close"), default=0)
+    heeded = {entry.n: entry.finalize for _, entry in entries if isinstance(entry, Steered)}
+    newest_text = max((n for n, finalize in heeded.items() if finalize), default=0)
+    promoted, handed, holding = [], [], False
+    for n, event in unseen:
+        if n in heeded or (event.steers and n <= newest_text):
+            continue  # the turn heeded it, or a later one that is read with it
+        rule = event.rule
+        holding = holding or (rule.holds and not stop)
+        fate = rule.stopped if n < stop else rule.unseen
+        reason: DropReason = "stopped" if n < stop else "turn_closed"
+        if fate == "promoted":
+            promoted.append(n)
+        elif fate == "dropped":
+            handed.append(hand_back(n, event, reason))
+    return Settlement(holding=holding, promoted=tuple(promoted), dropped=tuple(handed))
+
+
+def stop_of(suffix: Sequence[Batch], state: State) -> Steered | None:
+    """Return the stop that leads the turn here, if one does."""
+    entries = (entry for batch in suffix for entry in batch.entries)
+    heeded = (e for e in entries if isinstance(e, Steered) and e.n == state.steered and e.turn == state.turn)
+    return next((entry for entry in heeded if not entry.finalize), None)
+
+
+def hand_back(n: int, event: Inbound, reason: DropReason) -> Dropped:
+    """Return what says that the event of batch `n` comes to nothing, so that its sender may say it again."""
+    return Dropped(n=n, reason=reason, message_id=event.message_id, event=event.event)
+
+
+Cause: TypeAlias = Literal["max_iterations", "violations"]
+
+FILES_MAX: Final = 10
+STEPS_MAX: Final = 8
+LINE_CHARS: Final = 200
+CAUSES: Final[Mapping[Cause, str]] = {
+    "max_iterations": "I have used up the rounds of this turn without reaching an answer.",
+    "violations": "I could not produce a valid answer within this turn's limits.",
+}
+GO_ON: Final = "What was done is kept in the conversation; send a message to continue from there."
+
+
+def status_answer(entries: Iterable[Entry], plans: Iterable[Plan], *, turn: str, cause: Cause) -> str:
+    """Return the answer in Markdown. `entries` are the turn's own so far, `plans` the newest snapshots of all plans."""
+    own = tuple(entries)
+    results = [entry for entry in own if isinstance(entry, Resulted)]
+    # The decision that is replaced by this answer is not in the log yet.
+    rounds = 1 + sum(isinstance(entry, Decided) for entry in own)
+    done = [entry for entry in results if entry.status == "ok"]
+    calls = f", {_count(len(results), 'tool call')}, {len(done)} of them successful" if results else ""
+    facts = [f"- {_count(rounds, 'round')}{calls}", *_files(done)]
+    for plan in plans:
+        if plan.last_turn_id == turn or (plan.current and plan.is_open()):
+            facts += _plan(plan)
+    return "\n\n".join([CAUSES[cause], "\n".join(facts + _last_error(results)), GO_ON])
+
+
+def _files(done: Sequence[Resulted]) -> list[str]:
+    """Return the files of the turn, each once."""
+    paths = [block.path for entry in done for block in entry.blocks if block.path.startswith("fi:")]
+    own = list(dict.fromkeys(path for path in paths if ".code." not in path))
+    more = [f"  - and {len(own) - FILES_MAX} more"] if len(own) > FILES_MAX else []
+    return ["- files:", *(f"  - `{_line(path)}`" for path in own[:FILES_MAX]), *more] if own else []
+
+
+def _plan(plan: Plan) -> list[str]:
+    steps = plan_steps(plan)
+    done = sum(status == "done" for status, _ in steps)
+    left = [(n, status, step) for n, (status, step) in enumerate(steps, 1) if status != "done"]
+    words = {"failed": "failed", "in_progress": "begun", "pending": "open"}
+    more = [f"  - and {len(left) - STEPS_MAX} more"] if len(left) > STEPS_MAX else []
+    return [
+        f"- plan: {done} of {len(steps)} steps done",
+        *(f"  - {words[status]}: [{n}] {_line(step)}" for n, status, step in left[:STEPS_MAX]),
+        *more,
+    ]
+
+
+def _last_error(results: Sequence[Resulted]) -> list[str]:
+    failed = [entry for entry in results if entry.status != "ok"]
+    if not failed:
+        return []
+    entry = failed[-1]
+    told = entry.error or {}
+    said = str(told.get("message") or told.get("code") or "what became of it is not known")
+    return [f"- last problem: {entry.tool_id}: {_line(said)}"]
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def _line(text: str) -> str:
+    line = inline(text).replace("`", "'")
+    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"

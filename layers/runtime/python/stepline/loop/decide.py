@@ -3,31 +3,39 @@
 The first attempt streams under the claim of the batch that opened the round; a later one takes a claim of its
 own first. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
 Source: docs/concepts/log.md#decide.
+
+Tending: what a round does to the context before it asks the model, so that the request is cheap and fits.
+
+    the cache is dead       → older turns are pruned; nothing that is cached is lost by it
+    the request is too large → room is made, step by step
+
+Every reduction is a batch of its own, put under the round's claim before the request that shows it: whoever folds
+the log reads the same text.
+Source: docs/concepts/context.md#forgetting.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import replace
 
+from stepline.context.estimate import surely_fits
+from stepline.context.pruning import plan_pruning
 from stepline.delivery.effect import publish
-from stepline.errors import UnknownOutcome
+from stepline.errors import ContextLimit, SteplineError, UnknownOutcome
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_attempt, check_claim, ended, onward, standing
 from stepline.log.journal import Draft, Journal
-from stepline.log.timeline_cache import History, seal
+from stepline.log.timeline_cache import seal
 from stepline.log.transition import decided, interrupted, rejected, reopened, steered
-from stepline.loop.agent import Agent
-from stepline.loop.finalize import finalize_left, settle_final
-from stepline.loop.gate import opening_stage
-from stepline.loop.round import Round, count_usage
-from stepline.loop.sample import Sample, Sampler, cut_off, sample
-from stepline.loop.status_answer import Cause, status_answer
-from stepline.loop.steer import Steer, heed, heeding, steer_in
-from stepline.loop.tend import sample_fitting
+from stepline.loop.close import Cause, status_answer
+from stepline.loop.round import Mind, Round, count_usage
+from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
+from stepline.loop.stream_generation import Sample, cut_off, sample
+from stepline.loop.title import opening_stage
 from stepline.metrics import (
     CACHE_BUSTS,
     DECISIONS_REJECTED,
@@ -40,20 +48,10 @@ from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.clock import Meter
-from stepline.ports.model import ModelClient
+from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mind:
-    """What decides: the agent, the model that speaks for it, and the timelines this process remembers."""
-
-    agent: Agent
-    model: ModelClient
-    history: History
-    sampler: Sampler = sample
 
 
 def decide(ports: Ports, mind: Mind, step: Step) -> Step:
@@ -222,3 +220,74 @@ def _billed(state: State, decision: Decided) -> State:
         input_tokens=state.input_tokens + usage.prompt_tokens,
         output_tokens=state.output_tokens + usage.output_tokens,
     )
+
+
+FORCED_MAX: Final = 3
+"""So often a round is made smaller because the provider refused it."""
+
+
+def tend(own: Round, timeline: Timeline) -> Timeline | Step:
+    """Make the context ready for a request; return the timeline to render, or the step to go to if the round is not ours.
+
+    Raises:
+        Fenced: another attempt owns the round.
+        ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
+    """
+    pruned = plan_pruning(timeline, own.ports.clock.now(), own.ports.policy.context)
+    if pruned is not None:
+        logger.info(
+            "timeline pruned",
+            extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
+        )
+        moved = own.amend(timeline, pruned)
+        if isinstance(moved, Step):
+            return moved
+        timeline = moved
+    system_bytes, budget = byte_length(own.mind.agent.system), own.ports.policy.context.budget
+    if timeline.compaction.pending is None and surely_fits(timeline, system_bytes, budget):
+        return timeline
+    return _make_room(own, timeline)
+
+
+def _make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
+    from stepline.loop.make_room import make_room  # noqa: PLC0415 - most rounds are far below their budget
+
+    return make_room(own, timeline, forced=forced)
+
+
+def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Timeline | Step:
+    """Tend the context and sample, again with less as long as the provider finds that too large.
+
+    Return the timeline that was rendered and what came of it, or the step to go to; a timeline alone if a steer stands
+    in it that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if the request
+    does not get smaller any more, or not enough.
+    """
+    tended = tend(own, timeline)
+    for left in reversed(range(FORCED_MAX + 1)):
+        if isinstance(tended, Step) or steer_of(tended := own.caught_up(tended)) is not None:
+            return tended
+        try:
+            return tended, _sample(own, tended)
+        except SteplineError as error:
+            if error.context.get("told_chars"):
+                raise  # that is shown under this claim: whoever asks again does it under one of its own
+            newer = own.caught_up(tended)
+            if steer_of(newer) is not None:
+                logger.warning("call failed while the user steered", extra={"code": error.reason})
+                return newer
+            if not left or not isinstance(error, ContextLimit):
+                raise
+            logger.warning("the provider found a request too large", extra={"code": error.reason})
+            smaller = _make_room(own, tended, forced=True)
+            if isinstance(smaller, Timeline) and smaller.size >= tended.size:
+                raise
+            tended = smaller
+    return tended
+
+
+def _sample(own: Round, timeline: Timeline) -> Sample:
+    mind = own.mind
+    taken: Sample = (mind.sampler or sample)(
+        own.ports, mind.agent, mind.model, timeline, step=own.step, claim=own.claim, watch=own.watch
+    )
+    return taken

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -11,7 +12,9 @@ from stepline.delivery.effect import publish
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, ended, onward, standing
 from stepline.log.journal import Draft, Journal
+from stepline.log.timeline_cache import History
 from stepline.log.transition import steered, titled
+from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
 from stepline.model.entry import Entry, Steered, Titled
@@ -23,10 +26,20 @@ from stepline.ports.model import Completion, ModelClient, ModelRequest
 from stepline.ports.signal import NeverSteered, Watch
 from stepline.timeline.fold import Timeline
 
-if TYPE_CHECKING:
-    from stepline.loop.decide import Mind
-
 NOTHING = Usage()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mind:
+    """The agent of a round, the model that speaks for it, and the timelines this process has cached.
+
+    `sampler` takes the place of `stepline.loop.stream_generation.sample`.
+    """
+
+    agent: Agent
+    model: ModelClient
+    history: History
+    sampler: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,18 @@
 
 The two objects are put before `started` is in the log, secret and row after it: a step that is tried again hands
 over again, and finds all of it. Source: docs/concepts/execution.md#fargate.
+
+Tasks without an owner: one that stopped while a state still waits for it, and handovers nobody took back.
+
+A state that waits for a task hears of its end from the task alone. One that died says nothing, so its end is told
+for it; and what a lost run left (a task, a secret, a row) is found by the row. Both do nothing where there is
+nothing to do. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,8 +28,10 @@ from msgspec.structs import replace
 from stepline.errors import SteplineError, ToolError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Execution
-from stepline.loop.collect import BYTES, FILES, JSON, RUN, STARTED
-from stepline.loop.record import Work
+from stepline.loop.programs.collect import BYTES, FILES, JSON, RUN, STARTED, TASK_STOPPED, trim_cause
+from stepline.loop.settle_action import Work
+from stepline.metrics import HANDOVERS_STALE
+from stepline.model.base import Value
 from stepline.model.batch import encode_batch
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
@@ -32,6 +41,7 @@ from stepline.model.program.task import (
     PROVISION_S,
     RUN_MAX_S,
     SECRET_MAX_BYTES,
+    TOKEN_VARIABLE,
     Grant,
     Handover,
     Launch,
@@ -39,6 +49,7 @@ from stepline.model.program.task import (
     run_ref,
 )
 from stepline.model.step import Step
+from stepline.ports.task import Stale
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
@@ -174,3 +185,50 @@ def _named_keys(timeline: Timeline) -> Iterator[str]:
         for block in reversed(timeline.turn_blocks(turn)):
             if block.body is not None:
                 yield block.body.key
+
+
+NOT_NEEDED: Final = "nobody waits for this run any more"
+
+
+class StoppedTask(Value):
+    """A task that has stopped: its own name, and what was said of it. Any of `variables` may be left out of that."""
+
+    task: str
+    cluster: str
+    reason: str
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
+    """End the state that waits for a task which has stopped; false if nobody waits any more.
+
+    Raises DependencyError.
+    """
+    token = stopped.variables.get(TOKEN_VARIABLE)
+    if not token:
+        token = ports.tasks.overrides(stopped.task, stopped.cluster).get(TOKEN_VARIABLE)
+    if not token or not ports.tasks.fail(token, TASK_STOPPED, trim_cause(stopped.reason)):
+        return False
+    logger.warning("task stopped under its run", extra={"reason": trim_cause(stopped.reason)})
+    return True
+
+
+def sweep_tasks(ports: Ports) -> dict[str, int]:
+    """End what is left of each handover that should have been taken back; return how many came to which end.
+
+    One that cannot be ended now is counted as `failed`: it must not keep the ones behind it from their turn.
+    """
+    before = utc(ports.clock.now())
+    return dict(Counter(_try_end(ports, stale) for stale in ports.tasks.stale(before=before)))
+
+
+def _try_end(ports: Ports, stale: Stale) -> str:
+    try:
+        stopped = ports.tasks.stop(stale.ref, stale.cluster, NOT_NEEDED)
+        ports.tasks.take_back(stale.ref)
+    except SteplineError as error:
+        logger.exception("handover not swept", extra={"ref": stale.ref, "code": error.reason})
+        return "tasks_failed"
+    ports.meter.count(HANDOVERS_STALE)
+    logger.warning("handover swept", extra={"ref": stale.ref, "tasks": stopped})
+    return "tasks_swept"

@@ -19,8 +19,16 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
-from stepline.loop.collect import deny_run, find_outcome, keep_request, load_request, taken_by
-from stepline.loop.launch import (
+from stepline.loop.programs.collect import (
+    UNVERIFIED,
+    deny_run,
+    explain_loss,
+    find_outcome,
+    keep_request,
+    load_request,
+    taken_by,
+)
+from stepline.loop.programs.remote import (
     NO_PLACE,
     check_handover,
     check_place,
@@ -30,8 +38,7 @@ from stepline.loop.launch import (
     put_parcel,
     rights_last,
 )
-from stepline.loop.loss import UNVERIFIED, explain_loss
-from stepline.loop.record import Work, record, result_of, start
+from stepline.loop.settle_action import Work, record, result_of, start
 from stepline.loop.steer import steer_in, steer_of
 from stepline.metrics import (
     EXEC_SECONDS,

@@ -1,33 +1,54 @@
-"""One sample of the model: ask, take the stream apart, show it to the listeners, and judge it."""
+"""One sample of the model: ask, take the stream apart, show it to the listeners, and judge it.
+
+Listen to one generation: take the stream apart and show it, while it comes, to whoever watches.
+
+The call is ended early when nothing that may follow can count: when the user steers, when the generation begins with
+anything but its thinking, and when a decision comes that no round has room for. A call that fails behind an answer that was shown to
+its end has done what it was for: asked again, the model would give the user another answer.
+
+Writes what a generation shows to the stream of its claim: text to its lane, what lanes there are to a lane of theirs.
+
+That one holds a JSON object a line, so it is stored, sent and resumed by character offset like every other.
+A lane's line goes out before its text.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from stepline.context.announce import announce, render_pool
 from stepline.context.bust import digest_system, find_bust
 from stepline.context.request import render
+from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
-from stepline.loop.finalize import finalize_left, finalize_tokens, finalize_tools
-from stepline.loop.listen import Heard, listen
+from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
+from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
-from stepline.ports.model import Completion, ModelClient, ModelRequest
+from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
+from stepline.ports.relay import RelayStream
 from stepline.ports.signal import Watch
 from stepline.protocol.citation.stream import citable, cite
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.decision.shape import PrefixGuard
+from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.transcript import ChannelEvent, Transcript
+from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
+from stepline.protocol.stream.show import Show
 from stepline.rendering.piece import byte_length, text_bytes
 from stepline.timeline.fold import Timeline
 from stepline.tools.plan import apply_acks, parse_acks
@@ -242,3 +263,134 @@ def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) ->
         return None
     current = next((plan for plan in timeline.plans.values() if plan.current and plan.is_open()), None)
     return apply_acks(current, parse_acks(verdict.notes), step.turn, now) if current else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """A generation as it came, and the answer as far as it was shown.
+
+    `stopped` is the code for which we ended the call; the transcript then ends where that was known. A call that
+    failed behind its answer has the stop reason `cut`. `steered`: the user steered before it came to its end.
+    """
+
+    transcript: Transcript
+    completion: Completion
+    answer: str = ""
+    stopped: str = ""
+    steered: bool = False
+
+
+def listen(
+    ports: Ports,
+    model: ModelClient,
+    request: ModelRequest,
+    rules: RoundRules,
+    *,
+    step: Step,
+    claim: int,
+    watch: Watch,
+) -> Heard:
+    """Stream one answer through the parser to the listeners, until it ends or a steer is seen. Raises what `ModelStream` raises."""
+    parser, guard = ChannelParser(), PrefixGuard() if rules.strict else None
+    aborted: AbortReason = "provider_error"
+    stopped, steered = "", False
+    with closing(ports.relay.open(step.lane(), claim)) as stream:
+        screen = Screen(stream, rules)
+        try:
+            with model.stream(request) as running, watch.calling(running.abort):
+                try:
+                    stopped = _hear(ports, running, parser, screen, guard=guard, watch=watch)
+                except SteplineError as error:
+                    told_chars = len(running.completion().text)
+                    steered = watch.requested and told_chars > 0
+                    if not (screen.answered or steered):
+                        error.context["told_chars"] = told_chars
+                        raise
+                    logger.warning("call failed when it had done its work", extra={"code": error.reason})
+                else:
+                    aborted = "policy" if stopped else ""
+                completion = running.completion()
+            if not stopped and completion.aborted:
+                steered = True
+            if steered:
+                aborted = "cancelled"
+        finally:
+            rest = parser.close(aborted or "eof")
+            if guard is None or not guard.violation:  # else what was kept back counts as little as the rest
+                screen.show(rest)
+            screen.close(aborted)
+    return Heard(
+        transcript=parser.transcript(),
+        completion=completion,
+        answer=screen.answer,
+        stopped=stopped,
+        steered=steered,
+    )
+
+
+def _hear(
+    ports: Ports,
+    running: ModelStream,
+    parser: ChannelParser,
+    screen: Screen,
+    *,
+    guard: PrefixGuard | None,
+    watch: Watch,
+) -> str:
+    """Follow the stream to its end, which may be ours; return the code for which we ended it, if no steer did."""
+    asked_s, first = ports.clock.monotonic_s(), True
+    stopped = ""
+    for piece in running:
+        if first:
+            first = False
+            ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
+        if stopped or watch.requested:
+            running.abort()
+            continue  # what was under way when the call was ended
+        events = parser.feed(piece)
+        stopped = guard.feed(piece) if guard else ""
+        if not stopped:
+            screen.show(events)
+            stopped = screen.cut
+        if stopped:
+            logger.info("call ended early", extra={"code": stopped})
+            running.abort()
+    return stopped
+
+
+class Screen:
+    """Shows one generation. `close` is its end, also after an error: no lane stays open."""
+
+    def __init__(self, stream: RelayStream, rules: RoundRules) -> None:
+        self._push = stream.push
+        self._show = Show(rules)
+
+    @property
+    def cut(self) -> str:
+        """The code behind which nothing of the generation can count; "" while something can."""
+        return self._show.cut
+
+    @property
+    def answer(self) -> str:
+        """The answer as far as it was shown, citations as the model wrote them."""
+        return self._show.answer
+
+    @property
+    def answered(self) -> bool:
+        """Whether an answer was shown, and its decision is complete."""
+        return self._show.answered
+
+    def show(self, events: Sequence[ChannelEvent]) -> None:
+        """Take the next events of the parser."""
+        self._write(self._show.show(events))
+
+    def close(self, reason: AbortReason) -> None:
+        """Close every lane, saying why if the generation did not come to its end."""
+        self._write(self._show.close(reason))
+
+    def _write(self, events: Iterable[LaneEvent]) -> None:
+        for event in events:
+            if isinstance(event, LaneText):
+                self._push(event.lane, event.text)
+            else:
+                self._push(CONTROL_LANE, msgspec.json.encode(event).decode() + "\n")

@@ -22,7 +22,7 @@ from stepline.context.estimate import estimate_request
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
 from stepline.loop.round import Round
-from stepline.loop.sample import ask, is_last_round, weigh_overhead
+from stepline.loop.stream_generation import ask, is_last_round, weigh_overhead
 from stepline.loop.summarise import Words, summarise, tell
 from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED
 from stepline.model.entry import Compacted, Compacting, Pruned
