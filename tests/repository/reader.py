@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from stepline.bundle.channel_result import strip_fence
-from stepline.bundle.shown_text import UsageFilter
+from stepline.bundle.generation.channel_result import strip_fence
+from stepline.bundle.generation.shown_text import UsageFilter
 from stepline.context.summary_text import split_text
 from stepline.errors import ToolError
 from stepline.model.source import Citation
@@ -181,8 +181,10 @@ READERS = {
             *_line("<channel:x>", "<channel:thinking>```\n", "<thinking></thinking>", "</channel:code>"),
         ),
     ),
-    "usage": Reader(_usage, ("stepline.bundle.shown_text",), _line("[[USAGE:1]]", "[[USAGE:")),
-    "fence": Reader(strip_fence, ("stepline.bundle.channel_result",), _line("```\n", "``` json\n")),
+    "usage": Reader(_usage, ("stepline.bundle.generation.shown_text",), _line("[[USAGE:1]]", "[[USAGE:")),
+    "fence": Reader(
+        strip_fence, ("stepline.bundle.generation.channel_result",), _line("```\n", "``` json\n")
+    ),
     "ledger": Reader(
         split_text, ("stepline.context.summary_text",), _line("\n<calls>\n", "\n<calls>\n\n</calls>")
     ),

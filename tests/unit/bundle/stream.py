@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from stepline.adapters.memory.model import MemoryModelClient, Say
-from stepline.bundle.streaming import ChannelSpec, stream_with_channels, user_message
+from stepline.bundle.generation.stream import ChannelSpec, stream_with_channels, user_message
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
 

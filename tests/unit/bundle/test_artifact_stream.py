@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from stepline.bundle.shown_text import read_sources
-from stepline.bundle.streaming import CompositeJsonArtifactStreamer, StreamPolicyViolation
+from stepline.bundle.generation.shown_text import read_sources
+from stepline.bundle.generation.stream import CompositeJsonArtifactStreamer, StreamPolicyViolation
 from tests.unit.bundle.stream import SOURCES, Shown, StallingModel, stream
 
 SIZES = (1, 2, 7, 13, 64, 10**9)

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from stepline.bundle.channel_result import plain_bodies, read_model, strip_fence
+from stepline.bundle.generation.channel_result import plain_bodies, read_model, strip_fence
 from stepline.protocol.parser.grammar import ChannelSpec
 
 

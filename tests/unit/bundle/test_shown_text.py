@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.bundle.shown_text import ShownText, UsageFilter, read_sources
+from stepline.bundle.generation.shown_text import ShownText, UsageFilter, read_sources
 from stepline.model.source import Citation, Source
 from stepline.protocol.parser.grammar import ChannelSpec
 from tests.unit.bundle.stream import SOURCES

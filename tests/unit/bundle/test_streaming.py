@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepline.adapters.memory.model import MemoryModelClient, Say
-from stepline.bundle.streaming import (
+from stepline.bundle.generation.stream import (
     ChannelSpec,
     ChannelSubscribers,
     ModelService,
@@ -355,7 +355,9 @@ def test_the_loops_functions_do_not_load_what_is_asynchronous():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout.split()
     assert "stepline.loop.decide" in loaded
-    assert {"asyncio", "stepline.bundle.streaming", "stepline.bundle.generation"}.isdisjoint(loaded)
+    assert {"asyncio", "stepline.bundle.generation.stream", "stepline.bundle.generation.run"}.isdisjoint(
+        loaded
+    )
 
 
 def test_debug_logs_numbers_and_no_text(caplog):

@@ -3,30 +3,44 @@
 Nothing is kept here but what was loaded last and what is announced: the log is the timeline. Whoever asks for another
 user's conversation is told that there is none (NotFoundError).
 Source: docs/how-to/write-a-bundle.md#the-context.
+
+What stands at logical paths, whole, for the code of a bundle: the agent's own resolver, and codes for what it refuses.
+
+A conversation as the model would read it now, and as other programs keep it: both made for whoever asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, overload
+import base64
+import hashlib
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, overload
 
-from stepline.bundle.context_fetch import fetch
-from stepline.bundle.context_view import persist_exports, render_context, shorten
+import msgspec
+from msgspec.structs import replace
+
 from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
 from stepline.bundle.runtime import Runtime, in_thread
-from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN
+from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN, announce, render_pool
+from stepline.context.request import render_timeline
 from stepline.delivery.effect import publish
-from stepline.errors import Fenced, InputError, LimitError
+from stepline.errors import DependencyError, Fenced, InputError, LimitError, PathError, ToolError
+from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.loop.agent import Agent
 from stepline.model.batch import Batch, State
 from stepline.model.block import Body, Produced
-from stepline.model.entry import Contributed
+from stepline.model.entry import Contributed, Pruned
 from stepline.model.ids import Lane, execution_name, utc
+from stepline.model.path import FAMILIES, out_key, parse_path
 from stepline.model.source import Source
 from stepline.ports.model import Part
+from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
+from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
 from stepline.tools.context import ToolContext
 from stepline.tools.sources import SourcePool
 
@@ -203,3 +217,155 @@ class ContextBrowser:
         if self._agent is None:
             self._agent = self._runtime.build_agent(self._parts)
         return self._agent
+
+
+logger = logging.getLogger(__name__)
+
+MALFORMED: Final = {
+    "ar": "invalid_path_ar",
+    "tc": "invalid_path_tc",
+    "so": "invalid_path_so",
+    "fi": "invalid_path_file",
+    "sk": "invalid_path_skill",
+}
+"""Codes of what the grammar refuses, by family; `invalid_path_kind` for the others."""
+
+ABSENT: Final = frozenset({"not_found", "turn_not_found", "family_not_available"})
+
+
+def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
+    """Return `path`, and `ret` (`mime`, and `payload`, `text` or `base64`) or `err` (`code`, `message`).
+
+    `payload` is parsed JSON, or rows of the pool; `base64` holds bytes that are no text.
+    """
+    try:
+        path = parse_path(_checked(ref))
+    except ToolError as refused:
+        return _refused(ref, refused.reason, refused)
+    except PathError as refused:
+        return _refused(ref, MALFORMED.get(family_of(ref), "invalid_path_kind"), refused)
+    try:
+        return {"path": ref, "ret": _contents(load_content(path, context), context)}
+    except ToolError as refused:
+        return _refused(ref, _code(refused.reason), refused)
+    except DependencyError as error:
+        logger.warning("path not fetched", extra={"code": error.reason})
+        return _refused(ref, "tool_failure", error)
+
+
+def _code(reason: str) -> str:
+    if reason == TOO_LARGE:
+        return reason
+    return "not_found" if reason in ABSENT else "tool_failure"
+
+
+def family_of(ref: str) -> str:
+    """Return the family of a path: what stands before its first colon; `so` for a bare `sources_pool[…]`."""
+    text = ref.strip().removeprefix("conv:")
+    return "so" if text.startswith("sources_pool") else text.partition(":")[0]
+
+
+def _checked(ref: str) -> str:
+    text = ref.strip().removeprefix("conv:")
+    if not text:
+        raise ToolError("a path is not empty", code="invalid_path_empty")
+    if family_of(ref) in FAMILIES:
+        return text
+    code = "invalid_path_kind" if ":" in text else "invalid_path_literal"
+    raise ToolError(f"a logical path begins with one of {', '.join(FAMILIES)} and a colon", code=code)
+
+
+def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
+    if content.rows:
+        return {"mime": content.mime, "payload": list(content.rows)}
+    if content.text is None:
+        if content.body is not None:
+            check_whole(content.body)
+        data = context.artifacts.get(content.body.key) if content.body else b""
+        return {"mime": content.mime, "base64": base64.b64encode(data).decode()}
+    if content.mime.partition(";")[0] == "application/json":
+        try:
+            return {"mime": content.mime, "payload": msgspec.json.decode(content.text)}
+        except msgspec.DecodeError:
+            return {
+                "mime": content.mime,
+                "text": content.text,
+            }  # says it is JSON and is not: still what stands there
+    return {"mime": content.mime, "text": content.text}
+
+
+def _refused(ref: str, code: str, error: Exception) -> dict[str, Any]:
+    return {"path": ref, "err": {"code": code, "message": str(error)}}
+
+
+MIME = "application/json"
+
+
+def render_context(
+    timeline: Timeline,
+    policy: Policy,
+    now: datetime,
+    *,
+    include_sources: bool,
+    include_announce: bool,
+    cache_last: bool,
+    announced: Sequence[str] = (),
+) -> tuple[Part, ...]:
+    """Return the parts of a request behind the system part, in their order, with marks where they pay.
+
+    `announced` are the lines that a bundle says in ANNOUNCE. Without `cache_last` the timeline's last part has no mark.
+    """
+    parts = list(render_timeline(timeline, minimum_tokens=policy.context.cache_minimum_tokens))
+    if parts and not cache_last:
+        parts[-1] = replace(parts[-1], cache=False)
+    rest = [render_pool(timeline.sources, timeline.cited)] if include_sources else []
+    if include_announce:
+        cursor = timeline.state.cursor
+        rounds = policy.max_iterations
+        last = cursor.iteration + 1 >= rounds + timeline.state.credits
+        said = announce(
+            timeline,
+            now=now,
+            iteration=cursor.iteration,
+            max_iterations=rounds,
+            last_round=last,
+            extra=announced,
+        )
+        rest.append(said)
+    return (*parts, *(Part(text=text) for text in rest if text))
+
+
+def shorten(timeline: Timeline, now: datetime) -> Timeline:
+    """Return the timeline with everything read as short as it can be without a model; the log hears nothing of it.
+
+    Every turn but the newest is a card or rows, and the results of the newest are stubs.
+    """
+    if not timeline.history:
+        return timeline
+    turn = timeline.history[-1].id
+    entry = Pruned(turn=turn, at=utc(now), cause="budget", keep=1, intact=1, settled=timeline.n)
+    return timeline.extended(
+        [Batch(n=timeline.n + 1, by="", at=entry.at, entries=(entry,), state=timeline.state)]
+    )
+
+
+def persist_exports(ports: Ports, timeline: Timeline) -> dict[str, Body]:
+    """Put the conversation, its sources and its newest turn into the artifact store as documents; return them by kind.
+
+    They are named by what they say: unchanged ones are there already. Nothing is put for an empty conversation.
+    """
+    put = {}
+    for export in _exports(timeline.whole(), ttl_s=ports.policy.context.ttl_s):
+        data = msgspec.json.encode(export)
+        digest = hashlib.sha256(data).hexdigest()
+        key = out_key(timeline.lane, timeline.history[-1].id, digest)
+        ports.artifacts.put(key, data, mime=MIME)
+        put[export.kind] = Body(key=key, sha256=digest, size_bytes=len(data), mime=MIME)
+    return put
+
+
+def _exports(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]:
+    if timeline.history:
+        yield export_timeline(timeline, ttl_s=ttl_s)
+        yield export_sources(timeline)
+        yield export_turn(timeline, timeline.history[-1].id)

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -27,12 +27,14 @@ from stepline.loop.graph import END, FAILED, START, Patience, catcher, caught, f
 from stepline.loop.sweep import revive
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Dropped, Opened
-from stepline.model.ids import execution_name
+from stepline.model.ids import Lane, execution_name
 from stepline.model.step import Step
 
 if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
     from stepline.bundle.parts import Parts
-    from stepline.bundle.workflow import BaseWorkflow
+    from stepline.bundle.runtime import Runtime
     from stepline.loop.agent import Agent
 
 logger = logging.getLogger(__name__)
@@ -40,10 +42,21 @@ logger = logging.getLogger(__name__)
 CLOSE: Final = "Close"
 
 
+class Workflow(Protocol):
+    """What a turn needs of the workflow whose conversation it serves; `pre_run_hook` runs before the first model call."""
+
+    runtime: Runtime
+    lane: Lane
+    user: str
+    scratchpad: MutableMapping[str, Any]
+
+    async def pre_run_hook(self, payload: Payload, /) -> None: ...
+
+
 class React:
     """The agent of one conversation, over the ports of the workflow's runtime."""
 
-    def __init__(self, workflow: BaseWorkflow, agent: Agent, parts: Parts) -> None:
+    def __init__(self, workflow: Workflow, agent: Agent, parts: Parts) -> None:
         """Serve the workflow's conversation with an agent that was built of `parts`."""
         self.agent = agent
         self._workflow = workflow

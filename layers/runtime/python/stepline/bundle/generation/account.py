@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from stepline.bundle.artifact_stream import ArtifactSetup, CompositeJsonArtifactStreamer
-from stepline.bundle.channel_result import ChannelResult, plain_bodies, read_model
-from stepline.bundle.shown_text import ShownText
-from stepline.bundle.subscriber import (
+from stepline.bundle.generation.artifact_stream import ArtifactSetup, CompositeJsonArtifactStreamer
+from stepline.bundle.generation.channel_result import ChannelResult, plain_bodies, read_model
+from stepline.bundle.generation.shown_text import ShownText
+from stepline.bundle.generation.subscriber import (
     ChannelSubscribers,
     Consume,
     Consumer,

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, overload
 
-from stepline.bundle.artifact_stream import CompositeJsonArtifactStreamer, plan_artifacts
-from stepline.bundle.channel_result import ChannelResult, ServiceError, StreamMeta
-from stepline.bundle.delivery import Delivery
-from stepline.bundle.generation import Generation, Results, log_results, plan_parser
-from stepline.bundle.model_service import (
+from stepline.bundle.generation.account import Delivery
+from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer, plan_artifacts
+from stepline.bundle.generation.channel_result import ChannelResult, ServiceError, StreamMeta
+from stepline.bundle.generation.model_service import (
     MessageLike,
     ModelService,
     PromptMessage,
@@ -23,8 +22,9 @@ from stepline.bundle.model_service import (
     system_message,
     user_message,
 )
-from stepline.bundle.shown_text import SourceLike, read_sources
-from stepline.bundle.subscriber import (
+from stepline.bundle.generation.run import Generation, Results, log_results, plan_parser
+from stepline.bundle.generation.shown_text import SourceLike, read_sources
+from stepline.bundle.generation.subscriber import (
     ChannelSubscribers,
     Consume,
     Consumer,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from stepline.bundle.channel_result import ServiceError
+from stepline.bundle.generation.channel_result import ServiceError
 from stepline.errors import SteplineError
 from stepline.model.base import Value
 from stepline.model.usage import Usage

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast, get_args
 
-from stepline.bundle.shown_text import ShownText
-from stepline.bundle.subscriber import Consume
+from stepline.bundle.generation.shown_text import ShownText
+from stepline.bundle.generation.subscriber import Consume
 from stepline.model.source import Citation
 from stepline.protocol.parser.field import FieldStream, Path
 from stepline.protocol.parser.grammar import ChannelSpec, Format

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from stepline.bundle.subscriber import SubscriberError
+from stepline.bundle.generation.subscriber import SubscriberError
 from stepline.errors import DecisionError
 from stepline.protocol.decision.json_repair import read_object, repair
 from stepline.protocol.parser.grammar import ChannelSpec, Format

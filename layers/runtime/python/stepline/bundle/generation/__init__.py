@@ -1,0 +1,1 @@
+"""Generations for bundles: one model call, streamed by channels to subscribers."""
