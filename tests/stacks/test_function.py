@@ -11,7 +11,7 @@ from stacks.code import RUNTIME, Code
 from stacks.deployment import Deployment
 from stacks.function import SIZES
 from stacks.stage import Stage
-from stepline.setting_table import TABLE
+from stepline.settings import TABLE
 
 from .conftest import CONTEXT, ROOT
 

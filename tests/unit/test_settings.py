@@ -8,8 +8,7 @@ from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.setting_table import TABLE
-from stepline.settings import Settings, env, render_reference
+from stepline.settings import TABLE, Settings, env, render_reference
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {

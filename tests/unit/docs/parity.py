@@ -57,7 +57,7 @@ _EXECUTOR: Final = "contract/test_executor.py"
 AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "The loop": (
         done("one agent, one loop, no planner and no gate", "loop/decide.py", "def decide", _PROTOCOL),
-        done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "setting_table.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
+        done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "settings.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
         done("`react.max_iterations` in bundle properties, then `ai.react.max_iterations`, then the variable", "bundle/round_cap.py", "IN_PROPS", "unit/bundle/test_round_cap.py"),
         done("last round reserved for an answer", "protocol/decision/body.py", "last_round_requires_answer", _DECISION),
         done("single-action rounds", "protocol/decision/fanout.py", "TOO_MANY", "unit/protocol/test_several.py"),
