@@ -18,8 +18,8 @@ from bench.row import MeasureError
 from bench.transcript import MODEL, TOOL
 from bench.workload import Call, Script, Turn
 from bundles.default import WORKFLOW
+from stepline.adapters.anthropic.call import ModelRole, plan_call
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.adapters.model_call import ModelRole, plan_call
 from stepline.bootstrap import in_memory, read_caps
 from stepline.bundle.agent import build_agent
 from stepline.context.rules import ContextRules

@@ -33,11 +33,11 @@ from exec_task.control import Control
 from exec_task.host import build_host, shut_process
 from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL, Owner, Workspace
-from stepline.adapters.depot import GrantedArtifacts
 from stepline.adapters.descriptor_file import write_folder
 from stepline.adapters.docker.message import Ended
 from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.verdict import judge
+from stepline.adapters.http_artifacts import GrantedArtifacts
 from stepline.adapters.sandbox.ending import FULL, LOST
 from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
@@ -101,8 +101,8 @@ def main() -> NoReturn:
 
 def make_task(variables: Mapping[str, str], log: Tail) -> Task:
     """Return the task that the variables of its container name, in the world that they name."""
-    from stepline.adapters.aws.duty import AwsDuty  # noqa: PLC0415 - tests bring their own
-    from stepline.adapters.depot import HttpDepot  # noqa: PLC0415 - see above
+    from stepline.adapters.aws.task_token import AwsDuty  # noqa: PLC0415 - tests bring their own
+    from stepline.adapters.http_artifacts import HttpDepot  # noqa: PLC0415 - see above
 
     duty, token = AwsDuty(), variables[TOKEN_VARIABLE]
     return Task(

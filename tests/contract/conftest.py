@@ -24,7 +24,6 @@ from moto.core.botocore_stubber import BotocoreStubber
 from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.client import connect, session
 from stepline.adapters.aws.delta import DynamoDeltas
-from stepline.adapters.aws.duty import AwsDuty
 from stepline.adapters.aws.grant import S3Grants
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.machine import StepFunctionsMachine
@@ -32,6 +31,7 @@ from stepline.adapters.aws.rate import DynamoRate
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.aws.table import Table
 from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.task_token import AwsDuty
 from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.channel import MemorySubscriptions

@@ -10,8 +10,8 @@ import pytest
 from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.meter import MemoryMeter
-from stepline.adapters.redis import RedisLink
-from stepline.adapters.redis_broadcast import Broadcasts, RedisBroadcast
+from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast
+from stepline.adapters.redis.link import RedisLink
 from stepline.delivery.follow import follow
 from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError

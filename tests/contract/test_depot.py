@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import pytest
 
-from stepline.adapters.depot import TRIES, GrantedArtifacts, HttpDepot
+from stepline.adapters.http_artifacts import TRIES, GrantedArtifacts, HttpDepot
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stepline.adapters.aws.duty import AwsDuty
+from stepline.adapters.aws.task_token import AwsDuty
 from stepline.errors import DependencyError, NotFoundError, SteplineError
 
 from .conftest import Memory

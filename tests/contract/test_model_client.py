@@ -8,9 +8,9 @@ from typing import Protocol
 
 import pytest
 
-from stepline.adapters.anthropic import AnthropicModelClient
+from stepline.adapters.anthropic.call import Retry, plan_roles
+from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.adapters.model_call import Retry, plan_roles
 from stepline.errors import (
     ContextLimit,
     DependencyError,

@@ -8,7 +8,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.adapters.memory.relay import MemoryRelay
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.polling_signals import PollingSignals
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
 from stepline.log.journal import Journal

@@ -12,7 +12,7 @@ from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
 from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.polling_signals import PollingSignals
 from stepline.ingress.access import issue_ticket
 from stepline.loop.programs.collect import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from stepline.adapters.memory.meter import MemoryMeter
-from stepline.adapters.redis_signal import RedisSignals
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.polling_signals import PollingSignals
+from stepline.adapters.redis.signal import RedisSignals
 from stepline.bootstrap import on_aws
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
@@ -27,13 +27,13 @@ from stepline.bootstrap import on_aws
 from stepline.settings import Settings
 
 app = on_aws(Settings.from_env({"STEPLINE_REDIS_URL": sys.argv[1]}), MemoryMeter())
-print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis"} & sys.modules.keys()))
+print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis.link"} & sys.modules.keys()))
 """
 
 
 @pytest.mark.parametrize(
     ("url", "loaded"),
-    [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis")],
+    [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis.link")],
 )
 def test_a_redis_is_loaded_where_there_is_one_and_its_package_when_it_is_needed(url, loaded):
     done = subprocess.run([sys.executable, "-c", LOADED, url], capture_output=True, text=True, check=True)

@@ -11,15 +11,14 @@ from typing import Any
 
 import pytest
 
-from stepline.adapters.anthropic import AnthropicModelClient
-from stepline.adapters.model_call import (
+from stepline.adapters.anthropic.call import (
     ModelRole,
     Retry,
     Timeouts,
     plan_call,
     plan_roles,
 )
-from stepline.adapters.model_head import PendingHead
+from stepline.adapters.anthropic.client import AnthropicModelClient, PendingHead
 from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
 from stepline.local.scripted import wire
 from stepline.local.scripted.fault import Fault
@@ -59,7 +58,7 @@ def client(server: ScriptedServer, clients: list[AnthropicModelClient]) -> Anthr
 
 
 def test_importing_the_adapter_does_not_import_the_sdk() -> None:
-    code = "import sys, stepline.adapters.anthropic; print({'anthropic', 'httpx2', 'boto3'} & sys.modules.keys())"
+    code = "import sys, stepline.adapters.anthropic.client; print({'anthropic', 'httpx2', 'boto3'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

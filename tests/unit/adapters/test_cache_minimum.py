@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.adapters.cache_minimum import DEFAULT_TOKENS, cache_minimum
+from stepline.adapters.anthropic.call import DEFAULT_TOKENS, cache_minimum
 from stepline.local.scripted.cache import minimum_tokens
 
 

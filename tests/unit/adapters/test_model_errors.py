@@ -12,8 +12,8 @@ import pytest
 from botocore import eventstream
 from botocore import exceptions as botocore_exceptions
 
-from stepline.adapters.model_call import Retry, draw_wait_s
-from stepline.adapters.model_error import map_answer, map_sdk_error, parse_retry_after, says_context_limit
+from stepline.adapters.anthropic.call import Retry, draw_wait_s
+from stepline.adapters.anthropic.error import map_answer, map_sdk_error, parse_retry_after, says_context_limit
 from stepline.errors import (
     ContextLimit,
     DependencyError,

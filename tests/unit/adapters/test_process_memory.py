@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from stepline.adapters.process.ending import Watched, used_bytes
 from stepline.adapters.process.group import NAME, V2, Base, remove_left
-from stepline.adapters.process.memory import Watched, used_bytes
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput

@@ -149,7 +149,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("supervisor and executor", "adapters/sandbox/server.py", "SupervisorServer", _EXECUTOR),
         done("backends `docker` (split, combined) and `process`", "adapters/docker/plan.py", "_plan_combined", _EXECUTOR),
         done("backend `fargate`", "loop/programs/remote.py", "execute_task", "contract/test_task_faults.py", "run in Docker and on the emulator, in no AWS account yet"),
-        done("snapshots with manifests, restored in the task", "adapters/depot.py", "class GrantedArtifacts", "contract/test_depot.py"),
+        done("snapshots with manifests, restored in the task", "adapters/http_artifacts.py", "class GrantedArtifacts", "contract/test_depot.py"),
         done("heartbeat, budgets and partial outputs of a task", "loop/programs/collect.py", "def conclude", "contract/test_task_faults.py"),
         done("orphaned tasks and secrets swept", "loop/programs/remote.py", "def sweep_tasks", "contract/test_task_faults.py"),
         partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/task.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),

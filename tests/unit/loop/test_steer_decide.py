@@ -10,7 +10,7 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, Say
 from stepline.adapters.memory.signal import MemorySignals, MemoryWatch
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.polling_signals import PollingSignals
 from stepline.errors import DependencyError, Fenced, ModelOverloaded
 from stepline.loop.steer import STOPPED
 from stepline.loop.sweep import replace_owner

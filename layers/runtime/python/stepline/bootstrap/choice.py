@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepline.adapters.anthropic import AnthropicModelClient
+from stepline.adapters.anthropic.call import DEFAULT_ROLE, cache_minimum, plan_roles
+from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
-from stepline.adapters.cache_minimum import cache_minimum
 from stepline.adapters.corpus import CorpusSearch
-from stepline.adapters.model_call import DEFAULT_ROLE, plan_roles
-from stepline.adapters.watch import PollingSignals
+from stepline.adapters.polling_signals import PollingSignals
 from stepline.bundle.context_cap import resolve_context_cap
 from stepline.bundle.multi_action import resolve_fanout
 from stepline.bundle.outward import resolve_outward
@@ -192,9 +191,9 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
     poll_s = _positive(settings.steer_poll_ms, STEER_POLL_MS) / 1000
     if not (settings.redis_url or settings.redis_secret_arn):
         return Live(signals=PollingSignals(log, poll_s), broadcast=posting)
-    from stepline.adapters.redis import RedisLink  # noqa: PLC0415 - only where there is one
-    from stepline.adapters.redis_broadcast import Broadcasts, RedisBroadcast  # noqa: PLC0415 - as above
-    from stepline.adapters.redis_signal import RedisSignals  # noqa: PLC0415 - as above
+    from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast  # noqa: PLC0415 - as above
+    from stepline.adapters.redis.link import RedisLink  # noqa: PLC0415 - only where there is one
+    from stepline.adapters.redis.signal import RedisSignals  # noqa: PLC0415 - as above
 
     link = RedisLink(
         lambda: settings.redis_url or secret_text(settings.redis_secret_arn), stage=settings.stage

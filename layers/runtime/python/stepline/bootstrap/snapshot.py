@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from stepline.adapters import anthropic
+from stepline.adapters.anthropic import client as anthropic
 from stepline.adapters.aws import client
 
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {

@@ -22,7 +22,6 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.adapters.docker.cleanup import Cleaner
-from stepline.adapters.docker.container import stop, was_out_of_memory
 from stepline.adapters.docker.message import (
     CHUNK_BYTES,
     Blob,
@@ -40,7 +39,7 @@ from stepline.adapters.docker.message import (
 )
 from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.docker.plan import Plan, plan_run
-from stepline.adapters.docker.session import Session
+from stepline.adapters.docker.session import Session, stop, was_out_of_memory
 from stepline.adapters.docker.verdict import KILLED, MEMORY, explain, fail, judge
 from stepline.adapters.sandbox.cancel import check_wanted
 from stepline.adapters.sandbox.ending import CANCELLED

@@ -3,6 +3,8 @@
 Nothing of one run is there for the next: its cell dies with it, its folder is removed, and the zygote that it was
 forked from is out of its sight. Whatever looks odd at the end costs the fork server its life.
 Source: docs/concepts/execution.md.
+
+The folder of one run on this machine's disk, and the cell that looks at it.
 """
 
 from __future__ import annotations
@@ -19,12 +21,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from stepline.adapters.process.ending import Ending, attend, judge
+from stepline.adapters.process.ending import Ending, attend, hold, judge
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.group import PROC
-from stepline.adapters.process.memory import hold
 from stepline.adapters.process.payload import CODE, GID, UID, render_payload
-from stepline.adapters.process.run_folder import RunFolder
 from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.ending import FULL, render_stop
@@ -32,6 +32,7 @@ from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.adapters.sandbox.tail import Tail, drain
+from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
 from stepline.model.program.execution import MIB, Isolation, Limits, Mode, Run
 from stepline.ports.executor import Job
@@ -275,3 +276,43 @@ class _Room:
         finally:
             draining.join(DRAIN_S)
         return ending, gone and not draining.is_alive()
+
+
+_OWN: Final = 0o700
+_PASSABLE: Final = 0o710
+
+
+class RunFolder:
+    """`work` and `out` belong to the program, `socket` does not; above them nobody else gets in.
+
+    A server without privilege has one user only: then the mounts of the cell alone keep the socket's folder.
+    """
+
+    def __init__(self, server: ForkServer) -> None:
+        self.name = secrets.token_hex(8)
+        self.path = server.runs / self.name
+        self.work, self.out, self.socket = (self.path / place for place in ("work", "out", "socket"))
+        self.owner = (UID, GID) if server.privileged else None
+        self.path.mkdir(_OWN)
+        for place in (self.work, self.out):
+            place.mkdir(_OWN)
+            self.give(place)
+        self.socket.mkdir(_OWN)
+        if server.privileged:
+            os.chown(self.socket, -1, GID)
+            self.socket.chmod(_PASSABLE)
+        server.ask(self.name)
+        self._server = server
+
+    def give(self, path: Path) -> None:
+        """Make a file or folder the program's."""
+        if self.owner:
+            os.chown(path, *self.owner)
+
+    def cell(self) -> Cell:
+        """Return the cell, as soon as it stands. Raises SandboxError."""
+        return self._server.take()
+
+    def remove(self) -> bool:
+        """Remove the folder with whatever is in it; true if nothing is left."""
+        return remove_tree(self.path)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stepline.adapters.model_call import DEFAULT_MODELS
+from stepline.adapters.anthropic.call import DEFAULT_MODELS
 from stepline.local.check import Check
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
 

@@ -3,6 +3,13 @@
 The SDK costs 1.7 s of CPU to import, so this module does not: `warm` loads it in a thread while the caller reads
 the conversation, and the first call waits for that thread. Retries happen here, never in the SDK, and only before
 the first text was handed on; afterwards a failure is the caller's, who recorded what he saw.
+
+Folds the events of a Messages stream into a completion: what arrived so far, and what it cost.
+
+The head of a model's response, waited for by a thread of its own, so that whoever wants the response may give up waiting.
+
+A provider reads the whole prompt before it answers anything. Nothing wakes a thread that waits for that, since the
+transport shows its socket with the response only.
 """
 
 from __future__ import annotations
@@ -17,8 +24,7 @@ from typing import Any, Final, Self
 
 from msgspec.structs import replace
 
-from stepline.adapters.message_fold import MessageFold
-from stepline.adapters.model_call import (
+from stepline.adapters.anthropic.call import (
     DEFAULT_ROLE,
     ModelRole,
     Retry,
@@ -26,10 +32,9 @@ from stepline.adapters.model_call import (
     draw_wait_s,
     plan_call,
 )
-from stepline.adapters.model_error import map_sdk_error
-from stepline.adapters.model_head import PendingHead
+from stepline.adapters.anthropic.error import map_sdk_error
 from stepline.errors import DependencyError, ModelRefused, SteplineError
-from stepline.model.usage import Usage
+from stepline.model.usage import Usage, estimate_tokens
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -244,3 +249,144 @@ class AnthropicStream:
                 )  # past TLS, which would wait for the other side
             except OSError as error:  # it ended by itself in this moment
                 logger.debug("connection already closed", extra={"errno": error.errno})
+
+
+ABORTED = "aborted"
+CUT = "cut"
+
+
+class MessageFold:
+    """The state of one answer. Blocks that are no text (native thinking, tool use) leave no text behind."""
+
+    def __init__(self, request: ModelRequest, *, model: str, retries: int = 0) -> None:
+        """Begin with nothing received for `request`, after `retries` failed tries."""
+        self._request = request
+        self._model = model
+        self._retries = retries
+        self._message_id = ""
+        self._pieces: list[str] = []
+        self._counts: Usage | None = None
+        self._stop_reason = ""
+        self.ended = False
+
+    def take(self, event: Any) -> str:
+        """Take one event of the SDK and return the text it adds. Unknown events change nothing.
+
+        Raises AttributeError or TypeError for an event that lacks what its type promises.
+        """
+        match event.type:
+            case "content_block_delta" if event.delta.type == "text_delta":
+                text = event.delta.text
+                if not isinstance(text, str):
+                    raise TypeError("a text delta without a text")
+                self._pieces.append(text)
+                return text
+            case "message_start":
+                self._message_id = event.message.id or ""
+                self._model = event.message.model or self._model
+                self._counts = _fold_usage(Usage(), event.message.usage)
+            case "message_delta":
+                self._stop_reason = event.delta.stop_reason or self._stop_reason
+                self._counts = _fold_usage(self._counts or Usage(), event.usage)
+            case "message_stop":
+                self.ended = True
+            case _:
+                pass
+        return ""
+
+    def completion(self, *, aborted: bool) -> Completion:
+        """Return what the call came to; one that did not end is counted by estimate where nobody counted."""
+        text = "".join(self._pieces)
+        early = ABORTED if aborted else CUT
+        return Completion(
+            text=text,
+            stop_reason=(self._stop_reason or "end_turn") if self.ended else early,
+            usage=self._usage(text),
+            model=self._model,
+            message_id=self._message_id,
+            aborted=aborted and not self.ended,
+            retries=self._retries,
+        )
+
+    def _usage(self, text: str) -> Usage:
+        if self.ended and self._counts:
+            return self._counts
+        parts = (*self._request.system, *self._request.content)
+        counted = self._counts or Usage(input_tokens=sum(estimate_tokens(part.text) for part in parts))
+        return Usage(
+            input_tokens=counted.input_tokens,
+            cache_read_tokens=counted.cache_read_tokens,
+            cache_write_5m_tokens=counted.cache_write_5m_tokens,
+            cache_write_1h_tokens=counted.cache_write_1h_tokens,
+            output_tokens=max(counted.output_tokens, estimate_tokens(text)),
+            estimated=True,
+        )
+
+
+def _fold_usage(old: Usage, new: Any) -> Usage:
+    """Return the newer counts; a count that an event leaves out stays as it was. All counts are cumulative."""
+    if new is None:
+        return old
+    detail = getattr(new, "cache_creation", None)
+    written = getattr(new, "cache_creation_input_tokens", None)
+    if detail is not None:
+        write_5m, write_1h = detail.ephemeral_5m_input_tokens, detail.ephemeral_1h_input_tokens
+    elif written is None or written == old.cache_write_5m_tokens + old.cache_write_1h_tokens:
+        write_5m, write_1h = old.cache_write_5m_tokens, old.cache_write_1h_tokens
+    else:
+        write_5m, write_1h = written, 0
+    return Usage(
+        input_tokens=_newer(getattr(new, "input_tokens", None), old.input_tokens),
+        cache_read_tokens=_newer(getattr(new, "cache_read_input_tokens", None), old.cache_read_tokens),
+        cache_write_5m_tokens=write_5m or 0,
+        cache_write_1h_tokens=write_1h or 0,
+        output_tokens=_newer(getattr(new, "output_tokens", None), old.output_tokens),
+    )
+
+
+def _newer(new: int | None, old: int) -> int:
+    return old if new is None else new
+
+
+class PendingHead:
+    """One request. `wait` sends it; `give_up` may come from another thread, and what arrives after that is closed."""
+
+    def __init__(self, send: Callable[[], Any]) -> None:
+        """Prepare; `send` returns the response, which has a `close`."""
+        self._send = send
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._given_up = False
+        self._response: Any = None
+        self._error: BaseException | None = None
+
+    def wait(self) -> Any:
+        """Send the request; return the response, or None if somebody gave up first. Raises what `send` raises."""
+        if not self._over.is_set():
+            threading.Thread(target=self._run, name="model-head", daemon=True).start()
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+        return self._response
+
+    def give_up(self) -> None:
+        """Let nobody wait any more."""
+        with self._lock:
+            self._given_up = True
+        self._over.set()
+
+    def _run(self) -> None:
+        response, error = None, None
+        try:
+            response = self._send()
+        except BaseException as raised:  # noqa: BLE001 - `wait` raises it, in the caller's thread
+            error = raised
+        with self._lock:
+            late = self._given_up
+            if not late:
+                self._response, self._error = response, error
+        self._over.set()
+        if late and response is not None:
+            response.close()
+        elif late:
+            logger.info("call failed when nobody waited for it", extra={"error": type(error).__name__})

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from stepline.adapters.redis import Listener, RedisLink, Waker
-from stepline.adapters.watch import LogWatch
+from stepline.adapters.polling_signals import LogWatch
+from stepline.adapters.redis.link import Listener, RedisLink, Waker
 from stepline.errors import SteplineError
 from stepline.model.ids import Lane
 from stepline.ports.log import Log

@@ -1,0 +1,1 @@
+"""Broadcast and signals over Redis."""
