@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from stepline.local.terminal import clean
+from stepline.local.safe_text import clean
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.stage import a_word, answer_of, is_text
 

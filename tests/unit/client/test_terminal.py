@@ -23,7 +23,8 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.record import render_effect, render_json
-from stepline.local.terminal import clean, one_line, render_event, render_footer, render_usage
+from stepline.local.safe_text import clean, one_line
+from stepline.local.terminal import render_event, render_footer, render_usage
 from stepline.local.view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame

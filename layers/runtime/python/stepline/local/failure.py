@@ -48,7 +48,7 @@ def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = Fa
 
 def render_failure(code: str, message: str, *, as_json: bool) -> str:
     """Return the words of an error, which may be several lines: a program's last words."""
-    from stepline.local.terminal import clean
+    from stepline.local.safe_text import clean
 
     if as_json:
         return json.dumps({"frame": "error", "code": code, "message": message})

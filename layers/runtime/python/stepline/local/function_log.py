@@ -20,10 +20,6 @@ POLL_S: Final = 1.0
 OVERLAP_MS: Final = 60_000
 """How far a look reaches back behind the one before it; what it finds again is not shown again."""
 
-ADVICE: Final = "`stepline logs` has the cause"
-EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
-"""Codes that tell a client less than the functions' logs do."""
-
 _WITHOUT_WORTH: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
 _SAID: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
 _OF_EVERY_LINE: Final = frozenset(
@@ -130,7 +126,7 @@ def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
 
 def render_line(line: Line) -> list[str]:
     """Return a record for people: time, function, level and words with their fields, and under it the cause."""
-    from stepline.local.terminal import clean, clean_line
+    from stepline.local.safe_text import clean, clean_line
 
     fields = " ".join(
         f"{name}={value}"
@@ -141,11 +137,6 @@ def render_line(line: Line) -> list[str]:
     head = f"{clock} {line['function']:10} {line.get('level', ''):7} {line.get('message', '')}  {fields}"
     trace = str(line.get("exception") or "").splitlines()[-TRACE_LINES:]
     return [clean_line(head.rstrip()), *(f"    {clean(text)}" for text in trace)]
-
-
-def advise(code: str) -> str:
-    """Return where the cause of a turn's error is to be found, if its code does not say."""
-    return ADVICE if code in EXPLAINED else ""
 
 
 def _record(text: str) -> Line | None:

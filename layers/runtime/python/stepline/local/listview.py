@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepline.local.terminal import one_line
+from stepline.local.safe_text import one_line
 from stepline.ports.log import Listing
 
 

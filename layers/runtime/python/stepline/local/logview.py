@@ -13,8 +13,9 @@ from stepline.adapters.aws.artifacts import S3Artifacts
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.events.derive_close import turn_usage
+from stepline.local.safe_text import clean_line, one_line
 from stepline.local.stage import LocalStage, credentials
-from stepline.local.terminal import clean_line, one_line, render_citation, render_rejection, render_usage
+from stepline.local.terminal import render_citation, render_rejection, render_usage
 from stepline.log.spill import hydrate
 from stepline.model.base import Row
 from stepline.model.batch import Batch

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def progress(text: str) -> None:
     """Say what we do, beside what was asked for."""
-    from stepline.local.terminal import clean
+    from stepline.local.safe_text import clean
 
     click.echo(clean(text), err=True)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 
-from stepline.local.terminal import clean
+from stepline.local.safe_text import clean
 
 
 class Surface(Protocol):

@@ -7,29 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from stepline.local.client.effect import HandedBack, Steered
-from stepline.local.function_log import advise
+from stepline.local.safe_text import one_line
 from stepline.model.plan import MARKS
-from stepline.model.traversal import show_hidden
 from stepline.model.wire.event import ClientEvent
 from stepline.model.wire.live_event import STEER
 
-_LINE_CHARS: Final = 160
+ADVICE: Final = "`stepline logs` has the cause"
+EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
+"""Codes that tell a client less than the functions' logs do."""
 
 
-def clean(text: str) -> str:
-    """Return the text with every hidden character made visible, so that no control reaches the terminal."""
-    return show_hidden(text.replace("\r\n", "\n"))
-
-
-def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
-    """Return the text on one line, cut at the limit."""
-    line = " ".join(clean(text).split())
-    return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
-
-
-def clean_line(text: str) -> str:
-    """Return the text on one line with its spaces as they are, and every hidden character made visible."""
-    return clean(text).replace("\n", "␊")
+def advise(code: str) -> str:
+    """Return where the cause of a turn's error is to be found, if its code does not say."""
+    return ADVICE if code in EXPLAINED else ""
 
 
 def render_error(code: str, message: str, *, local: bool) -> str:

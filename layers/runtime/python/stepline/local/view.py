@@ -24,8 +24,9 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
+from stepline.local.safe_text import clean, one_line
 from stepline.local.surface import Surface
-from stepline.local.terminal import clean, one_line, render_error, render_event, render_footer, render_outcome
+from stepline.local.terminal import render_error, render_event, render_footer, render_outcome
 from stepline.model.wire.event import ClientEvent
 from stepline.protocol.stream.lane import LaneFacts
 

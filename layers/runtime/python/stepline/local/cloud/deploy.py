@@ -38,8 +38,8 @@ from stepline.local.cloud.toolkit import (
 )
 from stepline.local.deploy import install_cdk
 from stepline.local.emulator import Progress
+from stepline.local.safe_text import one_line
 from stepline.local.stage import REPOSITORY, install_environment
-from stepline.local.terminal import one_line
 from stepline.model.base import Value
 
 POOL: Final = "UserPoolId"
