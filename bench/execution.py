@@ -24,9 +24,9 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.fork_server import ForkServer
 from stepline.errors import DependencyError
-from stepline.local.exec_image import find_image, image_name
-from stepline.local.execution import EXECUTOR_HOME, process_backend
-from stepline.local.stage import HOME
+from stepline.local.stage.deployed import HOME
+from stepline.local.stage.program_environment import EXECUTOR_HOME, process_backend
+from stepline.local.stage.program_image import find_image, image_name
 from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.ports.executor import Executor, Job

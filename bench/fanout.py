@@ -27,9 +27,9 @@ from stepline.adapters.system import SystemClock
 from stepline.delivery.posting import Posting
 from stepline.local.caller import PROJECT, TENANT, Caller, find_caller
 from stepline.local.client.wire import dial_gateway
-from stepline.local.lifecycle import status, up
-from stepline.local.logview import open_log
-from stepline.local.stage import LocalStage
+from stepline.local.command.batches import open_log
+from stepline.local.stage.deployed import LocalStage
+from stepline.local.stage.lifecycle import status, up
 from stepline.model.ids import Lane, make_lane
 from stepline.model.wire.event import ClientEvent, EventFrame, SyncFrame, decode_frame, encode_frame
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from bench.row import MeasureError, Row
 from bench.stage import STEPLINE, stepline
-from stepline.local.lifecycle import status, up
-from stepline.local.stage import LocalStage
+from stepline.local.stage.deployed import LocalStage
+from stepline.local.stage.lifecycle import status, up
 
 RUNS = 5
 GOAL_S = 5.0

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.row import MeasureError, Row
-from stepline.local.lifecycle import status, up
-from stepline.local.stage import LocalStage, client
+from stepline.local.stage.deployed import LocalStage, client
+from stepline.local.stage.lifecycle import status, up
 from stepline.model.ids import execution_name, make_lane
 
 STEPLINE = str(Path(sys.executable).with_name("stepline"))

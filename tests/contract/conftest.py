@@ -43,7 +43,7 @@ from stepline.adapters.memory.machine import MemoryMachine
 from stepline.adapters.memory.rate import MemoryRate
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
-from stepline.local.stage import credentials
+from stepline.local.stage.deployed import credentials
 from stepline.model.ids import Lane
 
 from .redis_server import RedisServer

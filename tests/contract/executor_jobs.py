@@ -22,7 +22,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.adapters.process.group import PROC
 from stepline.adapters.system import SystemClock
-from stepline.local.exec_image import image_name
+from stepline.local.stage.program_image import image_name
 from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, Limits, Run, RuntimeProfile, Strategy, WorkFile
 from stepline.ports.executor import Executor, Job

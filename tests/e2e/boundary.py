@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from stepline.local.stage import REPOSITORY
+from stepline.local.stage.deployed import REPOSITORY
 from tests.e2e.release import Releases
 
 STOPPING = '''

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from stepline.local.guard.decision import HEALTH
-from stepline.local.stage import load
+from stepline.local.stage.deployed import load
 from tests.e2e.stage import Stage
 
 

@@ -21,8 +21,8 @@ from stepline.local.client.effect import (
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.wire import dial_gateway
-from stepline.local.lifecycle import mint
-from stepline.local.logview import open_log
+from stepline.local.command.batches import open_log
+from stepline.local.stage.lifecycle import mint
 from stepline.model.ids import make_lane
 
 PATIENCE_S = 120

@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from stepline.local.client.effect import Acknowledged, TextAppended, TurnEnded
-from stepline.local.stage import LocalStage, client
+from stepline.local.stage.deployed import LocalStage, client
 from stepline.model.ids import execution_name, make_lane
 from tests.e2e.service import Service
 from tests.e2e.stage import Stage, a_word

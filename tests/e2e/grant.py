@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from stepline.local.stage import LocalStage, client
+from stepline.local.stage.deployed import LocalStage, client
 from tests.e2e.service import ROLE, read_outputs
 
 PREFIX = "stepline-local-"

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
 
 ALIAS = "live"
 MODE = "EXEC_RUNTIME_MODE"

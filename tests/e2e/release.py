@@ -13,7 +13,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from stepline.local.stage import LocalStage, client, credentials
+from stepline.local.stage.deployed import LocalStage, client, credentials
 from tests.e2e.mode import ALIAS, find_function
 
 LATER = '''

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stepline.local.stage import client, credentials
+from stepline.local.stage.deployed import client, credentials
 
 STACK = "stepline-local-loop"
 ROLE, SETTINGS = "EventSourceRoleArn", "EventSourceEnvironment"

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stepline.local.client.wire import dial_gateway
-from stepline.local.lifecycle import mint
-from stepline.local.service import Service
-from stepline.local.stage import HOME, client, install_environment
+from stepline.local.stage.deployed import HOME, client, install_environment
+from stepline.local.stage.lifecycle import mint
+from stepline.local.stage.service import Service
 from stepline.model.ids import execution_name, make_lane
 from stepline.model.wire.event import decode_frame
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 
 from stepline.adapters.aws.table import HEAD, exec_pk, key
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from stepline.model.program.task import run_ref, secret_name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.local.lifecycle import mint
+from stepline.local.stage.lifecycle import mint
 from stepline.model.entry import Closed, Inbound
 from tests.e2e.device import stored_batches
 from tests.e2e.stage import a_word

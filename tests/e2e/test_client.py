@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from stepline.local.stage import install_environment
+from stepline.local.stage.deployed import install_environment
 from tests.e2e.cable import Cable
 from tests.e2e.stage import TURN_TIMEOUT_S, a_word
 

@@ -9,7 +9,7 @@ import pytest
 
 from stepline.local.client.effect import EventsApplied
 from stepline.local.scripted.errand import GATE_MARK, SUMMARY_MARK
-from stepline.local.stage import HOME
+from stepline.local.stage.deployed import HOME
 from tests.e2e.lane import place
 from tests.e2e.mode import agent_version, context_of, unhindered
 from tests.e2e.order import events

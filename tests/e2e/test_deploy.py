@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepline.adapters.aws.table import log_pk
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.release import later_releases

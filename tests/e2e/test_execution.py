@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from stepline.model.path import exec_key
 from tests.e2e.mode import obstacle, programs_in

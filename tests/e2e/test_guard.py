@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from stepline.local.lifecycle import mint
-from stepline.local.stage import client, credentials
+from stepline.local.stage.deployed import client, credentials
+from stepline.local.stage.lifecycle import mint
 
 pytestmark = pytest.mark.emulator
 

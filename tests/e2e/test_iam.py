@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from stepline.local import lifecycle
-from stepline.local.emulator import ENFORCED
-from stepline.local.execution import MODE_VARIABLE, process_backend
-from stepline.local.stage import HOME, make_home
+from stepline.local.stage import lifecycle
+from stepline.local.stage.deployed import HOME, make_home
+from stepline.local.stage.emulator import ENFORCED
+from stepline.local.stage.program_environment import MODE_VARIABLE, process_backend
 from tests.e2e.enforced import Scene
 from tests.e2e.grant import read_grants, without
 from tests.e2e.turn import BrokenTurnError

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from stepline.local.client.effect import TextAppended
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
 from tests.e2e.boundary import Boundary, killing_at, reached, stopping_functions
 from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.stage import a_word

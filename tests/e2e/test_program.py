@@ -8,11 +8,11 @@ import pytest
 
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap import in_memory
-from stepline.local.exec_image import image_name
-from stepline.local.execution import EXECUTOR_HOME
 from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.prompt import parse_prompt
-from stepline.local.stage import HOME, REPOSITORY, install_environment
+from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment
+from stepline.local.stage.program_environment import EXECUTOR_HOME
+from stepline.local.stage.program_image import image_name
 from stepline.loop.programs.execute import execute
 from stepline.model.entry import Closed, Resulted
 from stepline.settings import Settings

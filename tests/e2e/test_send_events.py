@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.local.stage import install_environment
+from stepline.local.stage.deployed import install_environment
 from tests.e2e.stage import TURN_TIMEOUT_S
 
 pytestmark = pytest.mark.emulator

@@ -12,7 +12,7 @@ import pytest
 
 from stepline.local.client.effect import Acknowledged, EventsApplied
 from stepline.local.client.wire import dial_gateway
-from stepline.local.lifecycle import mint
+from stepline.local.stage.lifecycle import mint
 from stepline.model.entry import Decided
 from tests.e2e.cable import Cable
 from tests.e2e.device import PATIENCE_S, Device, check_devices, stored_batches

@@ -22,8 +22,8 @@ from stepline.local.client.effect import (
 )
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.local.client.wire import OPEN_TIMEOUT_S, dial_gateway, encode_request
-from stepline.local.issuer import mint
-from stepline.local.stage import client
+from stepline.local.stage.deployed import client
+from stepline.local.stage.issuer import mint
 from stepline.model.wire.event import AuthFrame, Frame, decode_frame
 from tests.e2e.stage import a_word
 

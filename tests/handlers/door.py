@@ -13,7 +13,7 @@ from typing import Any
 import jwt
 
 from lambdas import api, authorizer, socket
-from stepline.local import issuer
+from stepline.local.stage import issuer
 from stepline.model.wire.event import Frame, decode_frame
 from stepline.ports.channel import Principal
 

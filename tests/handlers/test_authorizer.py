@@ -5,7 +5,7 @@ import pytest
 
 from lambdas import authorizer
 from stepline.errors import DependencyError
-from stepline.local import issuer as local_issuer
+from stepline.local.stage import issuer as local_issuer
 
 from .conftest import Stage
 from .door import SITE, Issuer, behind, handshake, open_socket, request, running_issuer, ticket_of, verdict

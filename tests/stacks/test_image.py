@@ -14,7 +14,7 @@ from stacks import image_start
 from stacks.execution import ExecutionStack
 from stacks.image import BASE, DOCKERFILE, render_buildspec
 from stacks.stage import Stage
-from stepline.local.exec_image import SOURCES
+from stepline.local.stage.program_image import SOURCES
 from tests.stacks.conftest import CONTEXT, cdk
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from stepline.adapters.oidc import LEEWAY_S, OidcIdentity
 from stepline.errors import AuthError, DependencyError
-from stepline.local import issuer
+from stepline.local.stage import issuer
 from stepline.model.ids import USER_MAX_CHARS
 from stepline.ports.channel import Principal
 

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from stepline.local.surface import Clean
+from stepline.local.terminal.surface import Clean
 
 
 class Paper:

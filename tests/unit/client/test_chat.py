@@ -7,7 +7,6 @@ import json
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.chat import INTERRUPTED, LATER, Chat
 from stepline.local.client.effect import (
     EventsApplied,
     HandedBack,
@@ -17,10 +16,11 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.client.session import Session
-from stepline.local.keyboard import Key, Pipe
-from stepline.local.output import JsonView
-from stepline.local.slash import HELP
-from stepline.local.view import PlainView, RichView
+from stepline.local.terminal.chat import INTERRUPTED, LATER, Chat
+from stepline.local.terminal.keyboard import Key, Pipe
+from stepline.local.terminal.output import JsonView
+from stepline.local.terminal.slash import HELP
+from stepline.local.terminal.view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.unit.client.agent import Agent
 from tests.unit.client.simulated import Far, Pace

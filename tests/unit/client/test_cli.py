@@ -15,13 +15,14 @@ import pytest
 from click.testing import CliRunner
 
 from stepline.errors import DependencyError
-from stepline.local import caller, lifecycle
-from stepline.local.argument import parse_have, parse_payload
+from stepline.local import caller
 from stepline.local.caller import name_user
-from stepline.local.cli import main
-from stepline.local.failure import Edge
-from stepline.local.reference import render_reference
-from stepline.local.stage import LocalStage
+from stepline.local.command.argument import parse_have, parse_payload
+from stepline.local.command.cli import main
+from stepline.local.command.failure import Edge
+from stepline.local.command.reference import render_reference
+from stepline.local.stage import lifecycle
+from stepline.local.stage.deployed import LocalStage
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
 
@@ -32,8 +33,8 @@ def test_the_reference_page_is_what_the_commands_say():
 
 def test_the_line_editor_is_loaded_for_a_chat_on_a_terminal_alone():
     code = (
-        "import sys, stepline.local.chat\n"
-        "from stepline.local.cli import main\n"
+        "import sys, stepline.local.terminal.chat\n"
+        "from stepline.local.command.cli import main\n"
         "main(['--help'], standalone_mode=False)\n"
         "sys.exit('prompt_toolkit' in sys.modules)"
     )

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.local import caller, logview
-from stepline.local.cli import main
+from stepline.local import caller
 from stepline.local.cloud.deployment import Deployment, save
+from stepline.local.command import batches as logview
+from stepline.local.command.cli import main
 from stepline.model.ids import make_lane
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.log import Listing

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.errors import NotFoundError
-from stepline.local import caller, logview
-from stepline.local.cli import main
-from stepline.local.export import exports
+from stepline.local import caller
+from stepline.local.command import batches as logview
+from stepline.local.command.cli import main
+from stepline.local.command.export import exports
 from stepline.model.ids import make_lane
 from tests.unit.timeline.story import Story
 

@@ -22,10 +22,10 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.record import render_effect, render_json
 from stepline.local.safe_text import clean, one_line
-from stepline.local.terminal import render_event, render_footer, render_usage
-from stepline.local.view import PlainView, RichView
+from stepline.local.terminal.json_lines import render_effect, render_json
+from stepline.local.terminal.render import render_event, render_footer, render_usage
+from stepline.local.terminal.view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.stream.lane import LaneFacts

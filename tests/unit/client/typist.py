@@ -27,7 +27,7 @@ _CHAT = """
 import sys
 from pathlib import Path
 from stepline.local.caller import Caller
-from stepline.local.chat import run_chat
+from stepline.local.terminal.chat import run_chat
 url, home, conversation, user, token = sys.argv[1:]
 sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: token), conversation))
 """

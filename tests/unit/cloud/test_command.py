@@ -11,11 +11,12 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from stepline.errors import AuthError, InputError
-from stepline.local import caller, stage
-from stepline.local.cli import main
+from stepline.local import caller
 from stepline.local.cloud import deploy, destroy
 from stepline.local.cloud.deployment import Deployment, save
-from stepline.local.stage import LocalStage
+from stepline.local.command.cli import main
+from stepline.local.stage import deployed as stage
+from stepline.local.stage.deployed import LocalStage
 
 STAGE = Deployment(
     stage="prod", account="1", region="eu-central-1", outputs={"WebSocketUrl": "wss://far/live"}

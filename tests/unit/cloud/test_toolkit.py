@@ -15,7 +15,7 @@ from stepline.local.cloud.toolkit import (
     render_destroy,
     render_synth,
 )
-from stepline.local.stage import install_environment
+from stepline.local.stage.deployed import install_environment
 from tests.unit.cloud.desk import TEMPLATES, write_assembly
 
 ENVIRONMENT = install_environment()

@@ -10,7 +10,7 @@ import pytest
 import bundles
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bundle.parts import load_skills, load_tools
-from stepline.local.bundle_code import take_bundle
+from stepline.local.stage.bundle_code import take_bundle
 from tests.unit.docs import bundle_guide
 from tests.unit.loop.scene import answered, called
 

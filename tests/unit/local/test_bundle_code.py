@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from stepline.errors import InputError
-from stepline.local.bundle_code import BundleCode, take_bundle
+from stepline.local.stage.bundle_code import BundleCode, take_bundle
 
 GOOD = """
     from stepline.bundle.workflow import BaseWorkflow

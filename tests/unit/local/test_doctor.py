@@ -1,8 +1,8 @@
 import pytest
 
-from stepline.local import lifecycle
-from stepline.local.doctor import doctor
-from stepline.local.stage import make_home
+from stepline.local.command.doctor import doctor
+from stepline.local.stage import lifecycle
+from stepline.local.stage.deployed import make_home
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from stepline.local.durable import ChangeFile, merge_executions, merge_items
+from stepline.local.stage.durable import ChangeFile, merge_executions, merge_items
 
 ARN = "arn:aws:states:us-east-1:000000000000:execution:machine:first"
 

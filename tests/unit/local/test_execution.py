@@ -5,10 +5,10 @@ import tarfile
 import pytest
 
 from stepline.errors import DependencyError, InputError
-from stepline.local import exec_image
-from stepline.local.exec_image import BASE_VARIABLE, build_image, find_image, image_name
-from stepline.local.execution import MODE_VARIABLE, backends, docker_variables, main, prepare
-from stepline.local.stage import HOME, make_home
+from stepline.local.stage import program_image as exec_image
+from stepline.local.stage.deployed import HOME, make_home
+from stepline.local.stage.program_environment import MODE_VARIABLE, backends, docker_variables, main, prepare
+from stepline.local.stage.program_image import BASE_VARIABLE, build_image, find_image, image_name
 
 NO_DAEMON = "echo 'Cannot connect to the Docker daemon. Is the docker daemon running?' >&2; exit 1"
 NO_IMAGE = "echo 'Error: No such image: x' >&2; exit 1"

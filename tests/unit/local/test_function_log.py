@@ -3,8 +3,8 @@
 import json
 
 from stepline.local.client.effect import Refused, TurnEnded
-from stepline.local.function_log import TRACE_LINES, parse_events, render_line
-from stepline.local.view import PlainView
+from stepline.local.command.function_log import TRACE_LINES, parse_events, render_line
+from stepline.local.terminal.view import PlainView
 from stepline.model.wire.event import ErrorFrame
 
 TRACE = "\n".join(

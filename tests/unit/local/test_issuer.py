@@ -7,7 +7,7 @@ import urllib.request
 import jwt
 import pytest
 
-from stepline.local import issuer
+from stepline.local.stage import issuer
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local import lifecycle
-from stepline.local.execution import MODE_VARIABLE
-from stepline.local.service import Service
+from stepline.local.stage import lifecycle
+from stepline.local.stage.program_environment import MODE_VARIABLE
+from stepline.local.stage.service import Service
 
 
 def test_a_start_that_fails_leaves_no_process_behind(tmp_path, monkeypatch):

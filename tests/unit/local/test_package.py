@@ -7,8 +7,8 @@ import tomllib
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.package import make_environment, pip_configuration, translate
-from stepline.local.stage import REPOSITORY
+from stepline.local.install.package import make_environment, pip_configuration, translate
+from stepline.local.stage.deployed import REPOSITORY
 
 USER, ALL = "requirements-local.lock", "requirements.lock"
 

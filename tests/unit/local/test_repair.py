@@ -5,7 +5,7 @@ import pytest
 from botocore.stub import Stubber
 
 from stepline.errors import DependencyError
-from stepline.local.repair import STANDING, drop_stale, plan_stale, read_origins, read_templates
+from stepline.local.stage.cdk import STANDING, drop_stale, plan_stale, read_origins, read_templates
 
 TOPIC = {"Type": "AWS::SNS::Topic"}
 CORS = {"AllowOrigins": ["https://chat.example"], "AllowMethods": ["POST"], "MaxAge": 600}

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.service import Service, claim_port
+from stepline.local.stage.service import Service, claim_port
 
 ANSWER = """
 import http.server, signal, sys
@@ -21,7 +21,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 READ_PID = """
 import pathlib, sys
-from stepline.local.service import Service
+from stepline.local.stage.service import Service
 print(Service("probe", pathlib.Path(sys.argv[1])).pid)
 """
 

@@ -5,10 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from stepline.local.deploy import digest
-from stepline.local.emulator import LOCK_FILE, Emulator
-from stepline.local.fingerprint import Fingerprint
-from stepline.local.stage import (
+from stepline.local.stage.cdk import digest
+from stepline.local.stage.deployed import (
     REPOSITORY,
     LocalStage,
     credentials,
@@ -18,6 +16,8 @@ from stepline.local.stage import (
     tool_environment,
     write_private,
 )
+from stepline.local.stage.emulator import LOCK_FILE, Emulator
+from stepline.local.stage.fingerprint import Fingerprint
 
 STAGE = LocalStage(
     endpoint="http://127.0.0.1:1",

@@ -22,7 +22,7 @@ Options:
 def main() -> None:
     """Run the command line; without its packages, say how to get them."""
     try:
-        from stepline.local.cli import main as command  # noqa: PLC0415 - click is in the extra
+        from stepline.local.command.cli import main as command  # noqa: PLC0415 - click is in the extra
 
         command(prog_name="stepline")
     except ModuleNotFoundError as error:

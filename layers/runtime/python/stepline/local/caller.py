@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from stepline.errors import AuthError, DependencyError, InputError
-from stepline.local.stage import HOME, LocalStage, load
+from stepline.local.stage.deployed import HOME, LocalStage, load
 
 if TYPE_CHECKING:
     from stepline.local.client.session import Session
@@ -71,7 +71,7 @@ def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Cal
     """
     if stage:
         return _find_deployed(stage, user, token=token, token_command=token_command)
-    from stepline.local.lifecycle import mint
+    from stepline.local.stage.lifecycle import mint
 
     local, name = find_stage(), name_user(user)
     return Caller(

@@ -10,7 +10,7 @@ import msgspec
 
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced, TurnEnded
 from stepline.local.client.session import Session
-from stepline.local.stage import write_private
+from stepline.local.stage.deployed import write_private
 from stepline.model.base import Value
 from stepline.model.wire.live_event import PROMPT
 

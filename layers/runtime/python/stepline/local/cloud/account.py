@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from stepline.errors import AuthError, InputError
 from stepline.local.check import Check
-from stepline.local.stage import install_environment
+from stepline.local.stage.deployed import install_environment
 
 _DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorizedException", "Forbidden"}

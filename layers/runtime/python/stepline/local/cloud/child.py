@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from stepline.local.stage import REPOSITORY
+from stepline.local.stage.deployed import REPOSITORY
 from stepline.model.base import Value
 
 TOKEN_VARIABLE: Final = "STEPLINE_TOKEN"  # noqa: S105 - the variable's name

@@ -36,10 +36,10 @@ from stepline.local.cloud.toolkit import (
     render_deploy,
     render_synth,
 )
-from stepline.local.deploy import install_cdk
-from stepline.local.emulator import Progress
 from stepline.local.safe_text import one_line
-from stepline.local.stage import REPOSITORY, install_environment
+from stepline.local.stage.cdk import install_cdk
+from stepline.local.stage.deployed import REPOSITORY, install_environment
+from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
 POOL: Final = "UserPoolId"

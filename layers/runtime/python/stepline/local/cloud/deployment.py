@@ -11,8 +11,8 @@ import msgspec
 from msgspec import field
 
 from stepline.errors import InputError
-from stepline.local.stage import NAME as LOCAL
-from stepline.local.stage import make_home, read_json, write_private
+from stepline.local.stage.deployed import NAME as LOCAL
+from stepline.local.stage.deployed import make_home, read_json, write_private
 from stepline.model.base import Value
 
 _STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,15}")

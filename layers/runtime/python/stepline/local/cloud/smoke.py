@@ -15,7 +15,7 @@ from stepline.local.client.state import ClientState
 from stepline.local.client.wire import dial_gateway
 from stepline.local.cloud.account import Account, error_code
 from stepline.local.conversation import ask, new_conversation
-from stepline.local.emulator import Progress
+from stepline.local.stage.emulator import Progress
 
 QUESTION: Final = "Answer with one word."
 TENANT: Final = "smoke"

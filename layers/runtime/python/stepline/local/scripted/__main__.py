@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stepline.local.failure import fail
+from stepline.local.command.failure import fail
 from stepline.local.scripted.server import DEFAULT_TOKEN_DELAY_MS, DEFAULT_WINDOW_TOKENS, ScriptedServer
 
 

@@ -1,4 +1,7 @@
-"""The commands on conversations: say something, watch, list, print the log, and a token for a client of one's own."""
+"""The commands on conversations: say something, watch, list, print the log, and a token for a client of one's own.
+
+A list of conversations: a line for each, or an object.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from stepline.errors import NotFoundError
-from stepline.local.argument import (
+from stepline.local.command.argument import (
     CURSOR,
     check_kind,
     conversation_argument,
@@ -25,9 +28,11 @@ from stepline.local.argument import (
     token_option,
     user_option,
 )
-from stepline.local.cloud.command import environment_token
-from stepline.local.failure import INTERRUPTED
-from stepline.local.output import progress, shower
+from stepline.local.command.cloud import environment_token
+from stepline.local.command.failure import INTERRUPTED
+from stepline.local.safe_text import one_line
+from stepline.local.terminal.output import progress, shower
+from stepline.ports.log import Listing
 
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
@@ -150,8 +155,8 @@ def log(conversation: str, after: int, as_json: bool) -> None:
     Its batches, with --json whole and one a line.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage
-    from stepline.local.logview import open_log, read_batches, render_batch, render_summary
-    from stepline.local.record import render_json
+    from stepline.local.command.batches import open_log, read_batches, render_batch, render_summary
+    from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 
     batches = read_batches(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), after=after)
@@ -173,9 +178,8 @@ def conversations(user: str, as_json: bool) -> None:
     of a deployed stage has no list of them.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage, name_user
-    from stepline.local.listview import render_listing, render_row
-    from stepline.local.logview import open_log
-    from stepline.local.record import render_json
+    from stepline.local.command.batches import open_log
+    from stepline.local.terminal.json_lines import render_json
 
     log, _ = open_log(find_stage())
     for listing in log.conversations(TENANT, PROJECT, name_user(user)):
@@ -193,7 +197,7 @@ def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
     On the local stage a fresh one, good for an hour. With --stage it is the one that STEPLINE_TOKEN or --token-command
     gives. With --json also where to use it: the `url` of the websocket and, where it renews itself, the `api_url`.
     """
-    from stepline.local.record import render_json
+    from stepline.local.terminal.json_lines import render_json
 
     caller = find_caller(stage, user, token_command)
     found = {"token": caller.token(), "url": caller.url}
@@ -260,3 +264,24 @@ def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Sess
             words = ["stepline", "watch", state.conversation, "--after", str(session.state.cursor), *where]
             progress(f"a turn that runs goes on; watch it with: {shlex.join(words)}")
             sys.exit(INTERRUPTED)
+
+
+def render_row(listing: Listing) -> str:
+    """Return a conversation's line: its name, the minute of its last event in UTC, its last turn, its title."""
+    minute = listing.last_at[:16].replace("T", " ")
+    standing = listing.outcome or ("open" if listing.turn else "idle")
+    return f"{listing.lane.conversation:20}  {minute}  {standing:9}  {one_line(listing.title)}"
+
+
+def render_listing(listing: Listing) -> dict[str, Any]:
+    """Return a conversation as an object; `n` is its newest batch that the listing knows."""
+    return {
+        "conversation": listing.lane.conversation,
+        "title": listing.title,
+        "last_at": listing.last_at,
+        "n": listing.applied_n,
+        "turn_id": listing.turn,
+        "outcome": listing.outcome,
+        "input_tokens": listing.input_tokens,
+        "output_tokens": listing.output_tokens,
+    }

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError, InputError, SteplineError
-from stepline.local.emulator import Progress
-from stepline.local.exec_image import build_image, find_daemon, find_image, image_name, remove_images
-from stepline.local.package import make_environment
-from stepline.local.stage import HOME, REPOSITORY, install_environment, make_home, path_to
+from stepline.local.install.package import make_environment
+from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment, make_home, path_to
+from stepline.local.stage.emulator import Progress
+from stepline.local.stage.program_image import build_image, find_daemon, find_image, image_name, remove_images
 from stepline.model.base import Value
 from stepline.model.program.execution import Mode
 
@@ -260,7 +260,7 @@ def main(arguments: list[str]) -> int:
             case ["clean"]:
                 remove_images()
             case _:
-                progress("usage: python -m stepline.local.execution [image | clean]")
+                progress("usage: python -m stepline.local.stage.program_environment [image | clean]")
                 return 2
     except SteplineError as error:
         progress(f"error: {error}")

@@ -12,11 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from stepline.local import lifecycle
 from stepline.local.check import Check
-from stepline.local.deploy import CDK
-from stepline.local.execution import backends
-from stepline.local.stage import HOME, REPOSITORY, client, load, read_json, tool_environment
+from stepline.local.stage import lifecycle
+from stepline.local.stage.cdk import CDK
+from stepline.local.stage.deployed import HOME, REPOSITORY, client, load, read_json, tool_environment
+from stepline.local.stage.program_environment import backends
 
 OLDEST_PYTHON: Final = (3, 11)
 _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websockets")

@@ -9,7 +9,8 @@ import sys
 
 import click
 
-from stepline.local.argument import (
+from stepline.local.command import cloud
+from stepline.local.command.argument import (
     conversation_option,
     json_option,
     new_option,
@@ -17,8 +18,7 @@ from stepline.local.argument import (
     token_option,
     user_option,
 )
-from stepline.local.cloud import command as cloud
-from stepline.local.conversation_command import (
+from stepline.local.command.conversations import (
     check_exists,
     conversations,
     event,
@@ -28,19 +28,19 @@ from stepline.local.conversation_command import (
     token,
     watch,
 )
-from stepline.local.export import export
-from stepline.local.failure import Edge
-from stepline.local.function_log import logs
-from stepline.local.output import progress, render_status
-from stepline.local.service_environment import event_source
+from stepline.local.command.event_source import event_source
+from stepline.local.command.export import export
+from stepline.local.command.failure import Edge
+from stepline.local.command.function_log import logs
+from stepline.local.terminal.output import progress, render_status
 
 
 @click.group(cls=Edge, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="stepline", message="%(version)s")
 def main() -> None:
     """Run the agent, on this machine or in AWS, and talk to it."""
-    from stepline.local.project import lay_out
-    from stepline.local.stage import REPOSITORY
+    from stepline.local.install.project import lay_out
+    from stepline.local.stage.deployed import REPOSITORY
 
     lay_out(REPOSITORY)
 
@@ -61,7 +61,7 @@ def up(*, bundle: str, as_json: bool) -> None:
 
     A bundle is tried before anything is deployed. Without --bundle the one that comes with the runtime answers.
     """
-    from stepline.local import lifecycle
+    from stepline.local.stage import lifecycle
 
     stage = lifecycle.up(progress, bundle=bundle)
     progress(f"ready at {stage.socket_url}")
@@ -76,7 +76,7 @@ def down(as_json: bool) -> None:
 
     A turn that still runs is taken over by the next `up`.
     """
-    from stepline.local import lifecycle
+    from stepline.local.stage import lifecycle
 
     if not lifecycle.down(progress):
         progress("the emulator had to be killed; conversations are kept, its functions' latest logs are not")
@@ -92,7 +92,7 @@ def status(as_json: bool) -> None:
 
     Exit code 1 unless all of it does.
     """
-    from stepline.local import lifecycle
+    from stepline.local.stage import lifecycle
 
     found = lifecycle.status()
     if as_json:
@@ -118,14 +118,14 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
     Under what is missing stands how to mend it. A line that begins with `off`, `warn` or `unknown` stops nothing. Exit
     code 1 if one begins with `NO`.
     """
-    from stepline.local.record import render_json
+    from stepline.local.terminal.json_lines import render_json
 
     if (stage or profile or region) and not aws:
         raise click.UsageError("--stage, --profile and --region go with --aws")
     if aws:
         found = cloud.check_cloud(stage, profile, region)
     else:
-        from stepline.local.doctor import doctor as checks
+        from stepline.local.command.doctor import doctor as checks
 
         found = checks()
     for check in found:
@@ -157,8 +157,8 @@ def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: 
 
     With --json a terminal is read like a pipe. From a pipe the exit code is 0 if the last turn completed, else 1.
     """
-    from stepline.local.chat import run_chat
     from stepline.local.conversation import new_conversation
+    from stepline.local.terminal.chat import run_chat
 
     caller = find_caller(stage, user, token_command)
     if new:

@@ -25,8 +25,8 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.safe_text import clean, one_line
-from stepline.local.surface import Surface
-from stepline.local.terminal import render_error, render_event, render_footer, render_outcome
+from stepline.local.terminal.render import render_error, render_event, render_footer, render_outcome
+from stepline.local.terminal.surface import Surface
 from stepline.model.wire.event import ClientEvent
 from stepline.protocol.stream.lane import LaneFacts
 

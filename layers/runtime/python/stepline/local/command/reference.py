@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from stepline.local.cli import main
+from stepline.local.command.cli import main
 
 WIDTH_CHARS = 96
 

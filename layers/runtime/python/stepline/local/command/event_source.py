@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from stepline.errors import DependencyError
-from stepline.local.argument import json_option
-from stepline.local.stage import LocalStage, client, credentials
+from stepline.local.command.argument import json_option
+from stepline.local.stage.deployed import LocalStage, client, credentials
 
 STACK = "stepline-local-loop"
 OUTPUTS = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import InputError
-from stepline.local.argument import json_option
-from stepline.local.output import progress
+from stepline.local.command.argument import json_option
+from stepline.local.terminal.output import progress
 
 if TYPE_CHECKING:
     from stepline.local.check import Check
@@ -57,7 +57,7 @@ def deploy(
 
     from stepline.local.cloud import deploy as cloud
     from stepline.local.cloud.deployment import check_stage, parse_choices
-    from stepline.local.record import render_json
+    from stepline.local.terminal.json_lines import render_json
 
     order = cloud.Order(
         stage=check_stage(stage),
@@ -87,7 +87,7 @@ def destroy(*, stage: str, profile: str, region: str, yes: bool, as_json: bool) 
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage
     from stepline.local.cloud.destroy import destroy as take_away
-    from stepline.local.record import render_json
+    from stepline.local.terminal.json_lines import render_json
 
     def confirm_name(name: str) -> bool:
         return yes or bool(_ask(f"type the stage's name to delete it [{name}]") == name)
@@ -110,7 +110,7 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
     from stepline.local.cloud.deployment import check_stage, load
     from stepline.local.cloud.health import health
     from stepline.local.cloud.readiness import readiness
-    from stepline.local.stage import HOME
+    from stepline.local.stage.deployed import HOME
 
     known = load(HOME, check_stage(stage)) if stage else None
     account = open_account(
@@ -135,7 +135,7 @@ def environment_token() -> str:
 
 def _desk(*, yes: bool) -> Desk:
     from stepline.local.cloud.deploy import Desk
-    from stepline.local.stage import HOME
+    from stepline.local.stage.deployed import HOME
 
     def confirm(question: str) -> bool:
         return yes or _ask(f"{question} [y/N]").lower() in ("y", "yes")

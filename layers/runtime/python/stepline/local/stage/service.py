@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from stepline.errors import DependencyError
-from stepline.local.stage import read_json, write_private
+from stepline.local.stage.deployed import read_json, write_private
 
 LOOPBACK = "127.0.0.1"
 _POLL_S = 0.05

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
-from stepline.local.emulator import Progress
-from stepline.local.stage import REPOSITORY, install_environment
+from stepline.local.stage.deployed import REPOSITORY, install_environment
+from stepline.local.stage.emulator import Progress
 
 NAME: Final = "stepline-exec"
 DOCKERFILE: Final = "exec_task/Dockerfile"

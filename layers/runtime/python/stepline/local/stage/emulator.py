@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
-from stepline.local.durable import KEEP
-from stepline.local.fingerprint import Fingerprint
 from stepline.local.guard.decision import HEALTH
-from stepline.local.package import make_environment
-from stepline.local.service import LOOPBACK, Service, claim_port
-from stepline.local.stage import ACCOUNT, REGION, credentials, function_environment, make_home
+from stepline.local.install.package import make_environment
+from stepline.local.stage.deployed import ACCOUNT, REGION, credentials, function_environment, make_home
+from stepline.local.stage.durable import KEEP
+from stepline.local.stage.fingerprint import Fingerprint
+from stepline.local.stage.service import LOOPBACK, Service, claim_port
 
 Progress = Callable[[str], None]
 ENFORCED: Final = {"AUTH": "true"}
@@ -25,7 +25,7 @@ ENFORCED: Final = {"AUTH": "true"}
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
 _HERE: Final = Path(__file__).parent
-LAUNCHER: Final = (_HERE / "launch.py", _HERE / "durable.py", *sorted((_HERE / "guard").glob("*.py")))
+LAUNCHER: Final = (_HERE / "launch.py", _HERE / "durable.py", *sorted((_HERE.parent / "guard").glob("*.py")))
 """Files of ours that run in the emulator's process, the script first."""
 STOP_TIMEOUT_S: Final = 15
 KEEP_TIMEOUT_S: Final = 30

@@ -21,10 +21,10 @@ from typing import Any
 socketserver.StreamRequestHandler.disable_nagle_algorithm = True
 
 package = ModuleType("stepline")
-package.__path__ = [str(Path(__file__).resolve().parents[1])]
+package.__path__ = [str(Path(__file__).resolve().parents[2])]
 sys.modules["stepline"] = package
 
-importlib.import_module("stepline.local.durable").install()
+importlib.import_module("stepline.local.stage.durable").install()
 
 emulator: Any = importlib.import_module("ministack.app")
 guard: Any = importlib.import_module("stepline.local.guard.gate")

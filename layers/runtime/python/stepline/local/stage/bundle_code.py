@@ -1,6 +1,6 @@
 """The bundle of the local stage: found from the caller's folder, copied for the functions, tried before it is deployed.
 
-`python -m stepline.local.bundle_code MODULE` is the trial. It runs in a process of its own that sees what functions see,
+`python -m stepline.local.stage.bundle_code MODULE` is the trial. It runs in a process of its own that sees what functions see,
 and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
 """
 
@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import InputError, SteplineError
-from stepline.local.emulator import Progress
-from stepline.local.stage import REPOSITORY, function_environment
+from stepline.local.stage.deployed import REPOSITORY, function_environment
+from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
 DEFAULT: Final = "bundles.default"
@@ -117,7 +117,7 @@ def _try(module: str, folder: Path, home: Path, project: Path, progress: Progres
     """Load the bundle in `folder` as a function does. Raises InputError."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "stepline.local.bundle_code", module],
+            [sys.executable, "-m", "stepline.local.stage.bundle_code", module],
             cwd=folder,
             env=function_environment(home),
             stdin=subprocess.DEVNULL,

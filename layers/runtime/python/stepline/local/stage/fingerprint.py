@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from stepline.local.stage import read_json, write_private
+from stepline.local.stage.deployed import read_json, write_private
 
 
 class Fingerprint:

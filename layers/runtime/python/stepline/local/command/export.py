@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from stepline.errors import InputError, NotFoundError
-from stepline.local.argument import conversation_argument, json_option
+from stepline.local.command.argument import conversation_argument, json_option
 
 if TYPE_CHECKING:
     from stepline.model.ids import Lane
@@ -38,8 +38,8 @@ def export(conversation: str, turn: str, out: Path | None, *, as_json: bool) -> 
     import msgspec
 
     from stepline.local.caller import PROJECT, TENANT, find_stage
-    from stepline.local.logview import open_log
-    from stepline.local.record import render_json
+    from stepline.local.command.batches import open_log
+    from stepline.local.terminal.json_lines import render_json
     from stepline.model.ids import make_lane
 
     documents = exports(*open_log(find_stage()), make_lane(TENANT, PROJECT, conversation), turn)
@@ -56,7 +56,7 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
 
     Raises NotFoundError: `conversation_not_found`, or `turn_not_found`.
     """
-    from stepline.local.logview import read_batches
+    from stepline.local.command.batches import read_batches
     from stepline.timeline.export import export_conversation, export_turn
     from stepline.timeline.fold import Timeline
 

@@ -9,8 +9,8 @@ import click
 
 if TYPE_CHECKING:
     from stepline.local.client.effect import Effect
-    from stepline.local.lifecycle import Status
-    from stepline.local.view import View
+    from stepline.local.stage.lifecycle import Status
+    from stepline.local.terminal.view import View
 
 
 def progress(text: str) -> None:
@@ -22,7 +22,7 @@ def progress(text: str) -> None:
 
 def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
     """Return the view for a pipe, where it can show what turns consumed; `local` as for `PlainView`."""
-    from stepline.local.view import PlainView
+    from stepline.local.terminal.view import PlainView
 
     return PlainView(click.echo, progress, usage=usage, local=local)
 
@@ -37,7 +37,7 @@ class JsonView:
         """Nothing was opened."""
 
     def show(self, effect: Effect) -> None:
-        from stepline.local.record import render_effect, render_json
+        from stepline.local.terminal.json_lines import render_effect, render_json
 
         for line in render_effect(effect):
             click.echo(render_json(line), err=line["frame"] == "error")
@@ -58,7 +58,7 @@ def render_status(found: Status) -> str:
     """Return one line of JSON: what runs on this machine, and the stage that was deployed last."""
     import msgspec
 
-    from stepline.local.record import render_json
+    from stepline.local.terminal.json_lines import render_json
 
     return render_json(
         msgspec.to_builtins({"up": found.up, "services": found.services, "stage": found.stage})

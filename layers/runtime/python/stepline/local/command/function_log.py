@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from stepline.errors import DependencyError, NotFoundError
-from stepline.local.argument import json_option
+from stepline.local.command.argument import json_option
 
 GROUPS: Final = "/stepline/local/"
 SHOWN: Final = 200
@@ -42,8 +42,8 @@ def logs(function: str, *, follow: bool, as_json: bool) -> None:
     from botocore.exceptions import HTTPClientError
 
     from stepline.local.caller import find_stage
-    from stepline.local.record import render_json
-    from stepline.local.stage import client
+    from stepline.local.stage.deployed import client
+    from stepline.local.terminal.json_lines import render_json
 
     cloud = client("logs", find_stage())
     try:

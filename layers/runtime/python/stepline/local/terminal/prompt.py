@@ -37,10 +37,10 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_term_environment_variable
 from rich.console import Console, RenderableType
 
-from stepline.local.keyboard import Key, Typed
 from stepline.local.safe_text import one_line
-from stepline.local.screen import Apart, Output
-from stepline.local.surface import Clean
+from stepline.local.terminal.keyboard import Key, Typed
+from stepline.local.terminal.screen import Apart, Output
+from stepline.local.terminal.surface import Clean
 
 REDRAW_S: Final = 0.1
 PENDING_LINES: Final = 5

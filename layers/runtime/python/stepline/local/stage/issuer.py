@@ -17,8 +17,8 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from stepline.local.service import LOOPBACK
-from stepline.local.stage import HOME, write_private
+from stepline.local.stage.deployed import HOME, write_private
+from stepline.local.stage.service import LOOPBACK
 
 PORT: Final = 4567
 AUDIENCE: Final = "stepline"

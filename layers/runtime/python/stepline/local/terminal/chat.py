@@ -22,10 +22,10 @@ from stepline.local.conversation import (
     settle,
     watch,
 )
-from stepline.local.keyboard import Key, Keyboard, Pipe, Typed
-from stepline.local.output import JsonView, make_plain_view
-from stepline.local.slash import HELP, NEW, Command, parse_line, render_message
-from stepline.local.view import RichView, View
+from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
+from stepline.local.terminal.output import JsonView, make_plain_view
+from stepline.local.terminal.slash import HELP, NEW, Command, parse_line, render_message
+from stepline.local.terminal.view import RichView, View
 
 if TYPE_CHECKING:
     from stepline.local.caller import Caller
@@ -238,7 +238,7 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
         return talk(JsonView(), Pipe(iter(sys.stdin)))
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
         return talk(make_plain_view(local=caller.local), Pipe(iter(sys.stdin)))
-    from stepline.local.prompt import open_prompt
+    from stepline.local.terminal.prompt import open_prompt
 
     with open_prompt(sys.stdin, sys.stdout) as prompt:
         return talk(RichView(prompt, local=caller.local), prompt)

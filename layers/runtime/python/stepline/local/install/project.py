@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_PACKAGE: Final = Path(__file__).resolve().parents[2]
 _CARRIED: Final = _PACKAGE / "_app"
 _LIBRARY: Final = "layers/runtime/python/stepline"
 

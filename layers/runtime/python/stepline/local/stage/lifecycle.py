@@ -18,14 +18,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError
-from stepline.local import issuer
-from stepline.local.bundle_code import DEFAULT, take_bundle
-from stepline.local.deploy import deploy
-from stepline.local.emulator import Emulator, Progress
-from stepline.local.exec_image import add_bundle
-from stepline.local.execution import docker_variables, prepare
-from stepline.local.service import LOOPBACK, Service, claim_port, exclusive
-from stepline.local.stage import (
+from stepline.local.stage import issuer
+from stepline.local.stage.bundle_code import DEFAULT, take_bundle
+from stepline.local.stage.cdk import deploy
+from stepline.local.stage.deployed import (
     HOME,
     LocalStage,
     client,
@@ -36,6 +32,10 @@ from stepline.local.stage import (
     save,
     tool_environment,
 )
+from stepline.local.stage.emulator import Emulator, Progress
+from stepline.local.stage.program_environment import docker_variables, prepare
+from stepline.local.stage.program_image import add_bundle
+from stepline.local.stage.service import LOOPBACK, Service, claim_port, exclusive
 from stepline.model.base import Value
 
 SCRIPTED_PORT: Final = 4568
@@ -211,7 +211,7 @@ def _start_issuer(home: Path, progress: Progress) -> str:
     if not service.running:
         progress(f"starting the token issuer on {LOOPBACK}:{port}")
         service.start(
-            [sys.executable, "-m", "stepline.local.issuer", "--port", str(port), "--home", str(home)],
+            [sys.executable, "-m", "stepline.local.stage.issuer", "--port", str(port), "--home", str(home)],
             tool_environment(),
             health_url=f"{url}/jwks.json",
             timeout_s=20,

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from stepline.local.project import find_app, find_home
+from stepline.local.install.project import find_app, find_home
 from stepline.model.base import Value
 
 HOME: Final = find_home()

@@ -14,8 +14,8 @@ from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.table import Table
 from stepline.events.derive_close import turn_usage
 from stepline.local.safe_text import clean_line, one_line
-from stepline.local.stage import LocalStage, credentials
-from stepline.local.terminal import render_citation, render_rejection, render_usage
+from stepline.local.stage.deployed import LocalStage, credentials
+from stepline.local.terminal.render import render_citation, render_rejection, render_usage
 from stepline.log.spill import hydrate
 from stepline.model.base import Row
 from stepline.model.batch import Batch

@@ -1,0 +1,1 @@
+"""Packages and project files that the local commands install."""

@@ -1,0 +1,1 @@
+"""The local stage: emulator, issuer, deployment, and the environment of programs."""

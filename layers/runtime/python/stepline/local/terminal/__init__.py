@@ -1,0 +1,1 @@
+"""The chat on a terminal, and how events are shown."""
