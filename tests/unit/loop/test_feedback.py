@@ -111,12 +111,12 @@ def test_while_a_cache_may_live_history_stays_and_every_round_is_told() -> None:
     before = scene.shown()
     scene.rate(text="too long")
     assert scene.shown() == before
-    assert scene.timeline.fresh == (f"{scene.first}/user",)
+    assert scene.timeline.fresh == [f"{scene.first}/user"]
     prompt = scene.ask()
     assert "too long" in prompt
     assert scene.shown().startswith(before)
     assert "too long" not in scene.shown()
-    assert scene.timeline.fresh == (f"{scene.first}/user",)
+    assert scene.timeline.fresh == [f"{scene.first}/user"]
 
 
 def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -> None:
@@ -127,8 +127,8 @@ def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -
     assert first.index("too long") < first.index("  more")
     opening = next(batch.n for batch in scene.batches() if batch.state.turn not in ("", scene.first))
     opened = Timeline.empty(LANE).extended(scene.batches()[:opening])
-    assert (opened.fresh, opened.incorporated) == ((), (f"{scene.first}/user",))
-    assert (scene.timeline.fresh, scene.timeline.incorporated) == ((), ())
+    assert (opened.fresh, opened.incorporated) == ([], [f"{scene.first}/user"])
+    assert (scene.timeline.fresh, scene.timeline.incorporated) == ([], [])
     assert scene.ask("again").count("too long") == 1
 
 

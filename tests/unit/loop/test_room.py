@@ -256,6 +256,6 @@ def test_what_stands_beside_the_timeline_is_weighed() -> None:
     timeline = scene.timeline()
     request = ask(scene.ports, scene.agent, timeline, scene.now(), last_round=False)
     whole = sum(len(part.text.encode()) for part in (*request.system, *request.content))
-    assert weigh_overhead(timeline, request) == whole - timeline.size > 0
+    assert weigh_overhead(timeline, request) == whole - timeline.parts.size > 0
     scene.decide()
     assert scene.entries(Decided)[-1].overhead_bytes == weigh_overhead(timeline, request)

@@ -84,7 +84,7 @@ def ask_all(story: Story) -> list[Asked]:
                 at=datetime.fromisoformat(at),
                 read=use.read,
                 held=use.read + use.write_5m,
-                boundary=count_tokens(SYSTEM) + sums[timeline.seen_part],
+                boundary=count_tokens(SYSTEM) + sums[timeline.parts.seen_part],
             )
         )
     return asked

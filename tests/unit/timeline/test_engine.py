@@ -264,11 +264,17 @@ class ContextEngine(RuleBasedStateMachine):
     def look_at(self, batch: Batch, entry: Any) -> None:
         if isinstance(entry, Pruned):
             before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
-            assert after.size < before.size or before.fresh  # what somebody thinks of it comes along
+            assert (
+                after.parts.size < before.parts.size or before.fresh
+            )  # what somebody thinks of it comes along
             assert texts_of(trial(after, entry)) == texts_of(after)
         if isinstance(entry, Compacted):
             before, after = self.engine.folded(batch.n - 1), self.engine.folded(batch.n)
-            assert after.size < before.size if entry.status == "completed" else after.size == before.size
+            assert (
+                after.parts.size < before.parts.size
+                if entry.status == "completed"
+                else after.parts.size == before.parts.size
+            )
             *_, last = [None, *(other for other in self.compacted[: self.compacted.index(entry)])]
             assert not (last and self.was_vain(last) and entry.usage is not None)
 

@@ -29,7 +29,7 @@ def test_before_anybody_has_counted_bytes_are_all_there_is() -> None:
     story = Story()
     story.message(ENGLISH * 40)
     timeline = story.timeline()
-    expected = (timeline.size + 1_000) / BYTES_PER_TOKEN * MARGIN
+    expected = (timeline.parts.size + 1_000) / BYTES_PER_TOKEN * MARGIN
     assert estimate_request(timeline, 1_000) == pytest.approx(expected, abs=1)
 
 
@@ -37,7 +37,7 @@ def test_what_the_provider_counted_is_believed_and_only_what_came_since_is_estim
     story = asked(ENGLISH * 40, 5_000)
     before = story.timeline()
     story.result("x" * 3_200)
-    grown = story.timeline().size - before.asked.size
+    grown = story.timeline().parts.size - before.asked.size
     assert estimate_request(story.timeline(), 0) >= 5_000 + grown / BYTES_PER_TOKEN
     assert estimate_request(story.timeline(), 10**6) == pytest.approx(
         5_000 + grown / BYTES_PER_TOKEN * MARGIN, abs=1
@@ -74,8 +74,8 @@ def test_after_a_rewrite_the_bytes_that_are_left_count_by_what_bytes_came_to_bef
     story.act(("docs.look_up", {}), usage=Usage(input_tokens=9_000))
     timeline = story.timeline()
     after = trial(timeline, outline_of(timeline).entry)
-    assert after.rewritten == "compaction"
-    share = (after.size + 500) / (timeline.asked.size + 500)
+    assert after.parts.rewritten == "compaction"
+    share = (after.parts.size + 500) / (timeline.asked.size + 500)
     assert estimate_request(after, 500) == pytest.approx(9_000 * share * MARGIN, rel=0.01)
 
 
@@ -101,4 +101,4 @@ def test_what_is_said_to_fit_fits(tokens: int, overhead: int, per_byte: float) -
 def test_a_gauge_knows_what_stands_beside_the_timeline() -> None:
     timeline = asked(ENGLISH, 0).timeline()
     assert gauge(timeline, 3_200).tokens(0) == pytest.approx(1_100, abs=1)
-    assert timeline.size == sum(byte_length(piece.text) for piece in timeline.pieces)
+    assert timeline.parts.size == sum(byte_length(piece.text) for piece in timeline.pieces)

@@ -50,14 +50,14 @@ def test_whatever_was_forgotten_has_a_reason_and_otherwise_the_prefix_stands(sto
     for before, after in pairwise(ask_all(story)):
         whole = "".join(texts(after))
         stands = all(whole.startswith(prefix) for prefix in before_marks(before))
-        assert stands or after.timeline.rewritten
+        assert stands or after.timeline.parts.rewritten
 
 
 @patient
 @given(stories(forgetting=True))
 def test_while_warm_a_request_reads_all_that_the_one_before_left_without_looking_back(story: Story) -> None:
     for before, after in pairwise(ask_all(story)):
-        if is_warm(before, after) and not after.timeline.rewritten:
+        if is_warm(before, after) and not after.timeline.parts.rewritten:
             assert after.read >= before.held
 
 
@@ -68,7 +68,7 @@ def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads
 ) -> None:
     asked = ask_all(story)
     for index, after in enumerate(asked):
-        stays = after.timeline.seen_part
+        stays = after.timeline.parts.seen_part
         alike = [one for one in asked[:index] if texts(one)[:stays] == texts(after)[:stays]]
         wrote = [one for one in alike if stays - 1 in one.marks]
         assert wrote or not stays
@@ -81,7 +81,7 @@ def test_after_a_change_a_mark_stands_where_an_earlier_request_had_one_and_reads
 def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the_end(story: Story) -> None:
     for asked in ask_all(story):
         parts, timeline = asked.rendered.content, asked.timeline
-        ends = {timeline.turn_part, timeline.seen_part, len(parts) - 1} - {0}
+        ends = {timeline.parts.turn_part, timeline.parts.seen_part, len(parts) - 1} - {0}
         assert [mark + 1 for mark in asked.marks] == sorted(ends)
         assert 1 + len(asked.marks) <= MARKS_MAX
         assert parts[-1] == Part(text="now")
@@ -174,7 +174,7 @@ def test_a_hidden_block_costs_no_more_than_its_round() -> None:
     story.act(("react.hide", {"path": path}))
     story.hide(path, found[-1].n)
     *_, third, fourth, fifth = ask_all(story)
-    assert fifth.timeline.rewritten == "hide"
+    assert fifth.timeline.parts.rewritten == "hide"
     assert fourth.held > fifth.read == third.held
 
 
@@ -188,7 +188,7 @@ def test_a_block_that_is_hidden_a_second_time_by_the_same_words_costs_nothing() 
         story.act(("react.hide", {"path": path}))
         story.hide(path, n)
     *_, before, after = ask_all(story)
-    assert after.timeline.rewritten == ""
+    assert after.timeline.parts.rewritten == ""
     assert after.read == before.held
 
 
@@ -207,7 +207,7 @@ def test_a_dead_cache_makes_one_part_of_what_came_before() -> None:
     story.wait(3600)
     story.message("much later")
     timeline = story.timeline()
-    assert (len(timeline.sealed), timeline.turn_part, timeline.seen_part) == (1, 1, 0)
+    assert (len(timeline.parts.sealed), timeline.parts.turn_part, timeline.parts.seen_part) == (1, 1, 0)
 
 
 def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None:
@@ -219,8 +219,8 @@ def test_parts_before_the_open_turn_survive_what_happens_to_its_rounds() -> None
         story.result("long " * 100)
     story.compact(split=story.n - 1)
     *_, before, after = ask_all(story)
-    assert after.timeline.rewritten == "compaction"
-    assert after.timeline.turn_part == before.timeline.turn_part > 1
+    assert after.timeline.parts.rewritten == "compaction"
+    assert after.timeline.parts.turn_part == before.timeline.parts.turn_part > 1
     assert after.read == after.boundary
 
 
@@ -243,9 +243,9 @@ def test_feedback_that_would_spoil_more_than_what_makes_room_does_waits_for_a_de
     before = story.timeline()
     story.prune(cause="budget", keep=6, intact=2)
     after = story.timeline()
-    assert after.fresh == (f"{first}/user",)
-    assert after.incorporated == (f"{second}/user",)
-    assert after.rewritten == "prune"
-    assert [part.text for part in after.sealed][:1] == [part.text for part in before.sealed][:1]
+    assert after.fresh == [f"{first}/user"]
+    assert after.incorporated == [f"{second}/user"]
+    assert after.parts.rewritten == "prune"
+    assert [part.text for part in after.parts.sealed][:1] == [part.text for part in before.parts.sealed][:1]
     story.prune()
-    assert story.timeline().fresh == ()
+    assert story.timeline().fresh == []

@@ -94,7 +94,7 @@ def test_older_pieces_are_made_when_somebody_wants_them_and_once():
     assert sequence == tuple(pieces)
     sealed = opened(told())
     assert sealed.pieces[0] is sealed.pieces[0]
-    assert sealed.sealed[0] is sealed.sealed[0]
+    assert sealed.parts.sealed[0] is sealed.parts.sealed[0]
 
 
 def test_another_layout_another_format_and_damage_are_no_segment():

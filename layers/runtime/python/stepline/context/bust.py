@@ -52,7 +52,7 @@ def _reason(timeline: Timeline, system: str, model: str) -> BustReason:
         return "system"
     if model != asked.model:
         return "model"
-    return timeline.rewritten or "provider"
+    return timeline.parts.rewritten or "provider"
 
 
 @lru_cache(maxsize=8)

@@ -92,9 +92,9 @@ def measure_need(
 def plan_room(timeline: Timeline, need: Need, rules: ContextRules) -> Pruned | Outline | None:
     """Return the gentlest step that reaches the goal, else the strongest one; None if nothing makes the request shorter."""
     strongest: Pruned | None = None
-    least = timeline.size
+    least = timeline.parts.size
     for entry in _prunings(timeline, need, rules):
-        after = trial(timeline, entry).size
+        after = trial(timeline, entry).parts.size
         if after < least:
             least, strongest = after, replace(entry, after_tokens=need.gauge.tokens(after))
             if strongest.after_tokens <= need.goal_tokens:
@@ -158,7 +158,7 @@ def plan_outline(timeline: Timeline, need: Need, rules: ContextRules) -> Outline
     if found and found.entry.after_tokens <= need.ceiling_tokens * CROWDED:
         return found
     last = draft.fitted()
-    return last if last.entry.after_tokens < need.gauge.tokens(timeline.size) else None
+    return last if last.entry.after_tokens < need.gauge.tokens(timeline.parts.size) else None
 
 
 def _cuts(timeline: Timeline, rules: ContextRules) -> Iterator[tuple[int, int]]:
@@ -209,7 +209,7 @@ class _Draft:
             before_tokens=need.before_tokens,
             max_tokens=need.max_tokens,
         )
-        after = need.gauge.tokens(trial(timeline, self._filled(entry)).size)
+        after = need.gauge.tokens(trial(timeline, self._filled(entry)).parts.size)
         return Outline(
             entry=replace(entry, after_tokens=after),
             first_kept=first_kept,

@@ -46,9 +46,9 @@ def estimate_request(timeline: Timeline, overhead_bytes: int) -> int:
     `overhead_bytes` are those of its system part and of what stands behind the timeline. A request before that did
     not record its own is taken to have had as many.
     """
-    asked, grown = timeline.asked, timeline.size - timeline.asked.size
-    if not asked.tokens or timeline.rewritten or grown < 0:
-        return gauge(timeline, overhead_bytes).tokens(timeline.size)
+    asked, grown = timeline.asked, timeline.parts.size - timeline.asked.size
+    if not asked.tokens or timeline.parts.rewritten or grown < 0:
+        return gauge(timeline, overhead_bytes).tokens(timeline.parts.size)
     ratio = max(1.0, calibration(timeline, overhead_bytes))
     added = grown + overhead_bytes - (asked.overhead_bytes or overhead_bytes)
     return asked.tokens + ceil(max(0, added) / BYTES_PER_TOKEN * ratio * MARGIN)

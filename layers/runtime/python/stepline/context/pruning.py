@@ -56,7 +56,10 @@ def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:
 
 
 def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
-    return rules.horizon_requests > 0 and estimate_bytes(timeline.size) >= rules.budget * rules.horizon_from
+    return (
+        rules.horizon_requests > 0
+        and estimate_bytes(timeline.parts.size) >= rules.budget * rules.horizon_from
+    )
 
 
 def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
@@ -72,9 +75,11 @@ def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
     """Return the entry with the tokens before and after it, or None if it would not make the timeline shorter."""
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
     after = text_bytes(pruned) + _notice_bytes(timeline, entry)
-    if after >= timeline.size:
+    if after >= timeline.parts.size:
         return None
-    return replace(entry, before_tokens=estimate_bytes(timeline.size), after_tokens=estimate_bytes(after))
+    return replace(
+        entry, before_tokens=estimate_bytes(timeline.parts.size), after_tokens=estimate_bytes(after)
+    )
 
 
 def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:

@@ -51,13 +51,13 @@ def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens:
     No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches; `spent_bytes` stand before the
     timeline.
     """
-    parts = list(timeline.sealed)
+    parts = list(timeline.parts.sealed)
     if loose := "".join(
-        [piece.text for piece in timeline.pieces[timeline.ends[-1] if timeline.ends else 0 :]]
+        [piece.text for piece in timeline.pieces[timeline.parts.ends[-1] if timeline.parts.ends else 0 :]]
     ):
         parts.append(Part(text=loose))
     least = _parts_below(parts, minimum_tokens * BYTES_PER_TOKEN - spent_bytes)
-    for end in {timeline.turn_part, timeline.seen_part, len(parts)}:
+    for end in {timeline.parts.turn_part, timeline.parts.seen_part, len(parts)}:
         if end > least:
             parts[end - 1] = replace(parts[end - 1], cache=True)
     return tuple(parts)

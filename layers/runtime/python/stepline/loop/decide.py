@@ -279,7 +279,7 @@ def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | 
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
             smaller = _make_room(own, tended, forced=True)
-            if isinstance(smaller, Timeline) and smaller.size >= tended.size:
+            if isinstance(smaller, Timeline) and smaller.parts.size >= tended.parts.size:
                 raise
             tended = smaller
     return tended

@@ -141,8 +141,8 @@ def _ending(timeline: Timeline, entry: Compacted, words: Words, need: Need, *, a
         reason=words.reason,
         usage=words.usage,
     )
-    size = trial(timeline, ended).size
-    if size < timeline.size:
+    size = trial(timeline, ended).parts.size
+    if size < timeline.parts.size:
         return replace(ended, after_tokens=need.gauge.tokens(size))
     return replace(
         ended,

@@ -194,8 +194,8 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
 
 def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
     """Return the bytes of a request beside its timeline: what stands before it and behind it."""
-    end = timeline.ends[-1] if timeline.ends else 0
-    others = (*request.system, *request.content[len(timeline.sealed) :])
+    end = timeline.parts.ends[-1] if timeline.parts.ends else 0
+    others = (*request.system, *request.content[len(timeline.parts.sealed) :])
     return sum(byte_length(part.text) for part in others) - text_bytes(timeline.pieces[end:])
 
 

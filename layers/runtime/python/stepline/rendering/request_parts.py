@@ -1,4 +1,4 @@
-"""The reading: what the model reads of a conversation, open to change, and where the parts of a request end.
+"""The parts of a request: what the model reads of a conversation, and where each part ends.
 
 A provider caches whole prefixes of parts, so a part that was sent is sent again as it was while a cache may live. A
 part ends where a request ended or a turn did: one a round, and one more a turn. What bounds their number is the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Final, Literal, TypedDict
 
 from stepline.model.usage import BustReason
 from stepline.ports.model import Part
@@ -18,21 +18,36 @@ from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Piece, byte_length, text_bytes
 
 
-class Reading:
-    """Pieces and the ends of parts: each end is how many pieces stand before it.
+class Marks(TypedDict):
+    """Where the parts of a request end, and how many of them a cache may hold; see `RequestParts`."""
 
-    `turn_part` counts the parts before the open turn, `seen_part` those of the newest request that a cache may still
-    hold, and `rewritten` says why that is not all of that request. The text of a part is made once.
+    ends: list[int]
+    size: int
+    turn_part: int
+    seen_part: int
+    rewritten: BustReason | Literal[""]
+
+
+MARKS: Final = tuple(Marks.__annotations__)
+
+
+class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
+    """Pieces, and the parts of a request that they make: each of `ends` is how many pieces stand before a part's end.
+
+    `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those of the
+    newest request that a cache may still hold, and `rewritten` says why that is not all of that request. `size` are
+    the bytes of all pieces. A value, but for a `copy`, which is open to change until `settle` makes its parts; the
+    text of a part is made once.
     """
 
     __slots__ = (
         "_intact",
         "_kept",
-        "_sealed",
         "_stood",
         "ends",
         "pieces",
         "rewritten",
+        "sealed",
         "seen_part",
         "size",
         "turn_part",
@@ -40,19 +55,39 @@ class Reading:
 
     def __init__(
         self,
-        pieces: Strand[Piece],
-        sealed: Strand[Part],
-        ends: Sequence[int],
+        pieces: Strand[Piece] | None = None,
+        sealed: Strand[Part] | None = None,
         *,
-        size: int,
-        turn_part: int,
-        seen_part: int,
-        rewritten: BustReason | Literal[""],
+        ends: Sequence[int] = (),
+        size: int = 0,
+        turn_part: int = 0,
+        seen_part: int = 0,
+        rewritten: BustReason | Literal[""] = "",
     ) -> None:
-        self._sealed, self._stood = sealed, ends
-        self._kept = self._intact = len(sealed)
-        self.pieces, self.ends, self.size = pieces.copy(), list(ends), size
+        self.pieces, self.sealed = pieces or Strand(), sealed or Strand()
+        self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
+        self._stood: Sequence[int] = ends
+        self._kept = self._intact = len(self.sealed)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RequestParts) and all(
+            getattr(self, name) == getattr(other, name) for name in self.__slots__ if not name.startswith("_")
+        )
+
+    def copy(self) -> RequestParts:
+        """Return the same, open to change."""
+        return RequestParts(self.pieces.copy(), self.sealed, **self.marks())
+
+    def marks(self) -> Marks:
+        """Return everything but pieces and parts."""
+        return Marks(
+            ends=self.ends,
+            size=self.size,
+            turn_part=self.turn_part,
+            seen_part=self.seen_part,
+            rewritten=self.rewritten,
+        )
 
     def add(self, piece: Piece) -> None:
         """Append a piece."""
@@ -106,14 +141,15 @@ class Reading:
             self.ends, self.seen_part = self.ends[-1:], 0
             self.turn_part = len(self.ends)
 
-    def parts(self) -> Strand[Part]:
-        """Return the parts with their texts."""
-        sealed, kept = self._sealed, self._kept
+    def settle(self) -> None:
+        """Make the parts with their texts; nothing changes any more."""
+        sealed, kept = self.sealed, self._kept
         parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
         starts = [0, *self.ends]
         for start, end in zip(starts[kept:], self.ends[kept:], strict=False):
             parts.append(Part(text="".join(self._texts(start, end))))
-        return parts
+        self.sealed, self._stood = parts, tuple(self.ends)
+        self._kept = self._intact = len(parts)
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
         """Yield the texts of a span: of parts that were made before, as far as they stand, and of the pieces behind."""
@@ -121,7 +157,7 @@ class Reading:
         for index in range(bisect_left(begun, start), self._intact):
             if begun[index] != start or self._stood[index] > end:
                 break
-            yield self._sealed[index].text
+            yield self.sealed[index].text
             start = self._stood[index]
         for piece in self.pieces[start:end]:
             yield piece.text

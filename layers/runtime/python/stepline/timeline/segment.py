@@ -22,13 +22,14 @@ from stepline.ports.model import Part
 from stepline.rendering.layout import Layout
 from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Piece
+from stepline.rendering.request_parts import MARKS, Marks, RequestParts
 from stepline.timeline.fold import Timeline
 
 FORMAT: Final = 2
 """The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
 when the fold makes something else of an entry; a reader knows its own only."""
 
-APART: Final = frozenset({"lane", "layout", "pieces", "sealed", "base", "batches", "load"})
+APART: Final = frozenset({"lane", "layout", "parts", "base", "batches", "load"})
 """Fields of a timeline that are stored in another form, or not at all."""
 
 
@@ -63,14 +64,15 @@ _encode = msgspec.msgpack.encode
 
 def encode_segment(timeline: Timeline) -> bytes:
     """Return the timeline as bytes, but for its lane and its batches."""
-    end = timeline.ends[-1] if timeline.ends else 0
+    parts = timeline.parts
+    end = parts.ends[-1] if parts.ends else 0
     pieces = tuple(timeline.pieces)
     sealed = pieces[:end]
     stored = Segment(
         v=FORMAT,
         layout=timeline.layout.name,
-        fold=_view({name: getattr(timeline, name) for name in _stored()}),
-        parts=_view([part.text for part in timeline.sealed]),
+        fold=_view({**{name: getattr(timeline, name) for name in _stored()}, **parts.marks()}),
+        parts=_view([part.text for part in parts.sealed]),
         facts=_view([replace(piece, text="") for piece in sealed]),
         sizes=_view([len(piece.text) for piece in sealed]),
         loose=_view(pieces[end:]),
@@ -95,11 +97,14 @@ def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
         lane=lane,
         layout=layout,
         base=fold.n,
-        sealed=Strand(before=len(fold.ends), older=parts),
-        pieces=Strand(
-            loose,
-            before=fold.ends[-1] if fold.ends else 0,
-            older=cache(lambda: _pieces(parts(), stored.facts, stored.sizes)),
+        parts=RequestParts(
+            Strand(
+                loose,
+                before=fold.ends[-1] if fold.ends else 0,
+                older=cache(lambda: _pieces(parts(), stored.facts, stored.sizes)),
+            ),
+            Strand(before=len(fold.ends), older=parts),
+            **{name: getattr(fold, name) for name in MARKS},
         ),
     )
 
@@ -129,7 +134,7 @@ def _stored() -> tuple[str, ...]:
 
 @cache
 def _fold_decoder() -> msgspec.msgpack.Decoder[Any]:
-    hints = get_type_hints(Timeline)
+    hints = get_type_hints(Timeline) | get_type_hints(Marks)
     return msgspec.msgpack.Decoder(
-        msgspec.defstruct("Fold", [(name, hints[name]) for name in _stored()], gc=False)
+        msgspec.defstruct("Fold", [(name, hints[name]) for name in (*_stored(), *MARKS)], gc=False)
     )

@@ -44,7 +44,7 @@ class View:
 
     def __init__(
         self,
-        history: tuple[Turn, ...],
+        history: Sequence[Turn],
         since: Callable[[int, int], Sequence[Batch]],
         plans: Mapping[str, Plan],
         sources: Mapping[int, Source],
