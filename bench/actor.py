@@ -34,7 +34,6 @@ from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import decide
-from stepline.loop.round import Mind
 from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source
@@ -205,7 +204,7 @@ def _play_turn(ports: Ports, agent: Agent, actor: Actor, number: int, turn: Turn
         if step.route == "act":
             step = act(ports, agent, history, step)
         elif step.route == "decide":
-            step = decide(ports, Mind(agent=agent, model=actor, history=history), step)
+            step = decide(ports, agent, actor, history, step)
         else:
             raise MeasureError(f"turn {number} went to {step.route}")
     close(ports, step)

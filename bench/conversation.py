@@ -27,7 +27,6 @@ from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import decide
-from stepline.loop.round import Mind
 from stepline.model.batch import Batch
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.ids import Lane
@@ -154,8 +153,7 @@ class Driver:
 
     def round(self, history: Callable[[], History], step: Step | None = None) -> Step:
         """Run one Decide and, if it asked for a call, its Act; each works with a history of `history`."""
-        mind = Mind(agent=self.agent, model=self.model, history=history())
-        after = decide(self.ports, mind, step or self.step())
+        after = decide(self.ports, self.agent, self.model, history(), step or self.step())
         return act(self.ports, self.agent, history(), after) if after.route == "act" else after
 
 

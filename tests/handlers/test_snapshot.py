@@ -80,7 +80,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def held() -> dict[str, Any]:
     """What a function that has worked keeps."""
     app = _runtime.app()
-    model = app.mind.model._client("anthropic")
+    model = app.model._client("anthropic")
     return {
         "app": app,
         "session": session(),

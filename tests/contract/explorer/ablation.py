@@ -134,8 +134,8 @@ def _no_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "reopened", lambda state, _n, _attempt: state)
     original = decide._reopen
 
-    def keep(ports: Any, journal_: Any, step: Any, tail: Batch) -> Any:
-        opening = original(ports, journal_, step, tail)
+    def keep(attempt: Any, tail: Batch) -> Any:
+        opening = original(attempt, tail)
         return replace(opening, n=tail.state.claim) if isinstance(opening, Batch) else opening
 
     monkeypatch.setattr(decide, "_reopen", keep)

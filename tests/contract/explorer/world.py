@@ -32,9 +32,9 @@ from stepline.loop import close as close_step
 from stepline.loop import decide as decide_step
 from stepline.loop import sweep as sweep_step
 from stepline.loop.agent import Agent, Execution
+from stepline.loop.attempt import Attempt
 from stepline.loop.programs import execute as execute_step
 from stepline.loop.programs import remote as orphan_step
-from stepline.loop.round import Mind
 from stepline.loop.steer import finalize_left
 from stepline.loop.stream_generation import Sample
 from stepline.model.batch import EMPTY, Batch
@@ -43,7 +43,7 @@ from stepline.model.entry import Decided, Deferred
 from stepline.model.ids import Lane, call_id, utc
 from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
 from stepline.model.step import Step
-from stepline.ports.signal import Watch
+from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
 
 from .process import Process, Proxy
@@ -157,8 +157,9 @@ class World:
         ports = self.ports(me)
         try:
             if state == "decide":
-                mind = Mind(agent=self.agent, model=None, history=History(), sampler=self.sampler())
-                return decide_step.decide(ports, mind, step)
+                return decide_step.decide(
+                    ports, self.agent, NO_MODEL, History(), step, sampler=self.sampler()
+                )
             if state in ("act", "prepare"):
                 return act_step.act(ports, self.agent, History(), step)
             if state == "execute":
@@ -172,9 +173,8 @@ class World:
     def sampler(self) -> Callable[..., Sample]:
         """Return a model of two rounds of two actions and an answer beside one; a sample's text names the sample."""
 
-        def take(
-            ports: Ports, agent: Agent, model: object, timeline: Any, *, step: Step, claim: int, watch: Watch
-        ) -> Sample:
+        def take(attempt: Attempt, timeline: Any) -> Sample:
+            ports, step, claim, watch = attempt.ports, attempt.step, attempt.claim, attempt.watch
             self.samples += 1
             name = f"s{self.samples}"
             at = utc(self.clock.now())

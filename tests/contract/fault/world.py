@@ -26,7 +26,6 @@ from stepline.loop.agent import Agent, Execution
 from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.programs.execute import execute
-from stepline.loop.round import Mind
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry, Opened
 from stepline.model.ids import Lane
@@ -155,8 +154,7 @@ class World:
             match state:
                 case "Decide":
                     voice = Voice(self, reach, self.round_of(step))
-                    mind = Mind(agent=self.agent(reach), model=voice, history=self.history)
-                    return decide(ports, mind, step)
+                    return decide(ports, self.agent(reach), voice, self.history, step)
                 case "Act" | "Prepare":
                     return act(ports, self.agent(reach), self.history, step)
                 case "Execute":

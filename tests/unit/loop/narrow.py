@@ -20,9 +20,8 @@ from stepline.adapters.memory.model import (
 from stepline.context.rules import ContextRules
 from stepline.log.journal import Journal
 from stepline.loop.agent import Summariser
-from stepline.loop.round import Mind
 from stepline.model.entry import Compacted, Compacting, Pruned
-from stepline.ports.model import ModelRequest
+from stepline.ports.model import ModelClient, ModelRequest
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
@@ -74,8 +73,8 @@ class Narrow(Scene):
         return ToolOutput(blocks=(context.result(BIG, text),))
 
     @property
-    def mind(self) -> Mind:
-        return Mind(agent=self.agent, model=self.voices, history=self.history)
+    def answering(self) -> ModelClient:
+        return self.voices
 
     def turn(self, text: str, *found: str, answer: str = "Done.", notes: str = "I look.") -> None:
         """Have one turn: a round for each text that is found, and the answer."""

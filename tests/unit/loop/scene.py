@@ -23,7 +23,6 @@ from stepline.loop.close import close
 from stepline.loop.decide import decide
 from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS
 from stepline.loop.programs.execute import execute
-from stepline.loop.round import Mind
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
 from stepline.model.ids import Lane
@@ -32,6 +31,7 @@ from stepline.model.step import Step
 from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_pieces
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
+from stepline.ports.model import ModelClient
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
@@ -134,11 +134,12 @@ class Scene:
         return Step(**{**{name: getattr(step, name) for name in step.__struct_fields__}, **fields})
 
     @property
-    def mind(self) -> Mind:
-        return Mind(agent=self.agent, model=self.model, history=self.history)
+    def answering(self) -> ModelClient:
+        """The model that Decide asks."""
+        return self.model
 
     def decide(self, step: Step | None = None, **fields: Any) -> Step:
-        return decide(self.ports, self.mind, step or self.now(**fields))
+        return decide(self.ports, self.agent, self.answering, self.history, step or self.now(**fields))
 
     def act(self, step: Step | None = None) -> Step:
         return act(self.ports, self.agent, self.history, step or self.now())

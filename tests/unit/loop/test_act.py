@@ -4,15 +4,15 @@ from typing import Any
 import pytest
 
 from stepline.errors import DependencyError, ToolError
+from stepline.loop.attempt import Attempt
 from stepline.loop.decide import decide
-from stepline.loop.round import Mind
 from stepline.loop.stream_generation import Sample
 from stepline.loop.sweep import replace_owner
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.ids import call_id
 from stepline.model.step import Step
-from stepline.ports.signal import Watch
+from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.unit.loop.scene import LANE, Scene, answered, called, event_types, tool
 from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
@@ -44,22 +44,22 @@ class Stage(Scene):
         if not self.tail.n:
             self.send()
 
-        def sampler(*ports: Any, step: Step, claim: int, watch: Watch) -> Sample:
+        def sampler(attempt: Attempt, _: Timeline) -> Sample:
+            step = attempt.step
             actions = tuple(
                 Action(call_id=call_id(step.turn, step.iteration, i), tool_id=name, params={})
                 for i, name in enumerate(tools)
             )
             entry = Decided(
                 iteration=step.iteration,
-                claim=claim,
+                claim=attempt.claim,
                 action="call_tool",
                 started_at="",
                 actions=actions,
             )
             return Sample(decision=entry)
 
-        mind = Mind(agent=self.agent, model=self.model, history=self.history, sampler=sampler)
-        return decide(self.ports, mind, self.now())
+        return decide(self.ports, self.agent, self.model, self.history, self.now(), sampler=sampler)
 
     def results(self) -> list[tuple[str, str]]:
         return [(entry.tool_id, entry.status) for entry in self.entries(Resulted)]

@@ -10,16 +10,17 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import DependencyError, ModelOverloaded
+from stepline.log.journal import Journal
+from stepline.loop.attempt import Attempt
 from stepline.loop.stream_generation import Heard, listen
 from stepline.model.ids import call_id
 from stepline.model.source import Citation
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest, Part
-from stepline.ports.signal import NeverSteered
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneOpened
-from tests.unit.loop.scene import PROGRAM, Scene, answered, called, coded, of, said
+from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, coded, of, said
 
 WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "A file."}, notes="n")
 SECOND = said({"action": "complete", "final_answer": "Never shown."}, thinking="And").partition("\n")[2]
@@ -46,7 +47,17 @@ class Stage:
         }
         rules = RoundRules(**{**known, **self.rules})
         request = ModelRequest(role="r", system=(Part(text="s"),), content=(), max_tokens=20_000)
-        return listen(self.scene.ports, self.model, request, rules, step=step, claim=1, watch=NeverSteered())
+        scene = self.scene
+        attempt = Attempt(
+            ports=scene.ports,
+            agent=agent,
+            history=scene.history,
+            journal=Journal(scene.ports, LANE, "listen"),
+            step=step,
+            model=self.model,
+            claim=1,
+        )
+        return listen(attempt, request, rules)
 
     def pushed(self) -> list[tuple[str, str]]:
         """Return what went out of the stream, lane and text, in the order in which it did."""

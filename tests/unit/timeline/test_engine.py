@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from stepline.context.compaction import trial
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
-from stepline.loop.settle_action import Work
+from stepline.loop.attempt import Attempt
 from stepline.model.batch import Batch
 from stepline.model.block import Produced
 from stepline.model.decision import Action
@@ -299,7 +299,7 @@ class ContextEngine(RuleBasedStateMachine):
         """Return what `react.read` finds at a path."""
         scene = self.engine.scene
         step = scene.now(turn=timeline.turns[-1])
-        work = Work(
+        attempt = Attempt(
             ports=scene.ports,
             agent=scene.agent,
             history=scene.history,
@@ -307,7 +307,7 @@ class ContextEngine(RuleBasedStateMachine):
             step=step,
         )
         action = Action(call_id="tc_000000000000", tool_id="react.read", params={})
-        context = work.context(timeline, action, "2026-01-01T00:00:00.000Z")
+        context = attempt.context(timeline, action, "2026-01-01T00:00:00.000Z")
         return load_content(parse_path(path), context).text
 
     def said(self, timeline: Timeline) -> dict[str, str]:

@@ -242,9 +242,9 @@ class Desk(Live):
 
     def use_tool(self, run: Any, paths: list[str]) -> Any:
         from stepline.log.journal import Journal
-        from stepline.loop.settle_action import Work
+        from stepline.loop.attempt import Attempt
 
-        work = Work(
+        attempt = Attempt(
             ports=self.ports,
             agent=self.agent,
             history=self.history,
@@ -252,7 +252,7 @@ class Desk(Live):
             step=self.now(),
         )
         action = Action(call_id="tc_000000000000", tool_id="x", params={})
-        context = work.context(folded(self), action, "2026-01-01T00:00:00.000Z")
+        context = attempt.context(folded(self), action, "2026-01-01T00:00:00.000Z")
         return run({"paths": paths}, context)
 
 

@@ -32,7 +32,6 @@ from stepline.tools.sources import SourcePool
 if TYPE_CHECKING:
     from stepline.bundle.descriptor import Descriptors
     from stepline.bundle.parts import Parts
-    from stepline.loop.round import Mind
     from stepline.model.ids import Lane
     from stepline.model.program.execution import Mode, Scope
     from stepline.model.step import Step
@@ -62,7 +61,7 @@ class App:
     def decide(self, step: Step) -> Step:
         from stepline.loop.decide import decide  # noqa: PLC0415 - one function decides, the others need nothing of it
 
-        return decide(self.ports, self.mind, step)
+        return decide(self.ports, self.agent, self.model, self.history, step)
 
     def act(self, step: Step) -> Step:
         from stepline.loop.act import act  # noqa: PLC0415 - one function acts, the others need nothing of it
@@ -226,13 +225,6 @@ class App:
 
         folder = self.settings.descriptors_dir
         return read_folder(Path(folder)) if folder else {}
-
-    @cached_property
-    def mind(self) -> Mind:
-        """What decides."""
-        from stepline.loop.round import Mind  # noqa: PLC0415 - as decide
-
-        return Mind(agent=self.agent, model=self.model, history=self.history)
 
     @cached_property
     def model(self) -> ModelClient:

@@ -16,6 +16,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.step import Step
 
 Standing = Literal["mine", "beyond", "stop"]
+Phase = Literal["decide", "act", "close"]
 
 
 def owns(state: State, step: Step) -> bool:
@@ -23,12 +24,23 @@ def owns(state: State, step: Step) -> bool:
     return state.status == "open" and state.turn == step.turn and state.epoch == step.epoch
 
 
-def standing(state: State, step: Step, phase: Literal["decide", "act", "close"]) -> Standing:
+def standing(state: State, step: Step, phase: Phase) -> Standing:
     """Tell how a step stands to the state it finds."""
     if not owns(state, step):
         return "stop"
     at = state.cursor
     return "mine" if at.iteration == step.iteration and at.phase == phase else "beyond"
+
+
+def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
+    """Return the step to go to if this phase is not the step's to carry out any more; None if it is."""
+    match standing(state, step, phase):
+        case "mine":
+            return None
+        case "beyond":
+            return onward(step, state)
+        case "stop":
+            return ended(step, "stop")
 
 
 def check_owner(tail: Batch, user: str) -> None:

@@ -16,12 +16,13 @@ import logging
 from dataclasses import replace
 
 from stepline.log.bindings import Ports
-from stepline.log.fence import ended, onward, standing
+from stepline.log.fence import elsewhere
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import Agent
+from stepline.loop.attempt import Attempt
 from stepline.loop.programs.program import advance_program
-from stepline.loop.settle_action import Work, record, result_of, skip, start, unverified
+from stepline.loop.settle_action import record, result_of, skip, start, unverified
 from stepline.loop.steer import steer_of
 from stepline.model.batch import Batch
 from stepline.model.decision import Action
@@ -38,48 +39,42 @@ logger = logging.getLogger(__name__)
 def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
     """Run what is left of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"act/{step.epoch}")
-    work = Work(ports=ports, agent=agent, history=history, journal=journal, step=step)
-    timeline = history.load(journal, segment=step.segment)
-    if standing(timeline.state, step, "act") != "mine":
-        timeline = history.load(journal, segment=step.segment, consistent=True)
+    attempt = Attempt(ports=ports, agent=agent, history=history, journal=journal, step=step)
+    timeline = attempt.load()
+    if elsewhere(timeline.state, step, "act") is not None:
+        timeline = attempt.load(consistent=True)
     with ports.signals.watch(journal.lane, timeline.n) as watch:
-        work = replace(work, watch=watch)
-        while standing(timeline.state, step, "act") == "mine":
+        attempt = replace(attempt, watch=watch)
+        while (gone := elsewhere(timeline.state, step, "act")) is None:
             if watch.steer() > timeline.n:
-                timeline = history.load(journal, segment=step.segment, consistent=True)
+                timeline = attempt.load(consistent=True)
                 continue
-            done = _run_next(work, timeline)
+            done = _run_next(attempt, timeline)
             if isinstance(done, Step):
                 return done
-            timeline = (
-                history.follow(journal, done)
-                if done
-                else history.load(journal, segment=step.segment, consistent=True)
-            )
-    if standing(timeline.state, step, "act") == "stop":
-        return ended(step, "stop")
-    return onward(step, timeline.state)
+            timeline = attempt.follow(done) if done else attempt.load(consistent=True)
+    return gone
 
 
-def _run_next(work: Work, timeline: Timeline) -> Batch | Step | None:
+def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
     """Run the next action. Return the batch of its result, the step that runs its program, or None if the round went on without us."""
     state, tail = timeline.state, timeline.tail
     index = state.cursor.action
     decision = _decision(timeline, state.decided)
     steer = None if state.running or state.ends else steer_of(timeline)
     if steer is not None:
-        return skip(work, tail, steer, decision.actions[index:])
+        return skip(attempt, tail, steer, decision.actions[index:])
     action = decision.actions[index]
     if action.code is not None:
-        return advance_program(work, timeline, index, action)
-    if effect_of(work.agent.registry, action.tool_id) != "once":
-        return record(work, tail, index, _run(work, timeline, action))
+        return advance_program(attempt, timeline, index, action)
+    if effect_of(attempt.agent.registry, action.tool_id) != "once":
+        return record(attempt, tail, index, _run(attempt, timeline, action))
     if state.running == action.call_id:
-        return record(work, tail, index, unverified(work, action))
-    began = start(work, tail, index, action)
+        return record(attempt, tail, index, unverified(attempt, action))
+    began = start(attempt, tail, index, action)
     if began is None:
         return None
-    return record(work, began, index, _run(work, timeline, action), claim=began.n)
+    return record(attempt, began, index, _run(attempt, timeline, action), claim=began.n)
 
 
 def effect_of(registry: Registry, tool_id: str) -> Effect:
@@ -91,11 +86,11 @@ def _decision(timeline: Timeline, decided: int) -> Decided:
     return next(e for e in timeline.since(decided - 1, decided)[0].entries if isinstance(e, Decided))
 
 
-def _run(work: Work, timeline: Timeline, action: Action) -> Resulted:
-    clock = work.ports.clock
+def _run(attempt: Attempt, timeline: Timeline, action: Action) -> Resulted:
+    clock = attempt.ports.clock
     began_s, at = clock.monotonic_s(), utc(clock.now())
-    context = work.context(timeline, action, at)
-    output = run_tool(work.agent.registry, action, context)
+    context = attempt.context(timeline, action, at)
+    output = run_tool(attempt.agent.registry, action, context)
     duration_ms = round((clock.monotonic_s() - began_s) * 1000)
     logger.info(
         "action run", extra={"tool_id": action.tool_id, "call_id": action.call_id, "status": output.status}

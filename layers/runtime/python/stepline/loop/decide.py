@@ -1,7 +1,7 @@
 """Decide: one round's question to the model, and its answer in the log before anything acts on it.
 
 The first attempt streams under the claim of the batch that opened the round; a later one takes a claim of its
-own first. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
+attempt first. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
 Source: docs/concepts/log.md#decide.
 
 Tending: what a round does to the context before it asks the model, so that the request is cheap and fits.
@@ -9,7 +9,7 @@ Tending: what a round does to the context before it asks the model, so that the 
     the cache is dead       → older turns are pruned; nothing that is cached is lost by it
     the request is too large → room is made, step by step
 
-Every reduction is a batch of its own, put under the round's claim before the request that shows it: whoever folds
+Every reduction is a batch of its attempt, put under the round's claim before the request that shows it: whoever folds
 the log reads the same text.
 Source: docs/concepts/context.md#forgetting.
 """
@@ -27,14 +27,15 @@ from stepline.context.pruning import plan_pruning
 from stepline.delivery.effect import publish
 from stepline.errors import ContextLimit, SteplineError, UnknownOutcome
 from stepline.log.bindings import Policy, Ports
-from stepline.log.fence import check_attempt, check_claim, ended, onward, standing
+from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
 from stepline.log.journal import Draft, Journal
-from stepline.log.timeline_cache import seal
+from stepline.log.timeline_cache import History, seal
 from stepline.log.transition import decided, interrupted, rejected, reopened, steered
+from stepline.loop.agent import Agent
+from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import Cause, status_answer
-from stepline.loop.round import Mind, Round, count_usage
 from stepline.loop.steer import Steer, finalize_left, heed, heeding, settle_final, steer_in, steer_of
-from stepline.loop.stream_generation import Sample, cut_off, sample
+from stepline.loop.stream_generation import Sample, Sampler, cut_off, sample
 from stepline.loop.title import opening_stage
 from stepline.metrics import (
     CACHE_BUSTS,
@@ -48,13 +49,22 @@ from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.clock import Meter
+from stepline.ports.model import ModelClient
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
 
 logger = logging.getLogger(__name__)
 
 
-def decide(ports: Ports, mind: Mind, step: Step) -> Step:
+def decide(
+    ports: Ports,
+    agent: Agent,
+    model: ModelClient,
+    history: History,
+    step: Step,
+    *,
+    sampler: Sampler = sample,
+) -> Step:
     """Ask the model once and record what it decided; return the step that follows.
 
     Raises:
@@ -63,80 +73,68 @@ def decide(ports: Ports, mind: Mind, step: Step) -> Step:
         ContextLimit: nothing makes the request small enough. The turn closes with an error.
         ModelRefused: the turn closes with an error.
     """
-    lane = step.lane()
-    journal = Journal(ports, lane, f"decide/{step.epoch}")
-    timeline = mind.history.load(journal, segment=step.segment)
-    if standing(timeline.state, step, "decide") != "mine" or timeline.state.attempt != step.attempt:
-        timeline = mind.history.load(journal, segment=step.segment, consistent=True)
-    state = timeline.state
-    where = standing(state, step, "decide")
-    if where == "stop":
-        return ended(step, "stop")
-    if where == "beyond":
-        return onward(step, state)
-    check_attempt(state, step.attempt)
-    claim = state.claim
+    journal = Journal(ports, step.lane(), f"decide/{step.epoch}")
+    attempt = Attempt(ports=ports, agent=agent, model=model, history=history, journal=journal, step=step)
+    timeline = attempt.load()
+    if elsewhere(timeline.state, step, "decide") is not None or timeline.state.attempt != step.attempt:
+        timeline = attempt.load(consistent=True)
+    if (gone := elsewhere(timeline.state, step, "decide")) is not None:
+        return gone
+    check_attempt(timeline.state, step.attempt)
+    claim = timeline.state.claim
     if step.attempt > 0:
-        opening = _reopen(ports, journal, step, timeline.tail)
+        opening = _reopen(attempt, timeline.tail)
         if not isinstance(opening, Batch):
             return opening
-        timeline, claim = mind.history.follow(journal, opening), opening.n
-    sampled = _attend(Round(ports=ports, mind=mind, journal=journal, step=step, claim=claim), timeline)
+        timeline, claim = attempt.follow(opening), opening.n
+    attempt = dataclasses.replace(attempt, claim=claim)
+    sampled = _attend(attempt, timeline, sampler)
     if isinstance(sampled, Step):
         return sampled
     timeline, taken = sampled
-    segment = seal(ports, lane, timeline)
-    recorded = _record(ports, journal, step, timeline, taken=taken, claim=claim, segment=segment)
+    recorded = _record(attempt, timeline, taken, segment=seal(ports, journal.lane, timeline))
     return onward(step, recorded.state) if isinstance(recorded, Batch) else recorded
 
 
-def _attend(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Step:
-    """Heed what was said, and ask the model; return the timeline that it was asked with and its answer, or the step to go to."""
+def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Timeline, Sample] | Step:
+    """Heed steers and ask the model; return the timeline that it was asked with and its answer, or the step to go to."""
     while True:
-        heeded = heed(own, timeline)
+        heeded = heed(attempt, timeline)
         if isinstance(heeded, Step):
             return heeded
-        with own.ports.signals.watch(own.journal.lane, heeded.n) as watch:
-            watched = dataclasses.replace(own, watch=watch)
+        with attempt.ports.signals.watch(attempt.journal.lane, heeded.n) as watch:
+            watched = dataclasses.replace(attempt, watch=watch)
             named = opening_stage(watched, heeded)
-            sampled = named if isinstance(named, Step) else sample_fitting(watched, named)
+            sampled = named if isinstance(named, Step) else sample_fitting(watched, named, sampler)
         if not isinstance(sampled, Timeline):
             return sampled
         timeline = sampled  # a steer came before the model was asked
 
 
-def _reopen(ports: Ports, journal: Journal, step: Step, tail: Batch) -> Batch | Step:
+def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
+    step, journal = attempt.step, attempt.journal
+
     def plan(at: Batch) -> Draft | Step:
-        where = standing(at.state, step, "decide")
-        if where != "mine":
-            return ended(step, "stop") if where == "stop" else onward(step, at.state)
+        if (gone := elsewhere(at.state, step, "decide")) is not None:
+            return gone
         check_attempt(at.state, step.attempt)
         entry = Reopened(iteration=step.iteration, attempt=step.attempt)
         return Draft(entries=(entry,), state=reopened(at.state, at.n + 1, step.attempt))
 
     batch = journal.commit(plan, tail=tail)
     if isinstance(batch, Batch):
-        publish(ports, journal.lane, batch)
+        publish(attempt.ports, journal.lane, batch)
     return batch
 
 
-def _record(
-    ports: Ports,
-    journal: Journal,
-    step: Step,
-    timeline: Timeline,
-    *,
-    taken: Sample,
-    claim: int,
-    segment: int,
-) -> Batch | Step:
+def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int) -> Batch | Step:
     """Put the decision at whatever n is next, while the round and the claim are ours."""
+    ports, journal, step, claim = attempt.ports, attempt.journal, attempt.step, attempt.claim
     rendered = timeline.n
 
     def plan(at: Batch) -> Draft | Step:
-        where = standing(at.state, step, "decide")
-        if where != "mine":
-            return ended(step, "stop") if where == "stop" else onward(step, at.state)
+        if (gone := elsewhere(at.state, step, "decide")) is not None:
+            return gone
         check_claim(at.state, claim)
         state = replace(at.state, segment=max(segment, at.state.segment))
         steer = _steer_before(journal, timeline, at)
@@ -226,68 +224,62 @@ FORCED_MAX: Final = 3
 """So often a round is made smaller because the provider refused it."""
 
 
-def tend(own: Round, timeline: Timeline) -> Timeline | Step:
+def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     """Make the context ready for a request; return the timeline to render, or the step to go to if the round is not ours.
 
     Raises:
         Fenced: another attempt owns the round.
         ModelOverloaded, ModelRateLimited, DependencyError: no summary for now; the state machine tries again.
     """
-    pruned = plan_pruning(timeline, own.ports.clock.now(), own.ports.policy.context)
+    pruned = plan_pruning(timeline, attempt.ports.clock.now(), attempt.ports.policy.context)
     if pruned is not None:
         logger.info(
             "timeline pruned",
             extra={"cause": pruned.cause, "before": pruned.before_tokens, "after": pruned.after_tokens},
         )
-        moved = own.amend(timeline, pruned)
+        moved = attempt.amend(timeline, pruned)
         if isinstance(moved, Step):
             return moved
         timeline = moved
-    system_bytes, budget = byte_length(own.mind.agent.system), own.ports.policy.context.budget
+    system_bytes, budget = byte_length(attempt.agent.system), attempt.ports.policy.context.budget
     if timeline.compaction.pending is None and surely_fits(timeline, system_bytes, budget):
         return timeline
-    return _make_room(own, timeline)
+    return _make_room(attempt, timeline)
 
 
-def _make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
+def _make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
     from stepline.loop.make_room import make_room  # noqa: PLC0415 - most rounds are far below their budget
 
-    return make_room(own, timeline, forced=forced)
+    return make_room(attempt, timeline, forced=forced)
 
 
-def sample_fitting(own: Round, timeline: Timeline) -> tuple[Timeline, Sample] | Timeline | Step:
+def sample_fitting(
+    attempt: Attempt, timeline: Timeline, sampler: Sampler
+) -> tuple[Timeline, Sample] | Timeline | Step:
     """Tend the context and sample, again with less as long as the provider finds that too large.
 
     Return the timeline that was rendered and what came of it, or the step to go to; a timeline alone if a steer stands
     in it that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if the request
     does not get smaller any more, or not enough.
     """
-    tended = tend(own, timeline)
+    tended = tend(attempt, timeline)
     for left in reversed(range(FORCED_MAX + 1)):
-        if isinstance(tended, Step) or steer_of(tended := own.caught_up(tended)) is not None:
+        if isinstance(tended, Step) or steer_of(tended := attempt.caught_up(tended)) is not None:
             return tended
         try:
-            return tended, _sample(own, tended)
+            return tended, sampler(attempt, tended)
         except SteplineError as error:
             if error.context.get("told_chars"):
-                raise  # that is shown under this claim: whoever asks again does it under one of its own
-            newer = own.caught_up(tended)
+                raise  # that is shown under this claim: whoever asks again does it under one of its attempt
+            newer = attempt.caught_up(tended)
             if steer_of(newer) is not None:
                 logger.warning("call failed while the user steered", extra={"code": error.reason})
                 return newer
             if not left or not isinstance(error, ContextLimit):
                 raise
             logger.warning("the provider found a request too large", extra={"code": error.reason})
-            smaller = _make_room(own, tended, forced=True)
+            smaller = _make_room(attempt, tended, forced=True)
             if isinstance(smaller, Timeline) and smaller.parts.size >= tended.parts.size:
                 raise
             tended = smaller
     return tended
-
-
-def _sample(own: Round, timeline: Timeline) -> Sample:
-    mind = own.mind
-    taken: Sample = (mind.sampler or sample)(
-        own.ports, mind.agent, mind.model, timeline, step=own.step, claim=own.claim, watch=own.watch
-    )
-    return taken

@@ -2,9 +2,9 @@
 
     estimate → what has to go → Pruned                                 results as stubs, turns as cards
                               → Compacting → a model is asked → Compacted    turns and rounds as summaries
-                              → Compacted                              the same in the runtime's own words
+                              → Compacted                              the same in the runtime's attempt words
 
-Each is a batch of its own under the round's claim. Who takes the round again finds what was done and goes on from
+Each is a batch of its attempt under the round's claim. Who takes the round again finds what was done and goes on from
 there: a compaction that began does not begin a second time. A model is asked once at most each time that room is
 made, and not the time after it was asked in vain.
 Source: docs/concepts/context.md#compaction.
@@ -21,7 +21,7 @@ from stepline.context.compaction import Need, Outline, measure_need, plan_room, 
 from stepline.context.estimate import estimate_request
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
-from stepline.loop.round import Round
+from stepline.loop.attempt import Attempt
 from stepline.loop.stream_generation import ask, is_last_round, weigh_overhead
 from stepline.loop.summarise import Words, summarise, tell
 from stepline.metrics import COMPACTIONS, COMPACTIONS_SKIPPED
@@ -40,7 +40,7 @@ WORDS_BYTES: Final = 800
 """Where a summary may have less than that, no model is asked for one."""
 
 
-def make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
+def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
     """Make the request fit, or if `forced` smaller than it is; return the timeline to render, or the step to go to.
 
     Raises:
@@ -49,8 +49,8 @@ def make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeli
     """
     asks = True
     for _ in range(PASSES_MAX):
-        need = _need(own, timeline, forced=forced)
-        rung = plan_room(timeline, need, own.ports.policy.context) if need else None
+        need = _need(attempt, timeline, forced=forced)
+        rung = plan_room(timeline, need, attempt.ports.policy.context) if need else None
         if need is None or rung is None:
             break
         forced = False
@@ -59,16 +59,16 @@ def make_room(own: Round, timeline: Timeline, *, forced: bool = False) -> Timeli
             extra={"before": need.before_tokens, "after": after(rung), "step": type(rung).__name__},
         )
         if isinstance(rung, Pruned):
-            moved = own.amend(timeline, rung)
+            moved = attempt.amend(timeline, rung)
         else:
-            moved = _compact(own, timeline, rung, need, asks=asks)
+            moved = _compact(attempt, timeline, rung, need, asks=asks)
             asks = False
         if isinstance(moved, Step):
             return moved
         if isinstance(rung, Outline) and moved.compaction.status != "completed":
             return moved
         timeline = moved
-    return _settle(own, timeline)
+    return _settle(attempt, timeline)
 
 
 def after(rung: Pruned | Outline) -> int:
@@ -76,14 +76,14 @@ def after(rung: Pruned | Outline) -> int:
     return rung.after_tokens if isinstance(rung, Pruned) else rung.entry.after_tokens
 
 
-def _need(own: Round, timeline: Timeline, *, forced: bool) -> Need | None:
+def _need(attempt: Attempt, timeline: Timeline, *, forced: bool) -> Need | None:
     """Return what has to be done; None if the request fits."""
-    rules, agent = own.ports.policy.context, own.mind.agent
-    overhead = _overhead(own.ports, agent, timeline, own.step)
+    rules, agent = attempt.ports.policy.context, attempt.agent
+    overhead = _overhead(attempt.ports, agent, timeline, attempt.step)
     before = estimate_request(timeline, overhead)
     if before <= rules.budget and not forced:
         return None
-    at = utc(own.ports.clock.now())
+    at = utc(attempt.ports.clock.now())
     return measure_need(timeline, rules, overhead_bytes=overhead, before_tokens=before, at=at, forced=forced)
 
 
@@ -93,23 +93,25 @@ def _overhead(ports: Ports, agent: Agent, timeline: Timeline, step: Step) -> int
     return weigh_overhead(timeline, request)
 
 
-def _compact(own: Round, timeline: Timeline, outline: Outline, need: Need, *, asks: bool) -> Timeline | Step:
-    mind, pending = own.mind, timeline.compaction.pending
+def _compact(
+    attempt: Attempt, timeline: Timeline, outline: Outline, need: Need, *, asks: bool
+) -> Timeline | Step:
+    agent, pending = attempt.agent, timeline.compaction.pending
     entry = replace(outline.entry, id=pending.id) if pending else outline.entry
-    if asks and not timeline.compaction.wasted and _has_words_for(mind.agent, outline):
-        begun = timeline if pending else own.amend(timeline, _beginning(entry))
+    if asks and not timeline.compaction.wasted and _has_words_for(agent, outline):
+        begun = timeline if pending else attempt.amend(timeline, _beginning(entry))
         if isinstance(begun, Step):
             return begun
         timeline = begun
         budget = int(need.max_tokens / need.gauge.tokens_per_byte)
-        words = summarise(mind.model, mind.agent, timeline, outline, budget_bytes=budget, watch=own.watch)
+        words = summarise(attempt.model, agent, timeline, outline, budget_bytes=budget, watch=attempt.watch)
     else:
         words = replace(tell(timeline, outline), reason="not_asked")
-    ended = _ending(timeline, entry, words, need, at=utc(own.ports.clock.now()))
+    ended = _ending(timeline, entry, words, need, at=utc(attempt.ports.clock.now()))
     if ended.status != "completed" and words.usage is not None:
         own_words = replace(tell(timeline, outline), usage=words.usage, reason=ended.reason)
         ended = _ending(timeline, entry, own_words, need, at=ended.at)
-    return _put(own, timeline, ended)
+    return _put(attempt, timeline, ended)
 
 
 def _has_words_for(agent: Agent, outline: Outline) -> bool:
@@ -154,9 +156,9 @@ def _ending(timeline: Timeline, entry: Compacted, words: Words, need: Need, *, a
     )
 
 
-def _put(own: Round, timeline: Timeline, ended: Compacted) -> Timeline | Step:
-    usage, meter = ended.usage or Usage(), own.ports.meter
-    moved = own.amend(timeline, ended, usage=usage)
+def _put(attempt: Attempt, timeline: Timeline, ended: Compacted) -> Timeline | Step:
+    usage, meter = ended.usage or Usage(), attempt.ports.meter
+    moved = attempt.amend(timeline, ended, usage=usage)
     if isinstance(moved, Timeline):
         meter.count(COMPACTIONS)
         meter.count(COMPACTIONS_SKIPPED, ended.status != "completed")
@@ -164,10 +166,10 @@ def _put(own: Round, timeline: Timeline, ended: Compacted) -> Timeline | Step:
     return moved
 
 
-def _settle(own: Round, timeline: Timeline) -> Timeline | Step:
+def _settle(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     """End a compaction that began, and that nothing asks for any more."""
     pending = timeline.compaction.pending
     if pending is None:
         return timeline
-    at = utc(own.ports.clock.now())
-    return _put(own, timeline, give_up(pending, at, status="skipped", reason="not_needed"))
+    at = utc(attempt.ports.clock.now())
+    return _put(attempt, timeline, give_up(pending, at, status="skipped", reason="not_needed"))

@@ -6,17 +6,14 @@ Source: docs/concepts/log.md#act.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
 from stepline.delivery.effect import publish
-from stepline.log.bindings import Ports
 from stepline.log.fence import standing
-from stepline.log.journal import Draft, Journal
-from stepline.log.timeline_cache import History
+from stepline.log.journal import Draft
 from stepline.log.transition import next_round, resulted, started, steered
-from stepline.loop.agent import Agent
+from stepline.loop.attempt import Attempt
 from stepline.loop.steer import Steer, heeding, not_run
 from stepline.metrics import STEERS, TOOL_CALLS, TOOL_FAILURES
 from stepline.model.batch import Batch
@@ -24,106 +21,70 @@ from stepline.model.block import Produced
 from stepline.model.decision import Action
 from stepline.model.entry import Entry, Resulted, Started
 from stepline.model.ids import utc
-from stepline.model.step import Step
-from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
 from stepline.rendering.result import lean_blocks
-from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.sources import SourcePool
 
 MAYBE = (
     "The call was interrupted: it may have happened, or not. Check its effect before you ask for it again."
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What one invocation of Act works with."""
-
-    ports: Ports
-    agent: Agent
-    history: History
-    journal: Journal
-    step: Step
-    watch: Watch = field(default_factory=NeverSteered)
-
-    def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
-        """Return what the action's tool is given; one that cannot end early is not told to."""
-        tools = self.agent.registry
-        ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
-        return ToolContext(
-            lane=self.journal.lane,
-            turn=self.step.turn,
-            call_id=action.call_id,
-            iteration=self.step.iteration,
-            ts=at,
-            artifacts=self.ports.artifacts,
-            timeline=timeline,
-            caps=self.agent.caps,
-            search=self.ports.search,
-            sources=SourcePool(timeline.sources),
-            shelves=self.agent.shelves,
-            rules=self.ports.policy.context,
-            cancel=self.watch if ends_early else NeverCancelled(),
-        )
-
-
-def start(work: Work, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
+def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
     """Put `started`, again if that answer took long; None if the action is no longer ours to start."""
-    clock, claim = work.ports.clock, 0
+    clock, claim = attempt.ports.clock, 0
     while True:
 
         def plan(at: Batch, claim: int = claim) -> Draft | None:
             free = at.state.running != action.call_id or at.state.claim == claim
-            if not _is_next(work, at, index) or not free:
+            if not _is_next(attempt, at, index) or not free:
                 return None
             entry = Started(call_id=action.call_id, deadline=deadline)
             return Draft(entries=(entry,), state=started(at.state, at.n + 1, action.call_id))
 
         asked_s = clock.monotonic_s()
-        batch = work.journal.commit(plan, tail=tail)
-        if batch is None or clock.monotonic_s() - asked_s <= work.ports.policy.started_fresh_s:
+        batch = attempt.journal.commit(plan, tail=tail)
+        if batch is None or clock.monotonic_s() - asked_s <= attempt.ports.policy.started_fresh_s:
             if batch is not None:
-                publish(work.ports, work.journal.lane, batch)
+                publish(attempt.ports, attempt.journal.lane, batch)
             return batch
         tail, claim = batch, batch.n
 
 
 def record(
-    work: Work, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
+    attempt: Attempt, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
 ) -> Batch | None:
     """Put the result and return its batch, unless the round went on without us or, for a started action, somebody else settled it."""
 
     def plan(at: Batch) -> Draft | None:
-        if not _is_next(work, at, index) or (claim is not None and at.state.claim != claim):
+        if not _is_next(attempt, at, index) or (claim is not None and at.state.claim != claim):
             return None
         return Draft(entries=(result,), state=resulted(at.state, at.n + 1))
 
-    batch = work.journal.commit(plan, tail=tail)
+    batch = attempt.journal.commit(plan, tail=tail)
     if batch is not None:
-        publish(work.ports, work.journal.lane, batch)
-        work.ports.meter.count(TOOL_CALLS)
-        work.ports.meter.count(TOOL_FAILURES, result.status != "ok")
+        publish(attempt.ports, attempt.journal.lane, batch)
+        attempt.ports.meter.count(TOOL_CALLS)
+        attempt.ports.meter.count(TOOL_FAILURES, result.status != "ok")
     return batch
 
 
-def skip(work: Work, tail: Batch, steer: Steer, actions: Sequence[Action]) -> Batch | None:
+def skip(attempt: Attempt, tail: Batch, steer: Steer, actions: Sequence[Action]) -> Batch | None:
     """Put that these actions, the rest of the round's, are not run because of a steer; None if the round went on without us."""
-    step, ports = work.step, work.ports
+    step, ports = attempt.step, attempt.ports
     at = utc(ports.clock.now())
     index = tail.state.cursor.action
     heeded = heeding(steer, ports.policy, tail.state, at=at, phase="tools")
 
     def plan(found: Batch) -> Draft | None:
-        if not _is_next(work, found, index) or found.state.running:
+        if not _is_next(attempt, found, index) or found.state.running:
             return None
         entries: tuple[Entry, ...] = (*(not_run(action, step.iteration, at) for action in actions), heeded)
         after = next_round(found.state, found.n + 1)
         return Draft(entries=entries, state=steered(after, heeded.n, finalize=heeded.finalize))
 
-    batch = work.journal.commit(plan, tail=tail)
+    batch = attempt.journal.commit(plan, tail=tail)
     if batch is not None:
-        publish(ports, work.journal.lane, batch)
+        publish(ports, attempt.journal.lane, batch)
         ports.meter.count(STEERS)
     return batch
 
@@ -149,20 +110,20 @@ def result_of(
     )
 
 
-def unverified(work: Work, action: Action) -> Resulted:
+def unverified(attempt: Attempt, action: Action) -> Resulted:
     """Return the result of an action that somebody else started and nobody saw end."""
-    at = utc(work.ports.clock.now())
+    at = utc(attempt.ports.clock.now())
     block = Produced(
         type="react.notice",
         author="system",
-        path=f"tc:{work.step.turn}.{action.call_id}.notice",
+        path=f"tc:{attempt.step.turn}.{action.call_id}.notice",
         mime="application/json",
         text=msgspec.json.encode({"code": "unverified", "message": MAYBE}).decode(),
     )
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
-        iteration=work.step.iteration,
+        iteration=attempt.step.iteration,
         status="unverified",
         at=at,
         blocks=(block,),
@@ -170,5 +131,5 @@ def unverified(work: Work, action: Action) -> Resulted:
     )
 
 
-def _is_next(work: Work, at: Batch, index: int) -> bool:
-    return standing(at.state, work.step, "act") == "mine" and at.state.cursor.action == index
+def _is_next(attempt: Attempt, at: Batch, index: int) -> bool:
+    return standing(at.state, attempt.step, "act") == "mine" and at.state.cursor.action == index

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from stepline.log.bindings import Policy
 from stepline.log.fence import onward, standing
 from stepline.loop.agent import Agent
-from stepline.loop.round import Round
+from stepline.loop.attempt import Attempt
 from stepline.metrics import STEERS
 from stepline.model.batch import Batch, State
 from stepline.model.decision import Action
@@ -84,18 +84,18 @@ def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase
     )
 
 
-def heed(own: Round, timeline: Timeline) -> Timeline | Step:
+def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     """Heed what was said before the model is asked; return the timeline to go on with, or the step to go to.
 
     Raises Fenced.
     """
-    step = own.step
+    step = attempt.step
     while (steer := steer_of(timeline)) is not None:
-        entry = heeding(steer, own.ports.policy, timeline.state, at=own.now(), phase="")
-        moved = own.amend(timeline, entry)
+        entry = heeding(steer, attempt.ports.policy, timeline.state, at=attempt.now(), phase="")
+        moved = attempt.amend(timeline, entry)
         if isinstance(moved, Step):
             return moved
-        own.ports.meter.count(STEERS)
+        attempt.ports.meter.count(STEERS)
         if standing(moved.state, step, "decide") != "mine":
             return onward(step, moved.state)
         timeline = moved  # another one may have come before the record

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from stepline.context.request import render
 from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Agent
+from stepline.loop.attempt import Attempt
 from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.entry import Decided
@@ -38,7 +39,7 @@ from stepline.model.ids import call_id, utc
 from stepline.model.plan import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
-from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
+from stepline.ports.model import Completion, ModelRequest, ModelStream
 from stepline.ports.relay import RelayStream
 from stepline.ports.signal import Watch
 from stepline.protocol.citation.stream import citable, cite
@@ -72,36 +73,17 @@ class Sample:
     sources: Mapping[int, Citation] = field(default_factory=dict)
 
 
-class Sampler(Protocol):
-    def __call__(
-        self,
-        ports: Ports,
-        agent: Agent,
-        model: ModelClient,
-        timeline: Timeline,
-        *,
-        step: Step,
-        claim: int,
-        watch: Watch,
-    ) -> Sample: ...
+Sampler: TypeAlias = Callable[[Attempt, Timeline], Sample]
 
 
-def sample(
-    ports: Ports,
-    agent: Agent,
-    model: ModelClient,
-    timeline: Timeline,
-    *,
-    step: Step,
-    claim: int,
-    watch: Watch,
-) -> Sample:
-    """Ask the model what to do in this round, until it has said so or `watch` sees a steer. Raises what `ModelStream` raises."""
+def sample(attempt: Attempt, timeline: Timeline) -> Sample:
+    """Ask the model what to do in this round, until it has said so or the attempt's watch sees a steer. Raises what `ModelStream` raises."""
+    ports, agent, step = attempt.ports, attempt.agent, attempt.step
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
     request = ask(ports, agent, timeline, step, last_round=last_round)
     rules = round_rules(agent, timeline, step, last_round=last_round)
-    heard = listen(ports, model, request, rules, step=step, claim=claim, watch=watch)
+    heard = listen(attempt, request, rules)
     verdict = UNHEARD if heard.steered else _judge(heard, rules)
     decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
@@ -280,24 +262,16 @@ class Heard:
     steered: bool = False
 
 
-def listen(
-    ports: Ports,
-    model: ModelClient,
-    request: ModelRequest,
-    rules: RoundRules,
-    *,
-    step: Step,
-    claim: int,
-    watch: Watch,
-) -> Heard:
+def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
     """Stream one answer through the parser to the listeners, until it ends or a steer is seen. Raises what `ModelStream` raises."""
     parser, guard = ChannelParser(), PrefixGuard() if rules.strict else None
     aborted: AbortReason = "provider_error"
     stopped, steered = "", False
-    with closing(ports.relay.open(step.lane(), claim)) as stream:
+    ports, watch = attempt.ports, attempt.watch
+    with closing(ports.relay.open(attempt.step.lane(), attempt.claim)) as stream:
         screen = Screen(stream, rules)
         try:
-            with model.stream(request) as running, watch.calling(running.abort):
+            with attempt.model.stream(request) as running, watch.calling(running.abort):
                 try:
                     stopped = _hear(ports, running, parser, screen, guard=guard, watch=watch)
                 except SteplineError as error:

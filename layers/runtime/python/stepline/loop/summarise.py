@@ -28,7 +28,7 @@ from stepline.context.summary_text import (
 )
 from stepline.errors import ContextLimit, ModelRefused, SteplineError
 from stepline.loop.agent import Agent
-from stepline.loop.round import ask_whole
+from stepline.loop.attempt import ask_whole
 from stepline.model.base import Value
 from stepline.model.usage import Usage, sum_usages
 from stepline.ports.model import ModelClient, ModelRequest, Part

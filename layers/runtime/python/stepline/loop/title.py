@@ -1,6 +1,6 @@
 """The gate: the stage before the first round of a new conversation, for an agent that has one.
 
-A model names the conversation, and what it says is a batch of its own, put under the round's claim before the first
+A model names the conversation, and what it says is a batch of its attempt, put under the round's claim before the first
 decision: whoever takes the round again finds the title and does not ask. A gate never costs the turn: if the provider
 takes no such request, or the user steers meanwhile, the conversation is called by the beginning of its first message.
 Source: docs/concepts/turn.md#two-versions.
@@ -12,7 +12,7 @@ import logging
 from typing import Final
 
 from stepline.errors import ContextLimit, ModelRefused
-from stepline.loop.round import Round, ask_whole
+from stepline.loop.attempt import Attempt, ask_whole
 from stepline.model.entry import Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
@@ -34,19 +34,19 @@ CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=Fal
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
 
 
-def opening_stage(own: Round, timeline: Timeline) -> Timeline | Step:
+def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     """Name a new conversation; return the timeline to render, or the step to go to if the round is not ours.
 
     Raises:
         Fenced: another attempt owns the round.
         ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
     """
-    mind, step = own.mind, own.step
-    if not is_new(timeline, step) or not mind.agent.gate:
+    agent, step = attempt.agent, attempt.step
+    if not is_new(timeline, step) or not agent.gate:
         return timeline
-    at = utc(own.ports.clock.now())
-    entry = name_conversation(mind.model, mind.agent.gate, timeline, turn=step.turn, at=at, watch=own.watch)
-    return own.amend(timeline, entry, usage=entry.usage or Usage())
+    at = utc(attempt.ports.clock.now())
+    entry = name_conversation(attempt.model, agent.gate, timeline, turn=step.turn, at=at, watch=attempt.watch)
+    return attempt.amend(timeline, entry, usage=entry.usage or Usage())
 
 
 def is_new(timeline: Timeline, step: Step) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.usage import Usage
@@ -87,3 +87,14 @@ class ModelClient(Protocol):
     def stream(self, request: ModelRequest) -> ModelStream:
         """Prepare a call; nothing is sent before its iteration begins."""
         ...
+
+
+class NoModel:
+    """The model of what asks none."""
+
+    def stream(self, request: ModelRequest) -> ModelStream:
+        """Raise RuntimeError: it is a mistake of ours to come here."""
+        raise RuntimeError(f"no model is asked here, not even as {request.role}")
+
+
+NO_MODEL: Final = NoModel()

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
+from stepline.loop.attempt import Attempt
 from stepline.loop.programs.collect import (
     UNVERIFIED,
     deny_run,
@@ -38,7 +39,7 @@ from stepline.loop.programs.remote import (
     put_parcel,
     rights_last,
 )
-from stepline.loop.settle_action import Work, record, result_of, start
+from stepline.loop.settle_action import record, result_of, start
 from stepline.loop.steer import steer_in, steer_of
 from stepline.metrics import (
     EXEC_SECONDS,
@@ -73,55 +74,55 @@ COLLECT_S = 120
 Status: TypeAlias = Literal["ok", "error", "unverified"]
 
 
-def advance_program(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
+def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
     """Launch the action's program, or put what became of it.
 
     Return the step that runs it, the batch of its result, or None if the round went on without us.
     """
     tail = timeline.tail
     if timeline.state.running == action.call_id:
-        return _go_on(work, timeline, index, action)
-    if work.step.route == "act" and work.agent.execution is not None:
+        return _go_on(attempt, timeline, index, action)
+    if attempt.step.route == "act" and attempt.agent.execution is not None:
         # Only Prepare leads to where programs run; the next Decide finds nothing to do and routes there.
-        return replace(work.step, route=timeline.state.route(), attempt=0, error=None)
+        return replace(attempt.step, route=timeline.state.route(), attempt=0, error=None)
     try:
-        request = _plan(work, timeline, action)
+        request = _plan(attempt, timeline, action)
         if request.profile.mode == "fargate":
-            check_handover(work, request)
+            check_handover(attempt, request)
     except (ToolError, PathError) as refused:
-        return record(work, tail, index, _refusal(work, timeline, action, refused))
-    request = keep_request(work.ports.artifacts, request)
+        return record(attempt, tail, index, _refusal(attempt, timeline, action, refused))
+    request = keep_request(attempt.ports.artifacts, request)
     if request.profile.mode == "fargate":
-        put_parcel(work.ports, timeline, request)
+        put_parcel(attempt.ports, timeline, request)
     lasts_s = deadline_s(request.profile, request.limits.timeout_s, collect_s=COLLECT_S)
-    ends = work.ports.clock.now() + timedelta(seconds=lasts_s)
-    if start(work, tail, index, action, deadline=utc(ends)) is None:
+    ends = attempt.ports.clock.now() + timedelta(seconds=lasts_s)
+    if start(attempt, tail, index, action, deadline=utc(ends)) is None:
         return None
     # An old request, of an execution that died here: the next look at the log settles what cannot be launched.
-    return _launch(work, timeline, request) if rights_last(work.ports, request) else None
+    return _launch(attempt, timeline, request) if rights_last(attempt.ports, request) else None
 
 
-def _launch(work: Work, timeline: Timeline, request: ExecRequest) -> Step | None:
+def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step | None:
     """Return the step that runs the program; None if the user steers by now, which the next look at the log settles.
 
     A function that runs it watches the log. For a task somebody else does, who may have looked for it too early.
     """
     if request.profile.mode != "fargate":
-        return replace(work.step, route="execute", attempt=0, error=None)
-    launched = launch_task(work, request)
-    since = work.journal.since(timeline.n, consistent=True)
+        return replace(attempt.step, route="execute", attempt=0, error=None)
+    launched = launch_task(attempt, request)
+    since = attempt.journal.since(timeline.n, consistent=True)
     return None if steer_in(since, timeline.state.steered) else launched
 
 
-def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
+def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
     """Decide what the run is given. Raises ToolError, PathError for what the model can mend, or must be told."""
-    execution = work.agent.execution
+    execution = attempt.agent.execution
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
     check_place(execution)
-    spec = work.agent.registry.find(action.tool_id).spec
+    spec = attempt.agent.registry.find(action.tool_id).spec
     check_call(spec, action.params)
-    turn, limits = work.step.turn, execution.limits
+    turn, limits = attempt.step.turn, execution.limits
     files = fold_workspace(timeline, turn)
     code = action.code or ""
     contract = normalise_contract(action.params, turn=turn)
@@ -129,10 +130,10 @@ def _plan(work: Work, timeline: Timeline, action: Action) -> ExecRequest:
     most_s = most_seconds(execution.profile, limits.timeout_s)
     return ExecRequest(
         exec_id=action.call_id,
-        lane=work.journal.lane,
+        lane=attempt.journal.lane,
         turn=turn,
-        iteration=work.step.iteration,
-        at=utc(work.ports.clock.now()),
+        iteration=attempt.step.iteration,
+        at=utc(attempt.ports.clock.now()),
         n=timeline.n,
         code=code,
         contract=contract.files,
@@ -154,35 +155,37 @@ def fit_timeout(asked_s: int | None, most_s: int) -> int:
     return most_s if asked_s is None else max(1, min(asked_s, most_s))
 
 
-def _refusal(work: Work, timeline: Timeline, action: Action, refused: ToolError | PathError) -> Resulted:
-    context = work.context(timeline, action, utc(work.ports.clock.now()))
+def _refusal(
+    attempt: Attempt, timeline: Timeline, action: Action, refused: ToolError | PathError
+) -> Resulted:
+    context = attempt.context(timeline, action, utc(attempt.ports.clock.now()))
     output = refusal(refused, action.tool_id, context, notice=notice_code(refused.reason))
     return result_of(action, context, output, program=True)
 
 
-def _go_on(work: Work, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
+def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
     """Put the result of a program that was launched; launch it again if it was not."""
-    artifacts = work.ports.artifacts
-    request = load_request(artifacts, work.journal.lane, work.step.turn, action.call_id)
+    artifacts = attempt.ports.artifacts
+    request = load_request(artifacts, attempt.journal.lane, attempt.step.turn, action.call_id)
     envelope = find_outcome(artifacts, request)
     steered = steer_of(timeline) is not None
-    waits = envelope is None and work.step.route == "prepare" and not taken_by(artifacts, request)
-    if waits and not steered and _can_launch(work, timeline.state, request):
-        return _launch(work, timeline, request)
+    waits = envelope is None and attempt.step.route == "prepare" and not taken_by(artifacts, request)
+    if waits and not steered and _can_launch(attempt, timeline.state, request):
+        return _launch(attempt, timeline, request)
     reported = envelope is not None
     if envelope is None:
-        envelope, reported = _lost(work, request, steered=steered)
-    batch = record(work, timeline.tail, index, _result(work, timeline, action, request, envelope))
+        envelope, reported = _lost(attempt, request, steered=steered)
+    batch = record(attempt, timeline.tail, index, _result(attempt, timeline, action, request, envelope))
     if batch is not None:
-        _count(work, request, envelope)
+        _count(attempt, request, envelope)
         if request.profile.mode == "fargate":
-            give_back(work.ports, request, reported=reported)
+            give_back(attempt.ports, request, reported=reported)
     return batch
 
 
-def _count(work: Work, request: ExecRequest, envelope: Envelope) -> None:
+def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
     """Count a run; of one that was cancelled the time it still had, too."""
-    count = work.ports.meter.count
+    count = attempt.ports.meter.count
     count(PROGRAMS_RUN)
     cancelled = envelope.code == CANCELLED
     count(PROGRAMS_CANCELLED, cancelled)
@@ -193,9 +196,9 @@ def _count(work: Work, request: ExecRequest, envelope: Envelope) -> None:
 
 
 def _result(
-    work: Work, timeline: Timeline, action: Action, request: ExecRequest, envelope: Envelope
+    attempt: Attempt, timeline: Timeline, action: Action, request: ExecRequest, envelope: Envelope
 ) -> Resulted:
-    context = work.context(timeline, action, request.at)
+    context = attempt.context(timeline, action, request.at)
     told = normalise_contract(action.params, turn=request.turn).notices
     notices = tuple(context.notice(action.tool_id, one.code, one.message, one.extra) for one in told)
     blocks = (*notices, *run_blocks(envelope, context))
@@ -205,7 +208,7 @@ def _result(
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
-        iteration=work.step.iteration,
+        iteration=attempt.step.iteration,
         status=status,
         at=request.at,
         duration_ms=round(envelope.seconds * 1000),
@@ -217,33 +220,33 @@ def _result(
     )
 
 
-def _lost(work: Work, request: ExecRequest, *, steered: bool) -> tuple[Envelope, bool]:
+def _lost(attempt: Attempt, request: ExecRequest, *, steered: bool) -> tuple[Envelope, bool]:
     """Say what is known of a run without an outcome: that it never began and never will, or that nobody knows.
 
     True if it has left one after all.
     """
-    artifacts = work.ports.artifacts
+    artifacts = attempt.ports.artifacts
     begun = not deny_run(artifacts, request)
     # Between our two looks the runner may have stored what it had.
     if begun and (found := find_outcome(artifacts, request)) is not None:
         return found, True
-    if not begun and not steered and not _has_place(work, request):
+    if not begun and not steered and not _has_place(attempt, request):
         return lost_envelope(request, "backend_unavailable", NO_PLACE), False
-    code, message = explain_loss(work.step.error, begun=begun, steered=steered)
+    code, message = explain_loss(attempt.step.error, begun=begun, steered=steered)
     return lost_envelope(request, code, message), False
 
 
-def _can_launch(work: Work, state: State, request: ExecRequest) -> bool:
+def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
     """Tell whether a run that nobody has taken can be launched again.
 
     Not where this execution, and no earlier try of this step, has launched it already: a machine from before a
     deployment has no state that the launch could lead to, and would come back for ever.
     """
-    led_back = work.step.attempt == 0 and state.claim > state.epoch
-    return not led_back and rights_last(work.ports, request) and _has_place(work, request)
+    led_back = attempt.step.attempt == 0 and state.claim > state.epoch
+    return not led_back and rights_last(attempt.ports, request) and _has_place(attempt, request)
 
 
-def _has_place(work: Work, request: ExecRequest) -> bool:
+def _has_place(attempt: Attempt, request: ExecRequest) -> bool:
     """Tell whether this deployment, which may be a newer one than the request's, can run it."""
-    execution = work.agent.execution
+    execution = attempt.agent.execution
     return execution is not None and request.profile.mode in execution.places

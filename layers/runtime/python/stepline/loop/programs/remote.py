@@ -28,8 +28,8 @@ from msgspec.structs import replace
 from stepline.errors import SteplineError, ToolError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Execution
+from stepline.loop.attempt import Attempt
 from stepline.loop.programs.collect import BYTES, FILES, JSON, RUN, STARTED, TASK_STOPPED, trim_cause
-from stepline.loop.settle_action import Work
 from stepline.metrics import HANDOVERS_STALE
 from stepline.model.base import Value
 from stepline.model.batch import encode_batch
@@ -83,9 +83,9 @@ def check_place(execution: Execution) -> None:
         )
 
 
-def check_handover(work: Work, request: ExecRequest) -> None:
+def check_handover(attempt: Attempt, request: ExecRequest) -> None:
     """Refuse a run whose secret would be too large, before anything is written. Raises ToolError `payload_too_large`."""
-    size_bytes = len(_render_handover(work, request).encode())
+    size_bytes = len(_render_handover(attempt, request).encode())
     if size_bytes > SECRET_MAX_BYTES:
         raise ToolError(
             f"what the task needs takes {size_bytes} bytes, and a secret holds {SECRET_MAX_BYTES}: the descriptors are too "
@@ -127,19 +127,19 @@ def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
     return (*files, *list(named)[:READS_MAX])
 
 
-def launch_task(work: Work, request: ExecRequest) -> Step:
+def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
     """Hand the run over and return the step that starts its task. Raises DependencyError."""
     lane, fargate = request.lane, request.profile.fargate
     ref = run_ref(lane, request.turn, request.exec_id)
-    secret = work.ports.tasks.hand_over(
+    secret = attempt.ports.tasks.hand_over(
         ref,
-        _render_handover(work, request),
+        _render_handover(attempt, request),
         cluster=fargate.cluster,
-        deadline=utc(work.ports.clock.now() + timedelta(seconds=WAIT_S)),
+        deadline=utc(attempt.ports.clock.now() + timedelta(seconds=WAIT_S)),
     )
     launch = Launch(
         ref=ref,
-        client_token=f"{ref}-{work.step.epoch}",
+        client_token=f"{ref}-{attempt.step.epoch}",
         secret=secret,
         cluster=fargate.cluster,
         task_definition=fargate.task_definition,
@@ -149,7 +149,7 @@ def launch_task(work: Work, request: ExecRequest) -> Step:
         assign_public_ip=fargate.assign_public_ip,
         platform_version=fargate.platform_version,
     )
-    return replace(work.step, route="execute_task", attempt=0, error=None, launch=launch)
+    return replace(attempt.step, route="execute_task", attempt=0, error=None, launch=launch)
 
 
 def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
@@ -169,11 +169,11 @@ def deadline_s(profile: RuntimeProfile, timeout_s: int, *, collect_s: int) -> in
     return PROVISION_S + timeout_s + COLLECT_S if profile.mode == "fargate" else timeout_s + collect_s
 
 
-def _render_handover(work: Work, request: ExecRequest) -> str:
-    execution = work.agent.execution
+def _render_handover(attempt: Attempt, request: ExecRequest) -> str:
+    execution = attempt.agent.execution
     key = exec_key(request.lane, request.turn, request.exec_id, PARCEL)
     handover = Handover(
-        parcel=work.ports.grants.read(key, ttl_s=GRANT_S),
+        parcel=attempt.ports.grants.read(key, ttl_s=GRANT_S),
         descriptors=dict(execution.descriptors) if execution else {},
         settings=dict(execution.settings) if execution else {},
     )

@@ -1,57 +1,58 @@
-"""A claimed round: who may put what the model reads differently from here on, before it is asked."""
+"""An attempt at a step: what one invocation of Decide or Act works with, and what it puts under its claim."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
 from stepline.log.bindings import Ports
-from stepline.log.fence import check_claim, ended, onward, standing
+from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.log.transition import steered, titled
 from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
+from stepline.model.decision import Action
 from stepline.model.entry import Entry, Steered, Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.clock import Meter
-from stepline.ports.model import Completion, ModelClient, ModelRequest
-from stepline.ports.signal import NeverSteered, Watch
+from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
+from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
 from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
+from stepline.tools.sources import SourcePool
 
 NOTHING = Usage()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mind:
-    """The agent of a round, the model that speaks for it, and the timelines this process has cached.
+class Attempt:
+    """One invocation of Decide or Act: its step, and what it works with.
 
-    `sampler` takes the place of `stepline.loop.stream_generation.sample`.
+    `claim` is the batch by which it holds the round, `watch` tells when what it waits for is to end early.
     """
 
-    agent: Agent
-    model: ModelClient
-    history: History
-    sampler: Callable[..., Any] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """A round and the claim by which one attempt holds it. `watch` says whether what it asks of models is to end early."""
-
     ports: Ports
-    mind: Mind
+    agent: Agent
+    history: History
     journal: Journal
     step: Step
-    claim: int
+    model: ModelClient = NO_MODEL
+    claim: int = 0
     watch: Watch = field(default_factory=NeverSteered)
+
+    def load(self, *, consistent: bool = False) -> Timeline:
+        """Return the timeline of the lane; `consistent`: with every batch that was put before this call."""
+        return self.history.load(self.journal, segment=self.step.segment, consistent=consistent)
+
+    def follow(self, batch: Batch) -> Timeline:
+        """Return the timeline behind a batch that this attempt has just put."""
+        return self.history.follow(self.journal, batch)
 
     def now(self) -> str:
         """Return the time, as the log has it."""
@@ -61,7 +62,7 @@ class Round:
         """Return the timeline with the steer in it, if one came since."""
         if self.watch.steer() <= timeline.n:
             return timeline
-        return self.mind.history.load(self.journal, segment=self.step.segment, consistent=True)
+        return self.load(consistent=True)
 
     def amend(self, timeline: Timeline, *entries: Entry, usage: Usage = NOTHING) -> Timeline | Step:
         """Put entries that change what is read of the conversation and nothing else, while round and claim are ours.
@@ -73,9 +74,8 @@ class Round:
         """
 
         def plan(at: Batch) -> Draft | Batch | Step:
-            where = standing(at.state, self.step, "decide")
-            if where != "mine":
-                return ended(self.step, "stop") if where == "stop" else onward(self.step, at.state)
+            if (gone := elsewhere(at.state, self.step, "decide")) is not None:
+                return gone
             check_claim(at.state, self.claim)
             if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
                 return at  # it stands there already: put by ourselves, and the answer was lost
@@ -96,7 +96,27 @@ class Round:
             return batch
         publish(self.ports, self.journal.lane, batch)
         count_usage(self.ports.meter, usage)
-        return self.mind.history.follow(self.journal, batch)
+        return self.follow(batch)
+
+    def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
+        """Return what the action's tool is given; one that cannot end early is not told to."""
+        tools = self.agent.registry
+        ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
+        return ToolContext(
+            lane=self.journal.lane,
+            turn=self.step.turn,
+            call_id=action.call_id,
+            iteration=self.step.iteration,
+            ts=at,
+            artifacts=self.ports.artifacts,
+            timeline=timeline,
+            caps=self.agent.caps,
+            search=self.ports.search,
+            sources=SourcePool(timeline.sources),
+            shelves=self.agent.shelves,
+            rules=self.ports.policy.context,
+            cancel=self.watch if ends_early else NeverCancelled(),
+        )
 
 
 def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch) -> Completion:
