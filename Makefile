@@ -40,6 +40,9 @@ matrix:  ## the suites that need no stage on every supported Python that this ma
 bench: up $(TOOLS)  ## measure, and write bench/results.json
 	@python -m bench
 
+docs: $(TOOLS)  ## write the generated pages of the documentation
+	@python -m docs.build
+
 synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out
 	cdk synth --quiet --strict -c stage=prod -c nag=true $(foreach value,$(SYNTH),-c $(value))
@@ -95,5 +98,5 @@ $(TOOLS): $(READY) requirements.lock
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e iam matrix bench synth exec-env image up down clean lock
+.PHONY: help chat test check e2e iam matrix bench docs synth exec-env image up down clean lock
 .DEFAULT_GOAL := help

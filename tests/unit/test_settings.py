@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from stepline.bootstrap import in_memory, policy
@@ -8,9 +6,8 @@ from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.settings import TABLE, Settings, env, render_reference
+from stepline.settings import TABLE, Settings, env
 
-REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 OTHER_VALUES = {
     "allowed_origins": ("https://a.example,https://b.example", ("https://a.example", "https://b.example")),
     "max_iterations": ("7", 7),
@@ -217,7 +214,3 @@ def test_what_a_stack_writes_a_function_reads():
 def test_a_misspelt_field_never_reaches_a_function():
     with pytest.raises(TypeError, match="tabel"):
         env(tabel="t")
-
-
-def test_the_reference_page_is_in_step():
-    assert REFERENCE.read_text() == render_reference()

@@ -7,7 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -20,15 +19,8 @@ from stepline.local.caller import name_user
 from stepline.local.command.argument import parse_have, parse_payload
 from stepline.local.command.cli import main
 from stepline.local.command.failure import Edge
-from stepline.local.command.reference import render_reference
 from stepline.local.stage import lifecycle
 from stepline.local.stage.deployed import LocalStage
-
-REFERENCE = Path(__file__).parents[3] / "docs/reference/cli.md"
-
-
-def test_the_reference_page_is_what_the_commands_say():
-    assert REFERENCE.read_text() == render_reference()
 
 
 def test_the_line_editor_is_loaded_for_a_chat_on_a_terminal_alone():

@@ -4,12 +4,11 @@ from typing import get_args
 
 import pytest
 
+from docs.build.live_events import EXAMPLES, REASONS, message
 from stepline.ingress.message import receive
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.wire.event import AckFrame
 from stepline.model.wire.live_event import DropReason
-from tests.unit.docs import live_event_page
-from tests.unit.docs.live_event_page import EXAMPLES, REASONS, message
 from tests.unit.loop.scene import LANE, Scene, of
 
 
@@ -37,7 +36,3 @@ def test_every_example_is_taken(title):
 
 def test_every_reason_for_handing_back_is_explained():
     assert set(REASONS) == set(get_args(DropReason))
-
-
-def test_the_page_is_what_the_source_says_and_the_loop_does():
-    assert live_event_page.PAGE.read_text() == live_event_page.render(), "run: python -m tests.unit.docs"

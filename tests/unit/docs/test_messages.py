@@ -1,15 +1,14 @@
 import pytest
 
+from docs.build.messages import EXAMPLES, FRAMES, MESSAGES, PATH, SAMPLES, action
 from stepline.model.wire.event import decode_frame, encode_frame
 from stepline.model.wire.message import parse_message
-from tests.unit.docs import message_page
 from tests.unit.docs.markdown import headings
-from tests.unit.docs.message_page import EXAMPLES, FRAMES, MESSAGES, SAMPLES, action
 
 
 def test_every_message_and_frame_has_a_heading():
     words = [action(message) for message in MESSAGES] + [frame.__struct_config__.tag for frame in FRAMES]
-    assert [word for word in words if word not in headings(message_page.PAGE)] == []
+    assert [word for word in words if word not in headings(PATH)] == []
 
 
 @pytest.mark.parametrize("word", EXAMPLES)
@@ -23,7 +22,3 @@ def test_every_example_is_a_message(word):
 def test_every_sample_is_a_frame(word):
     assert decode_frame(encode_frame(SAMPLES[word])) == SAMPLES[word]
     assert type(SAMPLES[word]).__struct_config__.tag == word
-
-
-def test_the_page_is_what_the_source_says():
-    assert message_page.PAGE.read_text() == message_page.render(), "run: python -m tests.unit.docs"

@@ -1,16 +1,14 @@
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from docs.build.loop import EXAMPLE_STEP, render_mermaid
 from stepline import errors
 from stepline.loop import graph
 from stepline.loop.definition import render_definition
-from stepline.loop.reference import EXAMPLE_STEP, render_mermaid, render_reference
 from stepline.model.program.task import Launch
 
-REFERENCE = Path(__file__).parents[3] / "docs/reference/loop.md"
 FUNCTIONS = {
     task.function: f"arn:aws:lambda:eu-west-1:1:function:{task.function}:live" for task in graph.TASKS
 }
@@ -171,7 +169,3 @@ def test_the_diagram_shows_every_edge(definition):
     for name, state in definition["States"].items():
         for target in edges(state):
             assert f"{name} --> {target}" in diagram
-
-
-def test_the_reference_page_is_in_step():
-    assert REFERENCE.read_text() == render_reference()

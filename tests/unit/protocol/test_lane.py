@@ -7,7 +7,8 @@ import re
 import msgspec
 import pytest
 
-from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened, render_reference
+from docs.build.events import render_lanes
+from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened
 from tests.unit.protocol.lanes import answer, call, code, run, show, thinking, write
 
 EVERYTHING = (
@@ -23,7 +24,7 @@ EVERYTHING = (
 def test_the_reference_names_every_lane_with_its_marker():
     seen = {**show(EVERYTHING).facts, **show(answer("Yes.")).facts}
     found = {(re.sub(r"\.\d+", ".<i>", lane, count=1), facts.marker) for lane, facts in seen.items()}
-    rows = re.findall(r"^\| `(\S+)` \| `(\w+)` \|", render_reference(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\S+)` \| `(\w+)` \|", render_lanes(), re.MULTILINE)
     assert found == set(rows)
     assert len(rows) == len(found)
 

@@ -426,25 +426,6 @@ def env(**fields: Any) -> dict[str, str]:
     return {rows[field].variable: _print(value) for field, value in fields.items()}
 
 
-def render_reference() -> str:
-    """Return docs/reference/settings.md."""
-    rows = [
-        f"| `{row.variable}` | {f'`{row.default}`' if row.default else 'none'} | {row.doc} |" for row in TABLE
-    ]
-    return "\n".join(
-        [
-            "# Settings",
-            "",
-            "Generated from `stepline/settings.py`; a test keeps it in step. An empty variable counts as absent.",
-            "",
-            "| variable | default | meaning |",
-            "|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
-
-
 def _parse(row: Setting, text: str) -> Any:
     if choices := _CHOICES.get(row.field):
         return _chosen(row, text, choices)

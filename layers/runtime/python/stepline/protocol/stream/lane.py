@@ -69,59 +69,6 @@ class LaneClosed(Value, tag="close", tag_field="do"):
 
 LaneEvent: TypeAlias = LaneOpened | LaneText | LaneClosed
 
-_ROWS: Final = (
-    ("thinking.<i>", "thinking", "the text of a thinking channel; `<i>` counts those"),
-    ("notes.<i>", "timeline_text", "a decision's progress line; `<i>` counts decisions here and below"),
-    ("answer.<i>", "answer", "the final answer, with its citations as links"),
-    (
-        "canvas.<i>",
-        "canvas",
-        "a file while it is written, `artifact_name` is its path; links in Markdown and HTML",
-    ),
-    ("timeline.<i>", "timeline_text", "the same, for a file that is shown among the messages"),
-    ("plan.<i>", "timeline_text", "a plan: title, what it is about, a line a step"),
-    (
-        "exec.<i>.status",
-        "subsystem",
-        "`code_exec.status`: JSON `{status}`, `gen` or `error` with `error.code`",
-    ),
-    ("exec.<i>.name", "subsystem", "`code_exec.program.name`"),
-    ("exec.<i>.objective", "subsystem", "`code_exec.objective`"),
-    ("exec.<i>.contract", "subsystem", "`code_exec.contract`: JSON `{execution_id, contract}`"),
-    ("code.<i>", "subsystem", "`code_exec.code`: the program, character for character"),
-)
-
-
-def render_reference() -> str:
-    """Return the section of docs/reference/events.md that tells of lanes."""
-    return "\n".join(
-        [
-            '<a id="lanes"></a>',
-            "",
-            "## Lanes",
-            "",
-            "A running generation is shown on lanes: texts that grow, addressed by the character offset of each piece. What a",
-            f"lane holds is said before its text goes out, on the lane `{CONTROL_LANE}` of the same stream, with a JSON object a",
-            "line; pieces of different lanes may overtake each other on the way:",
-            "",
-            "- `{do: open, lane, facts}`: a lane begins. `facts` holds `marker`, and where they are not empty `format`",
-            "  (`markdown` if it is left out), `artifact_name`, `title`, `sub_type`, `execution_id`, `language`, `replaces`.",
-            "- `{do: close, lane, chars}`: the lane is complete with so many characters. `aborted` is there if it will never",
-            "  be what it was to become: `policy` (what follows could not count), `cancelled`, `provider_error`, `eof`.",
-            "",
-            "A lane with `replaces` makes the text of that lane void: show it in its place. Every lane that was opened is",
-            "closed once. Nothing of a decision is shown before it is admitted to its round, and nothing of one that is",
-            "refused. A client that does not know this lane can still show the others by the first part of their names.",
-            "`execution_id` is the `call_id` of the durable events.",
-            "",
-            "| lane | marker | text |",
-            "|---|---|---|",
-            *(f"| `{lane}` | `{marker}` | {text} |" for lane, marker, text in _ROWS),
-            "",
-        ]
-    )
-
-
 Emit: TypeAlias = Callable[[LaneEvent], None]
 
 _ABORTED: Final[Mapping[CloseReason, AbortReason]] = {

@@ -1,16 +1,21 @@
-"""The reference page of the command line, from the commands' own help."""
+"""docs/reference/cli.md: the command line, from the commands' own help."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
+from docs.build import DOCS
 from stepline.local.command.cli import main
 
-WIDTH_CHARS = 96
+PATH: Final = DOCS / "reference/cli.md"
+
+WIDTH_CHARS: Final = 96
 
 
-def render_reference() -> str:
-    """Return docs/reference/cli.md."""
+def render() -> str:
+    """Return the page."""
     pages = [_help(main, None)]
     pages += [_help(command, main) for _, command in sorted(main.commands.items())]
     head = ["# The command line", "", "Generated from `stepline --help`; a test keeps it in step.", ""]

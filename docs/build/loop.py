@@ -1,4 +1,4 @@
-"""The loop as a page: docs/reference/loop.md."""
+"""docs/reference/loop.md: the states of the loop, as a diagram and as a table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from docs.build import DOCS
 from stepline.loop.graph import (
     DEFAULT_LAUNCH,
     DEFAULT_ROUTE,
@@ -20,6 +21,8 @@ from stepline.loop.graph import (
     TASKS,
     Retry,
 )
+
+PATH: Final = DOCS / "reference/loop.md"
 
 EXAMPLE_STEP: Final[Mapping[str, Any]] = {
     "tenant": "acme",
@@ -49,8 +52,8 @@ def render_mermaid() -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_reference() -> str:
-    """Return docs/reference/loop.md."""
+def render() -> str:
+    """Return the page."""
     rows = [
         f"| {task.name} | {task.function_timeout_s} | {task.timeout_s} | "
         f"{'<br>'.join(_render_retry_row(retry) for retry in task.retries) or 'never'} | {task.catch} |"

@@ -1,18 +1,21 @@
-"""The reference page of rights: `python -m stacks.reference > docs/reference/access.md`."""
+"""docs/reference/access.md: the rights of every role."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+from typing import Final
 
+from docs.build import DOCS
 from stacks.access import ACCESS, TARGETS, TASKS, UNSCOPED, Right
 from stacks.execution import REPORT_ACTIONS, TAKE_ACTIONS
 from stacks.image import PULL_ACTIONS
 
+PATH: Final = DOCS / "reference/access.md"
+
 _HEAD = """\
 # Access
 
-Made from `stacks/access.py` by `python -m stacks.reference`; a test keeps it in step, and another compares every
+Made from `stacks/access.py` by `make docs`; a test keeps it in step, and another compares every
 statement of every role in the templates of stage `prod` with a list written by hand (`tests/data/roles.txt`).
 
 Each function has a role of its own, and nobody has a managed policy. Besides what stands here, a function may write
@@ -27,8 +30,8 @@ below `exec/`.
 """
 
 
-def render_reference() -> str:
-    """Return the page in Markdown."""
+def render() -> str:
+    """Return the page."""
     given = [f"- {name}: {text}" for name, text in TARGETS.items()]
     unscoped = [f"| `{action}` | {reason} |" for action, reason in UNSCOPED.items()]
     return "\n".join(
@@ -80,7 +83,3 @@ def _rows(principal: str, rights: Iterable[Right], *, only: str = "") -> list[st
         rows.append(f"| {name} | {actions} | {right.on}{where} | {which} |")
         name = "〃"
     return rows
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_reference())

@@ -1,20 +1,22 @@
-"""The reference page of the tools: `python -m stepline.tools.reference > docs/reference/tools.md`."""
+"""docs/reference/tools.md: every tool, from its own schema."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
+from docs.build import DOCS
 from stepline.tools.catalogue import default_registry
 from stepline.tools.knowledge import SEARCH
 from stepline.tools.spec import ToolSpec, inner_objects, render_type
 
+PATH: Final = DOCS / "reference/tools.md"
+
 _HEAD = """\
 # Tools
 
-Made from the tools' own schemas by `python -m stepline.tools.reference`; a test keeps this page in step. The same
+Made from the tools' own schemas by `make docs`; a test keeps this page in step. The same
 schema makes the model's catalogue and checks every call. Unknown parameters are refused, and a refused call is a
 result that the model reads and can mend. How paths are written: [paths](paths.md).
 
@@ -29,9 +31,9 @@ def documented_specs() -> tuple[ToolSpec, ...]:
     return (*default_registry(executes=True).specs, SEARCH)
 
 
-def render_reference(specs: Sequence[ToolSpec]) -> str:
-    """Return the page in Markdown."""
-    return "\n".join([_HEAD, *(_section(spec) for spec in specs)])
+def render() -> str:
+    """Return the page."""
+    return "\n".join([_HEAD, *(_section(spec) for spec in documented_specs())])
 
 
 def _section(spec: ToolSpec) -> str:
@@ -83,7 +85,3 @@ def _rows(schema: Mapping[str, Any], prefix: str) -> list[str]:
 
 def _default(rule: Mapping[str, Any]) -> str:
     return f"`{json.dumps(rule['default'])}`" if "default" in rule else ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_reference(documented_specs()))

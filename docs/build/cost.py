@@ -1,20 +1,23 @@
-"""The reference page of costs: `python -m stacks.cost_page > docs/reference/cost.md`."""
+"""docs/reference/cost.md: what deployments cost, from their templates."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
 
+from docs.build import DOCS
 from stacks.code import Code
 from stacks.cost import FREE, PRICES, READ, REGION, RUN_S, Line, Templates, price_idle, price_run
 from stacks.deployment import Deployment
 from stacks.stage import Stage
+
+PATH: Final = DOCS / "reference/cost.md"
 
 _KEY: Final = "arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf"
 _PROD: Final = Stage(name="prod", snap_start=True, alarms=True, model_secret_arn=_KEY)
@@ -30,7 +33,7 @@ DEPLOYMENTS: Final = {
 _HEAD: Final = f"""\
 # What it costs
 
-Made from the templates by `python -m stacks.cost_page`; a test keeps it in step. List prices of {REGION}, {READ},
+Made from the templates by `make docs`; a test keeps it in step. List prices of {REGION}, {READ},
 without free tiers, taxes, and whatever else an account has agreed on.
 
 ## While nobody talks
@@ -64,8 +67,9 @@ address is billed only meanwhile.
 |---|---|"""
 
 
-def render_page(deployments: Mapping[str, Templates]) -> str:
-    """Return the page in Markdown, for deployments by their headings."""
+def render() -> str:
+    """Return the page."""
+    deployments = synthesise()
     bills = {name: price_idle(templates) for name, templates in deployments.items()}
     lines = {line.what: None for bill in bills.values() for line in bill}
     run_usd = max(map(price_run, deployments.values()))
@@ -98,24 +102,20 @@ def _exact(usd: float) -> str:
     return f"{usd:.10f}".rstrip("0").ljust(4, "0")
 
 
-def synthesise(stage: Stage, folder: Path) -> Templates:
+@cache
+def synthesise() -> Mapping[str, Templates]:
+    """Return the templates of every deployment of the page, by its heading."""
+    with tempfile.TemporaryDirectory() as folder:
+        return {
+            name: _synthesise(stage, Path(folder) / str(at))
+            for at, (name, stage) in enumerate(DEPLOYMENTS.items())
+        }
+
+
+def _synthesise(stage: Stage, folder: Path) -> Templates:
     """Return the templates of a stage; `folder` is empty, and what they cost does not depend on the code."""
     app = cdk.App(outdir=str(folder / "cdk.out"))
     (folder / "deps/python").mkdir(parents=True)
-    code = Code.for_aws(Path(__file__).parents[1], deps=folder / "deps")
+    code = Code.for_aws(DOCS.parent, deps=folder / "deps")
     Deployment(app, stage, code=code, packages=())
     return {stack.stack_name: stack.template for stack in app.synth().stacks}
-
-
-def main() -> None:
-    """Print the page."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = {
-            name: synthesise(stage, Path(folder) / str(at))
-            for at, (name, stage) in enumerate(DEPLOYMENTS.items())
-        }
-    sys.stdout.write(render_page(made))
-
-
-if __name__ == "__main__":
-    main()
