@@ -10,11 +10,7 @@ from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.bundle.context_cap import resolve_context_cap
-from stepline.bundle.multi_action import resolve_fanout
-from stepline.bundle.outward import resolve_outward
-from stepline.bundle.round_cap import resolve_round_cap
-from stepline.bundle.version import resolve_version
+from stepline.bundle.overrides import CONTEXT_CAP, MULTI_ACTION, ROUND_CAP, VERSION, resolve_outward
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import Policy
@@ -24,7 +20,7 @@ from stepline.model.version import AgentVersion
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.signal import Signals
-from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.fanout import ACTIONS_MAX, FanoutRule
 from stepline.settings import Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
 
@@ -51,8 +47,8 @@ TASK_FIELDS: Final = (
 
 def policy(settings: Settings) -> Policy:
     """Return the loop's limits as the deployment sets them."""
-    rounds = resolve_round_cap(
-        props=settings.bundle_props, assembly=settings.assembly, variable=settings.max_iterations
+    rounds = ROUND_CAP.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.max_iterations
     )
     standard = Policy()
     return Policy(
@@ -72,8 +68,8 @@ def context_rules(settings: Settings) -> ContextRules:
     roles = plan_roles(settings.model_provider, settings.model_roles)
     model = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE]).model
     return ContextRules(
-        max_tokens=resolve_context_cap(
-            props=settings.bundle_props, assembly=settings.assembly, variable=settings.context_max_tokens
+        max_tokens=CONTEXT_CAP.resolve(
+            props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_max_tokens
         ),
         window_tokens=_positive(settings.context_window_tokens, standard.window_tokens),
         ttl_s=max(0, settings.cache_ttl_s),
@@ -89,8 +85,8 @@ def _positive(number: int, default: int) -> int:
 
 def agent_version(settings: Settings) -> AgentVersion:
     """Return the version of the agent's way of working."""
-    return resolve_version(
-        props=settings.bundle_props, assembly=settings.assembly, variable=settings.agent_version
+    return VERSION.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.agent_version
     )
 
 
@@ -101,12 +97,10 @@ def outward(settings: Settings) -> EventFilter:
 
 def fanout(settings: Settings) -> FanoutRule:
     """Return how many actions a round may take, and which together."""
-    return resolve_fanout(
-        props=settings.bundle_props,
-        assembly=settings.assembly,
-        variable=settings.multi_action,
-        max_actions=settings.max_actions_per_round,
+    mode = MULTI_ACTION.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
     )
+    return FanoutRule(mode=mode, max_actions=_positive(settings.max_actions_per_round, ACTIONS_MAX))
 
 
 def execution_runtime(

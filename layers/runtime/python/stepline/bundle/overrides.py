@@ -1,0 +1,128 @@
+"""Values that a bundle and the assembly may set over the deployment's setting: the first place that says so decides.
+
+The places of a value, strongest first: the bundle's properties, the assembly, the setting. Each path in the properties
+counts under `config.` before it counts bare. Null is absent. Withheld events alone add up instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from stepline.bundle.property import look_up, read_choice, read_texts, read_whole, refuse
+from stepline.events.filter import FOLLOWED, EventFilter, EventRule
+from stepline.events.types import ROUTES
+from stepline.model.decision import FANOUT_MODES, FanoutMode
+from stepline.model.version import VERSIONS, AgentVersion
+
+T = TypeVar("T")
+
+
+class Override(NamedTuple, Generic[T]):
+    """One value: its paths in properties and assembly, its setting's variable, its reader, its default.
+
+    `read` takes what a place says and the place, and raises InputError `bad_setting`; None stands for `default`.
+    """
+
+    props: tuple[str, ...]
+    assembly: str
+    setting: str
+    read: Callable[[Any, str], T | None]
+    default: T
+
+    def resolve(self, *, props: Mapping[str, Any], assembly: Mapping[str, Any], setting: T) -> T:
+        """Return the value. Raises InputError `bad_setting`, naming the place."""
+        place, said = next(self.find(props, assembly), (self.setting, setting))
+        value = self.read(said, place)
+        return self.default if value is None else value
+
+    def find(self, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Iterate over the paths where something stands, strongest first, each with what stands there."""
+        paths = [(props, f"{prefix}{path}") for path in self.props for prefix in ("config.", "")]
+        for mapping, path in (*paths, (assembly, self.assembly)):
+            if (said := look_up(mapping, path)) is not None:
+                yield path, said
+
+
+def _read_cap(value: Any, place: str) -> int | None:
+    number = read_whole(value, place)
+    return number if number > 0 else None
+
+
+def _read_mode(value: Any, place: str) -> FanoutMode:
+    word = str(value).strip().lower() if isinstance(value, str | int) else ""
+    mode = FANOUT_MODES.get(word)
+    if mode is None:
+        refuse(place, f"one of {', '.join(FANOUT_MODES)}")
+    return mode
+
+
+def _read_types(value: Any, place: str) -> frozenset[str]:
+    """Return types of client events.
+
+    One that there is not is refused, for its event would go out under the right name; so is one without which a client
+    cannot follow a turn.
+    """
+    types = frozenset(read_texts(value, place))
+    if not types <= ROUTES.keys():
+        refuse(place, "a list of types of client events")
+    if types & FOLLOWED:
+        refuse(place, f"without {', '.join(sorted(FOLLOWED))}, by which clients follow a turn")
+    return types
+
+
+ROUND_CAP: Final = Override(
+    props=("react.max_iterations",),
+    assembly="ai.react.max_iterations",
+    setting="AI_REACT_MAX_ITERATIONS",
+    read=_read_cap,
+    default=15,
+)
+"""Rounds of a turn at most."""
+
+CONTEXT_CAP: Final = Override(
+    props=("react.context.max_tokens",),
+    assembly="ai.react.context.max_tokens",
+    setting="AI_REACT_CONTEXT_MAX_TOKENS",
+    read=_read_cap,
+    default=80_000,
+)
+"""Tokens of a request at most. Source: docs/concepts/context.md."""
+
+MULTI_ACTION: Final[Override[FanoutMode]] = Override(
+    props=("react.multi_action", "react.react_agent_multiaction"),
+    assembly="ai.react.react_agent_multiaction",
+    setting="AI_REACT_AGENT_MULTI_ACTION",
+    read=_read_mode,
+    default="off",
+)
+"""Whether a round may take several actions, and which together. Source: docs/reference/channels.md#several-actions."""
+
+VERSION: Final[Override[AgentVersion]] = Override(
+    props=("react.agent_version",),
+    assembly="ai.react.react_agent_version",
+    setting="AI_REACT_AGENT_VERSION",
+    read=read_choice({version: version for version in VERSIONS}),
+    default="v3",
+)
+"""The version of the agent. Source: docs/concepts/turn.md#two-versions."""
+
+WITHHELD: Final[Override[frozenset[str]]] = Override(
+    props=("events.withhold",),
+    assembly="events.withhold",
+    setting="",
+    read=_read_types,
+    default=frozenset(),
+)
+"""Types of client events that are withheld. Source: docs/reference/events.md#what-is-withheld."""
+
+
+def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> EventFilter:
+    """Return the filter of client events. Raises InputError `bad_setting`, naming the place.
+
+    What the places withhold adds up: a weaker place can withhold more, and none lets more pass.
+    """
+    withheld = WITHHELD.default.union(
+        *(_read_types(said, place) for place, said in WITHHELD.find(props, assembly))
+    )
+    return EventFilter((EventRule(types=frozenset(ROUTES) - withheld),) if withheld else ())
