@@ -10,7 +10,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
-from stepline.bundle.contribution import missing_blocks, place_blocks, read_blocks
+from stepline.bundle.browser import missing_blocks, place_blocks, read_blocks
 from stepline.errors import InputError, LimitError
 from stepline.model.block import Produced
 from stepline.model.ids import Lane

@@ -1,12 +1,8 @@
-"""The context of one conversation for the code of a bundle: what stands in it, what is added to it, what the model reads.
+"""The context of one conversation for a bundle's code: read paths, add blocks, render requests, export documents.
 
-Nothing is kept here but what was loaded last and what is announced: the log is the timeline. Whoever asks for another
-user's conversation is told that there is none (NotFoundError).
+It holds only the timeline that was loaded last and the lines that are announced: the log is the timeline. Another
+user's conversation is a NotFoundError.
 Source: docs/how-to/write-a-bundle.md#the-context.
-
-What stands at logical paths, whole, for the code of a bundle: the agent's own resolver, and codes for what it refuses.
-
-A conversation as the model would read it now, and as other programs keep it: both made for whoever asks.
 """
 
 from __future__ import annotations
@@ -16,12 +12,11 @@ import hashlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 import msgspec
 from msgspec.structs import replace
 
-from stepline.bundle.contribution import BlockLike, missing_blocks, place_blocks, read_blocks
 from stepline.bundle.runtime import Runtime, in_thread
 from stepline.context.announce import CONSTRAINT_CHARS, CONSTRAINTS_SHOWN, announce, render_pool
 from stepline.context.request import render_timeline
@@ -32,20 +27,43 @@ from stepline.log.fence import check_owner
 from stepline.log.journal import Draft, Journal
 from stepline.loop.agent import Agent
 from stepline.model.batch import Batch, State
-from stepline.model.block import Body, Produced
+from stepline.model.block import Block, Body, Produced
 from stepline.model.entry import Contributed, Pruned
 from stepline.model.ids import Lane, execution_name, utc
-from stepline.model.path import FAMILIES, out_key, parse_path
+from stepline.model.path import FAMILIES, FilePath, TurnPath, out_key, parse_path
 from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.timeline.export import Export, export_sources, export_timeline, export_turn
 from stepline.timeline.fold import Timeline
 from stepline.tools.content import TOO_LARGE, Content, check_whole, load_content
-from stepline.tools.context import ToolContext
+from stepline.tools.context import Resolver, ToolContext
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
     from stepline.bundle.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+BlockLike: TypeAlias = Produced | Mapping[str, Any]
+"""A block, or a mapping with its fields: `text`, and `type`, `path`, `mime`, `body`, `author`, `meta` if they matter."""
+
+TYPE: Final = "bundle.note"
+AUTHOR: Final = "bundle"
+OWN_NAME: Final = "system.message."
+"""What a bundle's block of a turn may be called; the other names are the runtime's."""
+
+EXPORT_MIME: Final = "application/json"
+
+MALFORMED: Final = {
+    "ar": "invalid_path_ar",
+    "tc": "invalid_path_tc",
+    "so": "invalid_path_so",
+    "fi": "invalid_path_file",
+    "sk": "invalid_path_skill",
+}
+"""Codes of what the grammar refuses, by family; `invalid_path_kind` for the others."""
+
+ABSENT: Final = frozenset({"not_found", "turn_not_found", "family_not_available"})
 
 
 class ContextBrowser:
@@ -219,18 +237,58 @@ class ContextBrowser:
         return self._agent
 
 
-logger = logging.getLogger(__name__)
+def read_blocks(blocks: Iterable[BlockLike]) -> tuple[Produced, ...]:
+    """Return the blocks. Raises InputError `bad_block` for a mapping that is none."""
+    return tuple(_read_block(block) for block in blocks)
 
-MALFORMED: Final = {
-    "ar": "invalid_path_ar",
-    "tc": "invalid_path_tc",
-    "so": "invalid_path_so",
-    "fi": "invalid_path_file",
-    "sk": "invalid_path_skill",
-}
-"""Codes of what the grammar refuses, by family; `invalid_path_kind` for the others."""
 
-ABSENT: Final = frozenset({"not_found", "turn_not_found", "family_not_available"})
+def place_blocks(blocks: Iterable[Produced], turn: str) -> tuple[Produced, ...]:
+    """Return the blocks, each with a path in this turn; one without gets a name made of what it says.
+
+    Raises InputError `bad_block` for a path that is not a file's of this turn, nor `ar:<turn>.system.message.<name>`.
+    """
+    return tuple(_placed(block, turn) for block in blocks)
+
+
+def missing_blocks(blocks: Iterable[Produced], timeline: Resolver) -> tuple[Produced, ...]:
+    """Return the blocks that do not stand at their paths already, as they are."""
+    return tuple(
+        block for block in blocks if not any(_same(block, there) for there in timeline.resolve(block.path))
+    )
+
+
+def _read_block(block: BlockLike) -> Produced:
+    if isinstance(block, Produced):
+        return block
+    if unknown := sorted(block.keys() - set(Produced.__struct_fields__)):
+        raise InputError(f"a block has no {', '.join(unknown)[:120]}", code="bad_block")
+    try:
+        return msgspec.convert({"type": TYPE, "author": AUTHOR, **block}, Produced)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise InputError(f"this is no block: {error}", code="bad_block") from error
+
+
+def _placed(block: Produced, turn: str) -> Produced:
+    if not block.path:
+        digest = hashlib.sha256(f"{block.type}\0{block.text}".encode("utf-8", "surrogatepass")).hexdigest()[
+            :12
+        ]
+        return replace(block, path=f"ar:{turn}.{OWN_NAME}bundle_{digest}")
+    try:
+        path = parse_path(block.path)
+    except PathError as error:
+        raise InputError(f"{block.path[:120]!r} is no path", code="bad_block") from error
+    match path:
+        case FilePath(turn=own) if own == turn:
+            return replace(block, path=str(path))
+        case TurnPath(turn=own, name=name) if own == turn and name.startswith(OWN_NAME):
+            return replace(block, path=str(path))
+        case _:
+            raise InputError(f"{block.path[:120]} is not a bundle's to write in this turn", code="bad_block")
+
+
+def _same(block: Produced, there: Block) -> bool:
+    return (block.type, block.text, block.body) == (there.type, there.text, there.body)
 
 
 def fetch(ref: str, context: ToolContext) -> dict[str, Any]:
@@ -298,9 +356,6 @@ def _refused(ref: str, code: str, error: Exception) -> dict[str, Any]:
     return {"path": ref, "err": {"code": code, "message": str(error)}}
 
 
-MIME = "application/json"
-
-
 def render_context(
     timeline: Timeline,
     policy: Policy,
@@ -359,8 +414,8 @@ def persist_exports(ports: Ports, timeline: Timeline) -> dict[str, Body]:
         data = msgspec.json.encode(export)
         digest = hashlib.sha256(data).hexdigest()
         key = out_key(timeline.lane, timeline.history[-1].id, digest)
-        ports.artifacts.put(key, data, mime=MIME)
-        put[export.kind] = Body(key=key, sha256=digest, size_bytes=len(data), mime=MIME)
+        ports.artifacts.put(key, data, mime=EXPORT_MIME)
+        put[export.kind] = Body(key=key, sha256=digest, size_bytes=len(data), mime=EXPORT_MIME)
     return put
 
 
