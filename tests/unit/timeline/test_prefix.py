@@ -249,3 +249,17 @@ def test_feedback_that_would_spoil_more_than_what_makes_room_does_waits_for_a_de
     assert [part.text for part in after.parts.sealed][:1] == [part.text for part in before.parts.sealed][:1]
     story.prune()
     assert story.timeline().fresh == []
+
+
+def test_a_part_behind_which_no_request_had_a_mark_is_in_no_cache() -> None:
+    story = Story()
+    for text in ("one", "two"):
+        story.message(text)
+        story.close(code="step_failed")  # before the model was asked
+    second = story.timeline().history[-1]
+    story.message("three")
+    story.act(("react.hide", {}))
+    sent = story.timeline().parts.marked
+    story.hide(f"ar:{second.id}.user.prompt", second.opened)
+    parts = story.timeline().parts
+    assert (sent, parts.seen_part, parts.rewritten) == ([2, 3], 0, "hide")

@@ -26,6 +26,7 @@ class Marks(TypedDict):
     turn_part: int
     seen_part: int
     rewritten: BustReason | Literal[""]
+    marked: list[int]
 
 
 MARKS: Final = tuple(Marks.__annotations__)
@@ -35,9 +36,10 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     """Pieces, and the parts of a request that they make: each of `ends` is how many pieces stand before a part's end.
 
     `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those of the
-    newest request that a cache may still hold, and `rewritten` says why that is not all of that request. `size` are
-    the bytes of all pieces. A value, but for a `copy`, which is open to change until `settle` makes its parts; the
-    text of a part is made once.
+    newest request that a cache may still hold, and `rewritten` says why that is not all of that request. `marked` are
+    the counts of parts behind which a request had a mark. `size` are the bytes of all pieces.
+
+    A value, but for a `copy`, which is open to change until `settle` makes its parts; a part's text is made once.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         "_kept",
         "_stood",
         "ends",
+        "marked",
         "pieces",
         "rewritten",
         "sealed",
@@ -63,10 +66,12 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         turn_part: int = 0,
         seen_part: int = 0,
         rewritten: BustReason | Literal[""] = "",
+        marked: Sequence[int] = (),
     ) -> None:
         self.pieces, self.sealed = pieces or Strand(), sealed or Strand()
         self.ends, self.size = list(ends), size
         self.turn_part, self.seen_part, self.rewritten = turn_part, seen_part, rewritten
+        self.marked = list(marked)
         self._stood: Sequence[int] = ends
         self._kept = self._intact = len(self.sealed)
 
@@ -87,6 +92,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             turn_part=self.turn_part,
             seen_part=self.seen_part,
             rewritten=self.rewritten,
+            marked=self.marked,
         )
 
     def add(self, piece: Piece) -> None:
@@ -117,7 +123,9 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
     def send(self, upto: int) -> int:
         """Take note that a request ended with the text of batch `upto`; return the bytes that it had of this."""
+        marks = {*self.marked, self.turn_part, self.seen_part}
         self.seal(upto)
+        self.marked = sorted({*marks, len(self.ends)} - {0})
         self.seen_part, self.rewritten = len(self.ends), ""
         return self.size - text_bytes(self.pieces[self._end :])
 
@@ -138,7 +146,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         if dead:
             self.rewritten = reason if self.seen_part else self.rewritten
             self._kept = min(self._kept, len(self.ends) == 1)
-            self.ends, self.seen_part = self.ends[-1:], 0
+            self.ends, self.seen_part, self.marked = self.ends[-1:], 0, []
             self.turn_part = len(self.ends)
 
     def settle(self) -> None:
@@ -172,8 +180,10 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
     def _cut(self, first: int, newest: int, reason: BustReason) -> None:
         whole = sum(end <= first for end in self.ends)
+        self.marked = [part for part in self.marked if part <= whole]
         if whole < self.seen_part:
-            self.seen_part, self.rewritten = whole, reason
+            # A cache holds a prefix only where a request had a mark: an unsent turn's end is no such place.
+            self.seen_part, self.rewritten = max(self.marked, default=0), reason
         self._kept = min(self._kept, whole)
         self.ends = self.ends[:whole]
         if whole < self.turn_part:

@@ -25,7 +25,7 @@ from stepline.rendering.piece import Piece
 from stepline.rendering.request_parts import MARKS, Marks, RequestParts
 from stepline.timeline.fold import Timeline
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
 when the fold makes something else of an entry; a reader knows its own only."""
 
