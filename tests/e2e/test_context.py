@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from stepline.local.client.effect import EventsApplied
-from stepline.local.scripted.errand import GATE_MARK, SUMMARY_MARK
+from stepline.local.scripted.summary import GATE_MARK, SUMMARY_MARK
 from stepline.local.stage.deployed import HOME
 from tests.e2e.lane import place
 from tests.e2e.mode import agent_version, context_of, unhindered
@@ -60,7 +60,7 @@ def request_of(number, word):
     if number % 6 == 0:
         return f'Write a file note-{number}.md with "{word} {number}. {SENTENCE * 60}" and read it back.'
     if number % 10 == 5:
-        return f"Search for prompt caching, {word}, and tell me what you find."
+        return f"Search for prompt caching and tell me what you find. {word}"
     return f"Turn {number}: I only say {word}. {SENTENCE * 5}"
 
 

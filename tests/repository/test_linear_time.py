@@ -17,10 +17,6 @@ from tests.repository.reader import READERS
 
 EXPRESSION_S = 10
 READER_S = 20
-# Expressions whose every text is cut to so many characters before: one of these costs no more than that.
-BOUNDS = {
-    "stepline.local.scripted.goal.": 4_000,  # SAID_CHARS_MAX
-}
 
 
 def end_of(cases):
@@ -38,12 +34,8 @@ def end_of(cases):
 
 
 def cases_of(expression: Expression, seconds: int = EXPRESSION_S):
-    bounds = [chars for name, chars in BOUNDS.items() if expression.name.startswith(name)]
     sources = [(expression.pattern, expression.flags)]
-    return [
-        Case(expression.name, way, next(iter(bounds), WHOLE_CHARS), seconds, sources)
-        for way in sorted(expression.uses)
-    ]
+    return [Case(expression.name, way, WHOLE_CHARS, seconds, sources) for way in sorted(expression.uses)]
 
 
 def test_every_expression_reads_a_mebibyte_of_its_worst_text():
@@ -59,11 +51,6 @@ def test_a_reader_reads_a_mebibyte_of_its_worst_text(name):
         if re.split(r"[.:](?=\w+\Z)", one.name)[0] in modules
     ]
     assert end_of([Case(name, "reader", WHOLE_CHARS, READER_S, sources)]) == ""
-
-
-@pytest.mark.parametrize("name", BOUNDS)
-def test_a_bound_is_that_of_an_expression(name):
-    assert any(one.name.startswith(name) for one in library_expressions())
 
 
 @pytest.mark.parametrize(

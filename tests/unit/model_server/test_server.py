@@ -12,10 +12,9 @@ from typing import Any, get_args
 
 import pytest
 
-from stepline.local.scripted.fault import Fault, Kind
+from stepline.local.scripted.fault import BAD_PREFIX, UNESCAPED, Fault, Kind
 from stepline.local.scripted.policy import PROTOCOL_MARK
 from stepline.local.scripted.server import ScriptedServer
-from stepline.local.scripted.slip import BAD_PREFIX, UNESCAPED
 
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 BODY = {

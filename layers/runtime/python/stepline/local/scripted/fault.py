@@ -31,6 +31,9 @@ MALFORMED_ANSWER: Final = (
     "Sure! Here is what I would do.\n<channel:plan>nobody declared this</channel:plan>\n"
     '<channel:ReactDecisionOutV2>```json\n{"action": "call_tool", "tool_call": {"tool_id": "react.write"\n```'
 )
+BAD_PREFIX: Final = "Sure! Here is what I would do.\n\n"
+UNESCAPED: Final = 'Some would call this answer "scripted", and so it is.\\n\\n'
+_SHOWN: Final = ('"final_answer": "', '"notes": "')
 
 
 class Fault(Value):
@@ -93,3 +96,14 @@ class FaultQueue:
         """Forget all."""
         with self._lock:
             self._faults.clear()
+
+
+def spoil_prefix(text: str, prefix: str = "") -> str:
+    """Return a round with something before its first channel."""
+    return f"{prefix or BAD_PREFIX}{text}"
+
+
+def spoil_quote(text: str) -> str:
+    """Return a round whose decision holds two quotes that should have been escaped; others come back as they are."""
+    place = next((field for field in _SHOWN if field in text), "")
+    return text.replace(place, place + UNESCAPED, 1) if place else text

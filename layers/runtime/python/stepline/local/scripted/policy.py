@@ -1,205 +1,121 @@
-"""Decides the next round by fixed rules: what was asked, what was done, what is left.
+"""Decides what to answer to a request: the next round of a turn, a summary, a title, or plain text.
 
-Deterministic: the same prompt gets the same answer. What it quotes from a file it takes from the result of reading
-the file, never from the request, so that a quoted word proves that the loop ran.
+Deterministic: the same prompt gets the same answer.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
-from stepline.local.scripted.draft import PLANNED, draft_file, plan_steps
-from stepline.local.scripted.errand import answer_errand
-from stepline.local.scripted.goal import Goal, Step
-from stepline.local.scripted.program import run_params, totals_program
-from stepline.local.scripted.progress import TOOLS, Progress, joinable, match_progress, newest_file
 from stepline.local.scripted.prompt import Prompt
-from stepline.local.scripted.reading import TurnView, View, parse_view
-from stepline.local.scripted.report import report
-from stepline.local.scripted.search import search_params
-from stepline.local.scripted.slip import spoil_prefix, spoil_quote
-from stepline.local.scripted.speech import WHO_I_AM, Saying, quote, say_answer, say_calls
-from stepline.local.scripted.wish import read_wish
+from stepline.local.scripted.reading import Call, Message, TurnView, View, parse_view
+from stepline.local.scripted.report import report, report_plan
+from stepline.local.scripted.scenarios import pick
+from stepline.local.scripted.script import Remark, Round, Script
+from stepline.local.scripted.speech import WHO_I_AM, Saying, quote, render_answer, render_calls
+from stepline.local.scripted.summary import answer_side_request
 
 PROTOCOL_MARK: Final = "ReactDecisionOutV2"
-VIOLATIONS_MAX: Final = 2
+LAST_ROUND: Final = "This was the last round of the turn, so I stop here."
 _ROSTER: Final = re.compile(r"^\[TOOLS\] \d+ available: (?P<names>.+)$", re.MULTILINE)
 _SEVERAL: Final = re.compile(r"\bseveral\s+(?:actions|decisions)\b", re.IGNORECASE)
-_WORDS: Final[dict[Step, str]] = {"pull": "pull files", "exec": "run the program"}
 
 
 def answer_prompt(prompt: Prompt) -> str:
-    """Return the whole answer to a request: a round of the protocol, a summary or a title, or plain text."""
-    if errand := answer_errand(prompt):
-        return errand
+    """Return the whole answer to a request."""
+    if answer := answer_side_request(prompt):
+        return answer
     if PROTOCOL_MARK not in f"{prompt.system}\n{prompt.newest_message}":
         return f"{WHO_I_AM}\n\nYou wrote: “{quote(prompt.newest_message)}”"
     roster = _ROSTER.search(prompt.system)
-    tools = roster["names"].split(", ") if roster else TOOLS.values()
-    several = bool(_SEVERAL.search(prompt.system))
-    return answer_view(parse_view(prompt.newest_message), tools, several=several)
+    tools = roster["names"].split(", ") if roster else None
+    return answer_view(parse_view(prompt.newest_message), tools, several=bool(_SEVERAL.search(prompt.system)))
 
 
-def answer_view(view: View, tools: Collection[str] = tuple(TOOLS.values()), *, several: bool = False) -> str:
-    """Return the next round of a turn of an agent that has these tools and allows one action a round, or several."""
-    wish = read_wish(view)
-    view, turn, goals = wish.view, wish.view.current, wish.goals
-    progress = match_progress(goals, view, tools)
-    spent = view.last_round or (view.max_iterations and view.iteration >= view.max_iterations)
-    calls: list[Saying] = []
-    todo = next((item for item in progress if item.open), None)
-    if todo is not None and not spent and turn.violations <= VIOLATIONS_MAX:
-        items = _round_of(todo, progress, turn, several=several)
-        calls = [_call(item, progress, view) for item in items]
-        if not _ends(items, progress, several=several):
-            return _slip(say_calls(thinking=_mood(turn, _thinking(items, calls)), calls=calls), goals, turn)
-    said = (text for item in progress if (text := _said(item, calls, view)))
-    reports = list(dict.fromkeys([*wish.told, *said]))
-    if spent and todo is not None:
-        reports.append("This was the last round of the turn, so I stop here.")
-    if turn.violations > VIOLATIONS_MAX:
-        reports.append(
-            "My output broke the protocol several times in a row, so I end the turn instead of looping."
-        )
-    refs = tuple(path for call in turn.calls for path in call.paths if path.startswith("fi:"))
-    answer = say_answer(
-        thinking=_mood(turn, "Everything asked for is settled; I answer."),
-        answer="\n\n".join([*reports, f"*{WHO_I_AM}*"]),
-        outcome="stopped" if wish.steered else "answered",
-        goal="; ".join(wish.asked) or "none stated",
-        notes=_last_marks(progress),
-        refs=tuple(dict.fromkeys(refs)),
-        calls=calls,
-    )
-    return _slip(answer, goals, turn)
+def answer_view(view: View, tools: Collection[str] | None = None, *, several: bool = False) -> str:
+    """Return the next round of a turn: the first that is left to do, or the answer to all messages of the turn.
 
-
-def _round_of(todo: Progress, progress: list[Progress], turn: TurnView, *, several: bool) -> list[Progress]:
-    """Return the steps of the next round: one, or all that go together if that was asked for.
-
-    It is tried once; what was refused then is done one by one.
+    `tools` are those that the agent has, None for all; `several` allows several actions a round.
     """
-    goal = todo.goal
-    tried = turn.violations or any(item.tries for item in progress if item.goal is goal)
-    if tried or not goal.together or not (several or goal.insists):
-        return [todo]
-    return joinable(todo, progress)
+    turn = view.current
+    heard = [message for message in turn.messages if message.reactive]
+    told = [_report_event(message) for message in turn.messages if message.kind == "event"]
+    if view.finalize or (heard and heard[-1].kind == "steer"):
+        return _end(turn, [_report_steer(heard), *told])
+    asked = [one.text for one in heard if one.kind != "steer" and (one.text or one.kind != "event")]
+    left, notes = list(turn.calls), ""
+    for n, text in enumerate(asked or ([] if told else [""]), 1):
+        reports, following = play(pick(text, view), left, view)
+        told += reports
+        if isinstance(following, Remark):
+            told.append(following.text)
+            notes = notes or following.notes
+        elif missing := [
+            call.tool for call in following.calls if tools is not None and call.tool not in tools
+        ]:
+            told.append(f"I cannot do that here: there is no tool `{missing[0]}`.")
+        elif view.last_round:
+            told.append(LAST_ROUND)
+        elif turn.violations or not (several or following.insists):
+            return render_calls(following.calls[:1])
+        elif following.beside and n == len(asked):
+            return _end(turn, [*told, *map(report_plan, following.calls)], calls=following.calls)
+        else:
+            return render_calls(following.calls)
+    return _end(turn, told, notes=notes)
 
 
-def _ends(items: Sequence[Progress], progress: Sequence[Progress], *, several: bool) -> bool:
-    """Tell whether the answer may stand beside these steps: plans wait for nothing, and nothing waits for them."""
-    return (
-        several
-        and items[0].goal.together
-        and all(item.step == "plan" for item in items)
-        and not any(item.open for item in progress if item not in items)
+def play(script: Script, left: list[Call], view: View) -> tuple[list[str], Remark | Round]:
+    """Run a script as far as the calls of the turn go; return the reports of its calls, and what follows.
+
+    That is its end, or what is left of a round. The calls that it uses are taken out of `left`. Of a round that was
+    begun only one call is left at a time: what was refused together is done alone.
+    """
+    reports: list[str] = []
+    try:
+        current = next(script)
+        while True:
+            made = [(saying, _take(saying.tool, left)) for saying in current.calls]
+            reports += [report(saying, call, view) for saying, call in made if call]
+            rest = tuple(saying for saying, call in made if call is None)
+            if rest:
+                return reports, current if len(rest) == len(made) else Round(calls=rest[:1])
+            current = script.send([call for _, call in made if call])
+    except StopIteration as end:
+        remark: Remark = end.value
+        return reports, remark
+
+
+def _take(tool: str, left: list[Call]) -> Call | None:
+    """Take the first call of a tool."""
+    call = next((call for call in left if call.tool == tool), None)
+    if call:
+        left.remove(call)
+    return call
+
+
+def _end(turn: TurnView, told: Iterable[str], *, notes: str = "", calls: Sequence[Saying] = ()) -> str:
+    """Return the round that completes a turn."""
+    return render_answer(
+        "\n\n".join([*dict.fromkeys(text for text in told if text), f"*{WHO_I_AM}*"]),
+        notes=notes,
+        calls=calls,
+        asked="; ".join(message.text for message in turn.messages if message.text) or "none stated",
+        files=tuple(dict.fromkeys(path for call in turn.calls for path in call.files)),
     )
 
 
-def _thinking(items: Sequence[Progress], calls: Sequence[Saying]) -> str:
-    if len(items) > 1:
-        named = [_WORDS.get(item.step, item.step) for item in items]
-        return f"All in one round, as asked: I {', '.join(named[:-1])} and {named[-1]}."
-    item, goal = items[0], items[0].goal
-    match item.step:
-        case "plan":
-            thinking = "I lay out a plan first." if item.nth == 1 else "And another plan."
-        case "search":
-            thinking = f"I search for {goal.query}."
-        case "write":
-            thinking = f"Now I write {goal.file_name}."
-        case "pull":
-            thinking = "The program needs files of an earlier turn."
-        case "exec":
-            thinking = "Now I run the program."
-        case _:
-            path = str(calls[0].params["paths"][0])
-            thinking = f"I read {path.rpartition('/')[2]} to see what is really there."
-    return thinking
+def _report_event(event: Message) -> str:
+    """Return that an event was seen, and what it says."""
+    text = event.text or event.payload
+    said = f": “{quote(text)}”" if text else ""
+    files = "".join(f", with `{path}`" for path in event.files)
+    return f"I saw the event `{event.event}`{said}{files}."
 
 
-def _call(todo: Progress, progress: Sequence[Progress], view: View) -> Saying:
-    goal, turn = todo.goal, view.current
-    # Marks are for the steps of the one plan that is about the file.
-    planned = not goal.reads_another and any(p.step == "plan" and p.call for p in progress if p.goal is goal)
-    params: dict[str, Any]
-    notes = code = ""
-    match todo.step:
-        case "plan":
-            params = {"mode": "new", "steps": plan_steps(goal, todo.nth)}
-        case "search":
-            params, notes = search_params(goal), f"Searching for {goal.query}"
-        case "write":
-            content = draft_file(goal, progress)
-            params = {"path": goal.file_name, "channel": "canvas", "content": content, "kind": "file"}
-            notes = f"✓ [1] {plan_steps(goal)[0]}" if planned else f"Writing {goal.file_name}"
-        case "pull":
-            params = {"paths": list(todo.files)}
-        case "exec":
-            params = run_params(goal)
-            code = totals_program(todo.files[0], turn.turn_id) if goal.totals else goal.code
-            notes = "Computing the monthly totals" if goal.totals else "Running the program"
-        case _:
-            params = {"paths": [_read_path(todo, progress, view)]}
-            notes = f"✓ [2] {goal.file_name} is written" if planned and goal.plan_steps > 1 else ""
-    return Saying(tool=TOOLS[todo.step], params=params, notes=notes, code=code)
-
-
-def _last_marks(progress: Sequence[Progress]) -> str:
-    """Return the mark of the last step of a plan whose file was read back."""
-    done = {item.step for item in progress if item.call}
-    planned = next((item.goal for item in progress if item.step == "plan" and item.call), None)
-    if planned is None or planned.plan_steps != len(PLANNED) or not {"write", "read"} <= done:
-        return ""
-    if planned.reads_another or planned.steps.count("plan") > 1:
-        return ""
-    return f"✓ [{planned.plan_steps}] read back and reported"
-
-
-def _mood(turn: TurnView, thinking: str) -> str:
-    if turn.violations:
-        return f"My last output broke the protocol; this time in the right form. {thinking}"
-    if turn.messages and turn.messages[-1].kind == "followup":
-        return f"A followup came in; I take it into account. {thinking}"
-    return thinking
-
-
-def _slip(text: str, goals: Sequence[Goal], turn: TurnView) -> str:
-    """Make the mistake that was asked for, once."""
-    wanted = next((goal.slip for goal in goals if goal.slip), "")
-    if turn.violations:
-        return text
-    match wanted:
-        case "prefix" if not turn.calls:
-            return spoil_prefix(text)
-        case "quote" if '"action": "complete"' in text:
-            return spoil_quote(text)
-        case _:
-            return text
-
-
-def _said(item: Progress, calls: Sequence[Saying], view: View) -> str:
-    """Return what is to be said of a step; a plan of this very round is told of as it is."""
-    if item.step == "plan" and item.open and calls:
-        return report(item, view, doing=True)
-    return report(item, view)
-
-
-def _read_path(todo: Progress, progress: Sequence[Progress], view: View) -> str:
-    goal = todo.goal
-    if goal.older:
-        return newest_file(view)
-    if goal.attached:
-        return view.attachments[-1]
-    written = next((p.call for p in progress if p.goal is goal and p.step == "write" and p.call), None)
-    wanted = goal.read_path or goal.file_name
-    if re.match(r"[a-z]{2}:", wanted):
-        return wanted
-    calls = (
-        [written] if written and not goal.reads_another else [c for seen in view.turns for c in seen.calls]
-    )
-    known = [*view.attachments] + [p for call in calls for p in call.paths if p.startswith("fi:")]
-    named = [path for path in known if path.endswith(f"/{wanted}")]
-    return (named or known[-1:] or [f"fi:{view.current.turn_id}.outputs/{wanted}"])[-1]
+def _report_steer(heard: Sequence[Message]) -> str:
+    """Return that the turn ends, in the words of its last steer."""
+    said = next((message.text for message in reversed(heard) if message.kind == "steer"), "")
+    return f"I stopped, as you asked: “{quote(said)}”."

@@ -11,16 +11,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from stepline.model.base import Value
 
 _TURN: Final = re.compile(r"^TURN (?P<id>\S+) \(started at")
-_ANNOUNCE: Final = re.compile(r"ANNOUNCE\b.{0,8}Iteration (?P<at>\d+)\s*/\s*(?P<of>\d+)")
+_ANNOUNCE: Final = re.compile(r"ANNOUNCE\b.{0,8}Iteration \d+\s*/\s*\d+")
 _CALL: Final = re.compile(r"^\[TOOL CALL (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
 _RESULT: Final = re.compile(r"^\[TOOL RESULT (?P<id>[^\]]+)\]\.\w+ (?P<tool>\S+)")
 _CODE: Final = re.compile(r"^\[AI Agent wrote code\] (?P<path>\S+)$")
 _PATH: Final = re.compile(r"^logical_path: (?P<path>\S+)$")
 _NAMED: Final = re.compile(r"\"(?:path|artifact_path|logical_path)\"\s*:\s*\"(?P<path>[a-z]{2}:[^\"]+)\"")
 _FAILED: Final = re.compile(r"^status: (error|failed|unverified|not run)\b")
+_WORKSPACE_FILE: Final = re.compile(r"^fi:[^.]+\.(?:outputs|files|user\.attachments)/")
 _FACT: Final = re.compile(
     r"^(\[READ (PREVIEW|RANGE)\b.*|(path|lines|line_numbers|visible_lines|partial_line|mime)\s*:.*)$"
 )
@@ -29,19 +32,16 @@ _INDENT: Final = "  "
 _CUT: Final = " PREVIEW TRUNCATED]"
 """How the banner of a text ends that is shown in part: it stands within what it is about."""
 _OTHER_HEADER: Final = re.compile(
-    r"^(━{8,}|└─|\[ts:|\[(thinking|AI Agent |USER FEEDBACK\]|REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
-    r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |"
+    r"^(━{8,}|└─|┌─|\[ts:|\[(thinking|AI Agent |USER FEEDBACK\]|REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
+    r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |PROTOCOL VIOLATION\]|"
     r"STAGE\]|HIDDEN\]|TRUNCATED FILE\]|MID-TURN |BUDGET\]|OPEN PLANS\]|sources_used: ))"
 )
-
 _EVENT: Final = re.compile(r"^\[EXTERNAL EVENT: (?P<kind>[a-z][a-z0-9_-]*)\]$")
 _FILE: Final = re.compile(r"^\[USER ATTACHMENT\] .* \| (?P<path>fi:.+)$")
-_LEFT: Final = re.compile(r"^\[FINALIZE\].*\n- rounds left, counting this one: (?P<left>\d+)$", re.MULTILINE)
 _PAYLOAD: Final = "payload: "
-_PARAMS: Final = "Params: "
 
-Said = Literal["user", "followup", "steer", "event"]
-_SAID: Final[dict[str, Said]] = {
+Kind = Literal["user", "followup", "steer", "event"]
+_MESSAGES: Final[dict[str, Kind]] = {
     "[USER MESSAGE]": "user",
     "[FOLLOWUP DURING TURN]": "followup",
     "[FOLLOWUP MESSAGE]": "followup",
@@ -51,18 +51,17 @@ _SAID: Final[dict[str, Said]] = {
 
 
 class Message(Value):
-    """Something the user said, or an event of the kind `event`, behind so many `calls` of the turn.
+    """Something the user said, or an event of the kind `event`. One that is not `reactive` asks for nothing.
 
-    `files` are the paths of what came with it. One that is not `reactive` asks for nothing.
+    `files` are the paths of what came with it.
     """
 
-    kind: Said
+    kind: Kind
     text: str
     event: str = ""
     payload: str = ""
     files: tuple[str, ...] = ()
     reactive: bool = True
-    calls: int = 0
 
 
 class Call(Value):
@@ -73,15 +72,28 @@ class Call(Value):
     because nobody knows whether it happened, counts as failed.
     """
 
-    call_id: str
     tool: str
-    params: str = ""
     result: str = ""
     content: str = ""
     blocks: tuple[tuple[str, str], ...] = ()
     paths: tuple[str, ...] = ()
     failed: bool = False
     unverified: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether it succeeded."""
+        return bool(self.result) and not self.failed
+
+    @property
+    def report(self) -> str:
+        """What the tool says of its work."""
+        return next((text for path, text in self.blocks if path.endswith(".result")), "")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of a workspace that its result names."""
+        return tuple(path for path in self.paths if _WORKSPACE_FILE.match(path))
 
 
 class TurnView(Value):
@@ -91,27 +103,23 @@ class TurnView(Value):
     messages: tuple[Message, ...] = ()
     calls: tuple[Call, ...] = ()
     violations: int = 0
-    answer: str = ""
     codes: tuple[tuple[str, str], ...] = ()
 
 
 class View(Value):
-    """Everything we understood of a prompt. The last turn is the current one.
+    """Everything that was read of a prompt. The last turn is the current one.
 
-    `finalize` are the rounds that a steer left, counting this one; 0 if none did.
+    `finalize` says that a steer wants the turn to end.
     """
 
     turns: tuple[TurnView, ...]
-    iteration: int = 1
-    max_iterations: int = 0
     last_round: bool = False
-    finalize: int = 0
+    finalize: bool = False
 
-    def text_at(self, path: str) -> str:
-        """Return the newest data shown at a path, in any turn."""
-        blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
-        codes = [code for turn in self.turns for code in turn.codes]
-        return next((text for at, text in reversed(blocks + codes) if at == path), "")
+    @property
+    def current(self) -> TurnView:
+        """The turn that asks for a decision."""
+        return self.turns[-1]
 
     @property
     def attachments(self) -> tuple[str, ...]:
@@ -119,14 +127,20 @@ class View(Value):
         return tuple(path for turn in self.turns for message in turn.messages for path in message.files)
 
     @property
-    def current(self) -> TurnView:
-        """The turn that asks for a decision."""
-        return self.turns[-1]
+    def files(self) -> tuple[str, ...]:
+        """The paths of all files, those that calls wrote last."""
+        return self.attachments + tuple(p for turn in self.turns for call in turn.calls for p in call.files)
+
+    def text_at(self, path: str) -> str:
+        """Return the newest data shown at a path, in any turn."""
+        blocks = [block for turn in self.turns for call in turn.calls for block in call.blocks]
+        codes = [code for turn in self.turns for code in turn.codes]
+        return next((text for at, text in reversed(blocks + codes) if at == path), "")
 
 
 class _Section(Value):
     header: str
-    lines: tuple[str, ...] = ()
+    lines: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -140,21 +154,15 @@ def parse_view(text: str) -> View:
     turns: list[TurnView] = []
     calls: dict[str, Call] = {}
     for section in _sections(timeline):
-        turn_match = _TURN.match(section.header)
-        if turn_match:
-            turns.append(TurnView(turn_id=turn_match["id"]))
+        if opened := _TURN.match(section.header):
+            turns.append(TurnView(turn_id=opened["id"]))
             calls = {}
         elif turns:
             turns[-1] = _fold(turns[-1], section, calls)
-    if not turns:
-        turns = [TurnView(messages=(Message(kind="user", text=text.strip()),))]
-    at, left = _ANNOUNCE.search(announce), _LEFT.search(announce)
     return View(
-        turns=tuple(turns),
-        iteration=int(at["at"]) if at else 1,
-        max_iterations=int(at["of"]) if at else 0,
-        last_round="LAST ROUND" in announce.upper(),
-        finalize=int(left["left"]) if left else 0,
+        turns=tuple(turns) or (TurnView(messages=(Message(kind="user", text=text.strip()),)),),
+        last_round="LAST ROUND" in announce,
+        finalize="\n[FINALIZE]" in announce,
     )
 
 
@@ -180,76 +188,53 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _is_header(line: str) -> bool:
-    return bool(
-        line in _SAID
-        or _EVENT.match(line)
-        or line.startswith(("┌─", "[PROTOCOL VIOLATION]"))
-        or _TURN.match(line)
-        or _CALL.match(line)
-        or _RESULT.match(line)
-        or (_OTHER_HEADER.match(line) and not line.endswith(_CUT))
-    )
+    known = line in _MESSAGES or any(kind.match(line) for kind in (_EVENT, _TURN, _CALL, _RESULT))
+    return known or bool(_OTHER_HEADER.match(line) and not line.endswith(_CUT))
 
 
 def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView:
     header = section.header
-    messages, violations, answer, codes = turn.messages, turn.violations, turn.answer, turn.codes
-    if said := _message(section, len(calls)):
-        messages = (*messages, said)
-    elif code := _CODE.match(header):
-        codes = (*codes, (code["path"], section.text))
-    elif call := _CALL.match(header):
-        calls[call["id"]] = Call(call_id=call["id"], tool=call["tool"], params=_fact(section, _PARAMS))
-    elif result := _RESULT.match(header):
-        calls[result["id"]] = _with_result(calls.get(result["id"]), result, section)
-        violations = 0
-    elif header.startswith("[PROTOCOL VIOLATION]"):
-        violations += 1
-    elif header.startswith("[ASSISTANT MESSAGE]"):
-        answer = section.text
-    return TurnView(
-        turn_id=turn.turn_id,
-        messages=messages,
-        calls=tuple(calls.values()),
-        violations=violations,
-        answer=answer,
-        codes=codes,
-    )
+    if said := _message(section):
+        return replace(turn, messages=(*turn.messages, said))
+    if code := _CODE.match(header):
+        return replace(turn, codes=(*turn.codes, (code["path"], section.text)))
+    if call := _CALL.match(header):
+        calls[call["id"]] = Call(tool=call["tool"])
+        return replace(turn, calls=tuple(calls.values()))
+    if result := _RESULT.match(header):
+        calls[result["id"]] = _result(result["tool"], section.lines)
+        return replace(turn, calls=tuple(calls.values()), violations=0)
+    if header.startswith("[PROTOCOL VIOLATION]"):
+        return replace(turn, violations=turn.violations + 1)
+    return turn
 
 
-def _message(section: _Section, calls: int) -> Message | None:
+def _message(section: _Section) -> Message | None:
     """Return what was said under a header; None if nothing was, or if the header is no message's."""
     event = _EVENT.match(section.header)
-    kind = "event" if event else _SAID.get(section.header)
+    kind = "event" if event else _MESSAGES.get(section.header)
     files = tuple(found["path"] for line in section.lines if (found := _FILE.match(line)))
     if kind is None or not (section.text or files or kind in ("steer", "event")):
         return None
+    payloads = (line.removeprefix(_PAYLOAD) for line in section.lines if line.startswith(_PAYLOAD))
     return Message(
         kind=kind,
         text=section.text,
         event=event["kind"] if event else "",
-        payload=_fact(section, _PAYLOAD),
+        payload=next(payloads, ""),
         files=files,
         reactive="reactive: no" not in section.lines,
-        calls=calls,
     )
 
 
-def _fact(section: _Section, name: str) -> str:
-    return next((line.removeprefix(name) for line in section.lines if line.startswith(name)), "")
-
-
-def _with_result(call: Call | None, found: re.Match[str], section: _Section) -> Call:
-    old = call or Call(call_id=found["id"], tool=found["tool"])
-    blocks = _blocks(section.lines)
+def _result(tool: str, lines: tuple[str, ...]) -> Call:
+    blocks = _blocks(lines)
     shown = [text for path, text in blocks if text and not path.endswith((".result", ".notice"))]
-    named = [match["path"] for line in section.lines for match in _NAMED.finditer(line)]
-    flaw = next((match for line in section.lines if (match := _FAILED.match(line))), None)
+    named = [match["path"] for line in lines for match in _NAMED.finditer(line)]
+    flaw = next((match for line in lines if (match := _FAILED.match(line))), None)
     return Call(
-        call_id=old.call_id,
-        tool=old.tool,
-        params=old.params,
-        result="\n".join(line.removeprefix(_INDENT) for line in section.lines).strip() or "(nothing)",
+        tool=tool,
+        result="\n".join(line.removeprefix(_INDENT) for line in lines).strip() or "(nothing)",
         content=_without_facts(shown[-1]) if shown else "",
         blocks=tuple(blocks),
         paths=tuple(dict.fromkeys([*(path for path, _ in blocks), *named])),

@@ -1,82 +1,108 @@
-"""What an answer says of each step: in the words of what the tools returned, not of what was asked for."""
+"""The part of an answer that tells of one call: from its result, never from what was meant to happen."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final
+from itertools import dropwhile, takewhile
+from typing import Any, Final
 
-from stepline.local.scripted.draft import plan_steps
-from stepline.local.scripted.goal import Goal
-from stepline.local.scripted.program import report_run
-from stepline.local.scripted.progress import Progress
 from stepline.local.scripted.reading import Call, View
-from stepline.local.scripted.search import report_search
-from stepline.local.scripted.speech import WHAT_I_CAN, quote
+from stepline.local.scripted.speech import Saying, quote
 
-_WORD_LINE: Final = re.compile(r"^[^\w\n]*Word:\s*(?P<word>\S+)[^\S\n]*$", re.MULTILINE)
+PLAN: Final = "react.plan"
+WRITE: Final = "react.write"
+READ: Final = "react.read"
+PULL: Final = "react.pull"
+SEARCH: Final = "web_tools.web_search"
+EXEC: Final = "exec_tools.execute_code_python"
+LOG_LINES: Final = 20
 
-
-def report(item: Progress, view: View, *, doing: bool = False) -> str:
-    """Return what is to be said of a step, empty if that is nothing; `doing` says that this round does it."""
-    match item.step:
-        case "plan" if doing:
-            return _report_plan(item)
-        case "chat":
-            return f"You wrote: “{quote(item.goal.message)}”\n\nThat is beyond my rules. {WHAT_I_CAN}"
-        case "recall":
-            return _recall(view)
-        case "exec" if item.tries:
-            return report_run(item.goal, item.tries[-1], item.files[0] if item.files else "")
-        case "pull" if item.call or not item.files:
-            return item.blocked
-        case _:
-            return item.blocked or _report_call(item, view)
+_WORD: Final = re.compile(r"^Word: (?P<word>\S+)$", re.MULTILINE)
+_STATUS: Final = re.compile(r"\AStatus: error — (?P<status>.+?)\.?$", re.MULTILINE)
+_LOG: Final = re.compile(r"^Program log \(tail[^\n]*\):\n(?P<log>(?: {4}.*(?:\n|$))+)", re.MULTILINE)
 
 
-def _report_call(item: Progress, view: View) -> str:
-    goal, call = item.goal, item.call
-    if call is None:
-        why = quote(item.tries[-1].result, limit_chars=200) if item.tries else "it was not reached"
-        return f"The {item.step} did not happen: {why}."
-    path = next((p for p in call.paths if not p.startswith("tc:")), goal.read_path or goal.file_name)
-    match item.step:
-        case "plan":
-            return _report_plan(item)
-        case "search":
-            return report_search(goal, call)
-        case "write":
-            return f"I wrote `{path}`."
-        case _:
-            return _report_read(goal, call, path, view)
+def report(saying: Saying, call: Call, view: View) -> str:
+    """Return what became of a call; empty if there is nothing to tell."""
+    if saying.tool == EXEC:
+        return report_run(call)
+    if not call.done:
+        return f"`{saying.tool}` did not succeed: {quote(call.result)}."
+    told = ""
+    match saying.tool:
+        case "react.plan":
+            told = report_plan(saying)
+        case "react.write":
+            told = f"I wrote `{next(iter(call.files), saying.params['path'])}`."
+        case "react.read":
+            told = report_read(saying.params["paths"][0], call, view)
+        case "web_tools.web_search":
+            told = report_search(saying.params["queries"][0], call)
+    return told
 
 
-def _report_plan(item: Progress) -> str:
-    name = "The plan" if item.nth == 1 else f"Plan {item.nth}"
-    steps = "\n".join(f"{n}. {step}" for n, step in enumerate(plan_steps(item.goal, item.nth), 1))
-    return f"{name}:\n{steps}"
+def report_plan(saying: Saying) -> str:
+    """Return the steps of a plan."""
+    return f"The plan:\n{numbered(saying.params['steps'])}"
 
 
-def _report_read(goal: Goal, call: Call, path: str, view: View) -> str:
+def report_read(path: str, call: Call, view: View) -> str:
+    """Return the word that a file names, or the beginning of its text."""
     # What is in sight already is not shown again; the status says where it stands.
-    content = call.content or next(
-        (text for at in call.paths if (text := view.text_at(at)) and _is_body(at)), ""
-    )
-    if not content:
-        return f"I could not read `{path}`: {quote(call.result, limit_chars=300)}"
-    if not goal.word or goal.reads_another:
-        return f"`{path}` says: “{quote(content, limit_chars=400)}”"
-    found = _WORD_LINE.search(content)
-    read = f"the word in it is **{found['word']}**" if found else "I found no line that names the word"
-    return f"I read `{path}` back: {read}."
+    places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
+    text = call.content or next((seen for at in places if (seen := view.text_at(at))), "")
+    if not text:
+        return f"I could not read `{path}`: {quote(call.result)}"
+    word = _WORD.search(text)
+    if word:
+        return f"I read `{path}` back: the word in it is **{word['word']}**."
+    return f"`{path}` says: “{quote(text, limit_chars=400)}”"
 
 
-def _is_body(path: str) -> bool:
-    return not path.endswith((".result", ".notice", ".call"))
+def report_search(query: str, call: Call) -> str:
+    """Return what was found, each text with its source, and all of them together."""
+    try:
+        rows: list[dict[str, Any]] = json.loads(call.report)["results"]
+    except ValueError:  # it is shown in part
+        rows = []
+    if not rows:
+        return f"I searched for “{query}” and found nothing."
+    found = "\n".join(f"- {_sentence(row)} [[S:{row['sid']}]]" for row in rows)
+    together = ",".join(str(row["sid"]) for row in rows)
+    return f"What I found about “{query}”:\n\n{found}\n\nAll of it is in these sources: [[S:{together}]]"
 
 
-def _recall(view: View) -> str:
-    said = [message.text for turn in view.turns[:-1] for message in turn.messages if message.text]
-    if not said:
-        return "Nothing before this message is visible to me."
-    rows = "\n".join(f"- “{quote(text, limit_chars=160)}”" for text in said[-5:])
-    return f"Before this you said:\n{rows}"
+def _sentence(row: dict[str, Any]) -> str:
+    """Return the first sentence of a page, or the title of one without a text."""
+    first = row.get("text", "").partition(". ")[0].strip()
+    return f"“{quote(first, limit_chars=220).rstrip('.')}.”" if first else str(row["title"])
+
+
+def report_run(call: Call) -> str:
+    """Return how a program ended: the table that it printed, or the end of what it printed, and its files."""
+    if call.unverified:
+        return "The run was interrupted, so I cannot tell whether the program did its work. I do not run it again."
+    found, status = _LOG.search(call.report), _STATUS.search(call.report)
+    lines = [line.removeprefix("    ") for line in found["log"].splitlines()] if found else []
+    log = "\n".join(lines[-LOG_LINES:]).replace("```", "'''")
+    printed = find_table(log) or (f"```text\n{log}\n```" if log else "nothing")
+    files = "".join(f"\n- `{path}`" for path in call.files)
+    if call.failed:
+        return f"The program did not succeed: {quote(status['status'] if status else call.result)}. It printed:\n\n{printed}"
+    return f"The program ran. It printed:\n\n{printed}\n\nIt wrote:{files}"
+
+
+def find_table(text: str) -> str:
+    """Return the first Markdown table in a text; empty if there is none."""
+    table = list(takewhile(_is_row, dropwhile(lambda line: not _is_row(line), text.split("\n"))))
+    return "\n".join(table) if len(table) > 2 else ""
+
+
+def numbered(steps: list[str]) -> str:
+    """Return steps as a numbered list."""
+    return "\n".join(f"{n}. {step}" for n, step in enumerate(steps, 1))
+
+
+def _is_row(line: str) -> bool:
+    return line.startswith("|") and line.endswith("|")

@@ -1,4 +1,4 @@
-"""The words of the scripted model, in the shape the protocol asks for."""
+"""Rounds of the scripted model, in the shape that the protocol asks for."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from stepline.model.base import Value
 
 NOT_AN_AI: Final = "I am Stepline's scripted model: a small program with fixed rules, not an AI."
 WHO_I_AM: Final = f"{NOT_AN_AI} To talk to a real model, set `ANTHROPIC_API_KEY` and run `stepline up` again."
-WHAT_I_CAN: Final = (
-    "What I do know: *make a plan with three steps, write it to a file with the word tulip in it and read it "
-    "back* · *write a file note.md with some text* · *read note.md* · *write a CSV of sales over six months to "
-    "sales.csv* · *compute the monthly totals of sales.csv and draw a chart* · *run this program:* with a block of "
-    "Python · *search for prompt caching and tell me what you find* · *write a file lake.md with the word reed in it, "
-    "read note.md and make two plans, all in one round* · *what did I say before?*"
-)
 TITLE_CHARS: Final = 60
 
 
@@ -25,57 +18,35 @@ class Saying(Value):
 
     tool: str
     params: dict[str, Any]
+    thinking: str
     notes: str = ""
     code: str = ""
 
-    @property
-    def channels(self) -> str:
-        """The decision, and its program behind it."""
-        decision: dict[str, Any] = {"action": "call_tool"}
-        if self.notes:
-            decision["notes"] = self.notes
-        decision["tool_call"] = {"tool_id": self.tool, "params": self.params}
-        return _decision(decision) + (channel("code", self.code) if self.code else "")
 
-
-def say_calls(*, thinking: str, calls: Sequence[Saying]) -> str:
+def render_calls(calls: Sequence[Saying]) -> str:
     """Return a round that calls tools, in this order."""
-    empty = "" if any(call.code for call in calls) else channel("code", "")
-    return channel("thinking", plain(thinking)) + "".join(call.channels for call in calls) + empty
+    return _render(calls) + ("" if any(call.code for call in calls) else channel("code", ""))
 
 
-def say_answer(
-    *,
-    thinking: str,
-    answer: str,
-    outcome: str,
-    goal: str,
-    notes: str = "",
-    refs: tuple[str, ...] = (),
-    calls: Sequence[Saying] = (),
+def render_answer(
+    answer: str, *, notes: str, calls: Sequence[Saying], asked: str, files: Sequence[str]
 ) -> str:
-    """Return a round that completes the turn, with its working summary; `notes` hold plan marks only.
+    """Return a round that completes the turn, behind `calls` if there are any.
 
-    `calls` stand before the answer and may be of tools that look at nothing and produce nothing.
+    `notes` hold plan marks only. The working summary of the turn has what was asked, and the files of the turn.
     """
+    seen = f"Read {files[-1].rpartition('/')[2]}." if files else "Make a plan with three steps."
     decision = {
         "action": "complete",
         "notes": notes,
         "final_answer": answer,
-        "suggested_followups": ["Read the file again", "Write another file"]
-        if refs
-        else ["Make a plan with three steps"],
+        "suggested_followups": [seen, "What did I say before?"],
     }
-    summary = "\n".join(
-        [
-            f"Title: {plain(quote(goal, limit_chars=TITLE_CHARS))}",
-            f"Goal: {plain(goal)}",
-            f"Outcome: {plain(outcome)}",
-            f"Refs: {', '.join(refs) or 'none'}",
-            "Retrieval anchors: phrases[scripted model], entities[]",
-        ]
+    summary = (
+        f"Title: {plain(quote(asked, limit_chars=TITLE_CHARS))}\nGoal: {plain(asked)}\nOutcome: answered\n"
+        f"Refs: {', '.join(files) or 'none'}\nRetrieval anchors: phrases[scripted model], entities[]"
     )
-    before = channel("thinking", plain(thinking)) + "".join(call.channels for call in calls)
+    before = _render(calls) if calls else channel("thinking", "Everything asked for is settled; I answer.")
     return before + _decision(decision) + channel("code", "") + channel("summary", summary)
 
 
@@ -85,10 +56,9 @@ def quote(text: str, *, limit_chars: int = 300) -> str:
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1].rstrip()}…"
 
 
-def _decision(decision: dict[str, Any]) -> str:
-    body = json.dumps(decision, ensure_ascii=False, indent=2)
-    # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
-    return channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")
+def plain(text: str) -> str:
+    """Return a text on one line, of at most 400 characters, without anything that a parser might take for a tag."""
+    return quote(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
 
 
 def channel(name: str, body: str) -> str:
@@ -96,6 +66,20 @@ def channel(name: str, body: str) -> str:
     return f"<channel:{name}>{body}</channel:{name}>"
 
 
-def plain(text: str) -> str:
-    """Return a text on one line, of at most 400 characters, without anything that a parser might take for a tag."""
-    return quote(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
+def _render(calls: Sequence[Saying]) -> str:
+    parts = [channel("thinking", plain(" ".join(dict.fromkeys(call.thinking for call in calls))))]
+    for call in calls:
+        named = {"notes": call.notes} if call.notes else {}
+        parts.append(
+            _decision(
+                {"action": "call_tool", **named, "tool_call": {"tool_id": call.tool, "params": call.params}}
+            )
+        )
+        parts.extend([channel("code", call.code)] if call.code else [])
+    return "".join(parts)
+
+
+def _decision(decision: dict[str, Any]) -> str:
+    body = json.dumps(decision, ensure_ascii=False, indent=2)
+    # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
+    return channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")

@@ -1,13 +1,12 @@
-"""What else a model is asked for: a summary of a conversation that grew too long, and a title for a new one.
+"""Requests that are no round of an agent: a summary of a conversation, and a title for a new one.
 
-Told apart by the first line of the instructions. The answers are made of what stands in the request, by fixed rules,
-and say so: nobody understood anything.
+They are told apart by the first line of their instructions. An answer is made of the words of the request.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from stepline.local.scripted.prompt import Prompt
@@ -30,21 +29,20 @@ _SAID: Final = re.compile(
 _WORD: Final = re.compile(r"[^\W_][\w'-]*")
 
 
-def answer_errand(prompt: Prompt) -> str:
-    """Return the answer to a request that is no round of an agent; empty if it is none that we know."""
-    first = prompt.system.strip().partition("\n")[0].strip()
-    answer = _ANSWERS.get(first)
+def answer_side_request(prompt: Prompt) -> str:
+    """Return the answer to a request that is no round of an agent; empty if it is none that is known."""
+    answer = _ANSWERS.get(prompt.system.strip().partition("\n")[0].strip())
     return answer(prompt.newest_message) if answer else ""
 
 
 def summarise(text: str) -> str:
     """Return a summary of a conversation: what was said last in it, and the newest paths it names."""
     said = [quote(match["text"], limit_chars=LINE_CHARS) for match in _SAID.finditer(text)][-SAID_MAX:]
-    refs = _newest(_REF.findall(text), REFS_MAX)
+    newest = list(dict.fromkeys(ref.rstrip(".:") for ref in reversed(_REF.findall(text))))[:REFS_MAX]
     lines = [
         "## Active Work Reminder",
-        *_items("active_request", said[-1:]),
-        *_items("read_refs", refs),
+        *(f"- active_request: {line}" for line in said[-1:]),
+        *(f"- read_refs: {ref}" for ref in reversed(newest)),
         "## Goals",
         *(f"- {line}" for line in said or ["none that I can see"]),
         "## Progress",
@@ -58,10 +56,8 @@ def summarise(text: str) -> str:
 def name_conversation(text: str) -> str:
     """Return a title for a conversation, in the channels that are asked for: the first words of its first message."""
     messages = parse_view(text).current.messages
-    title = (
-        " ".join(_WORD.findall(messages[0].text if messages else "")[:TITLE_WORDS])[:TITLE_CHARS].strip()
-        or "A conversation"
-    )
+    words = _WORD.findall(messages[0].text if messages else "")[:TITLE_WORDS]
+    title = " ".join(words)[:TITLE_CHARS].strip() or "A conversation"
     return channel("thinking", "A title, from the first words.") + channel("output", plain(title))
 
 
@@ -70,13 +66,3 @@ _ANSWERS: Final[dict[str, Callable[[str], str]]] = {
     PREFIX_MARK: summarise,
     GATE_MARK: name_conversation,
 }
-
-
-def _items(name: str, values: Iterable[str]) -> Iterator[str]:
-    return (f"- {name}: {value}" for value in values)
-
-
-def _newest(refs: list[str], most: int) -> list[str]:
-    """Return the last references, each once, in their order."""
-    kept = list(dict.fromkeys(ref.rstrip(".:") for ref in reversed(refs)))[:most]
-    return kept[::-1]

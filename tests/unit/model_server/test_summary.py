@@ -1,4 +1,4 @@
-"""What the scripted model answers to who wants a summary or a title, and what its server remembers of sizes."""
+"""Summaries and titles of the scripted model, and the sizes that its server remembers."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from stepline.local.scripted.errand import GATE_MARK, PREFIX_MARK, REFS_MAX, SUMMARY_MARK, TITLE_WORDS
 from stepline.local.scripted.policy import answer_prompt
 from stepline.local.scripted.prompt import Prompt, parse_prompt
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.scripted.speech import NOT_AN_AI
+from stepline.local.scripted.summary import GATE_MARK, PREFIX_MARK, REFS_MAX, SUMMARY_MARK, TITLE_WORDS
+from stepline.model.entry import Titled
 from stepline.protocol.parser.channel import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 
-from .desk import Desk
+from .chat import Chat
 from .test_server import BODY, call, post
 
 TALK = """\
@@ -61,15 +62,20 @@ def test_a_summary_is_no_matter_of_what_the_conversation_says() -> None:
     assert answer.startswith(NOT_AN_AI)
 
 
-@pytest.mark.parametrize("rendered", [False, True])
-def test_a_title_is_made_of_the_first_words(rendered: bool) -> None:
-    said = "Write a file about the <b>grey herons</b> of the lake"
-    prompt = asking(f"{GATE_MARK}\nAt most six words.", Desk(said).prompt() if rendered else said)
+def test_a_title_is_made_of_the_first_words() -> None:
+    prompt = asking(
+        f"{GATE_MARK}\nAt most six words.", "Write a file about the <b>grey herons</b> of the lake"
+    )
     found = read_channels(answer_prompt(prompt), (THINKING, ChannelSpec("output")))
     (title,) = found.bodies("output")
     assert title == "Write a file about the b"
     assert len(title.split()) == TITLE_WORDS
     assert found.first_channel == "thinking"
+
+
+def test_an_agent_in_stages_has_its_conversation_named() -> None:
+    chat = Chat("Tell me about the word plum.", AI_REACT_AGENT_VERSION="v2")
+    assert [entry.title for entry in chat.entries(Titled)] == ["Tell me about the word plum"]
 
 
 def test_the_server_remembers_what_each_request_was_for_and_how_large_it_was() -> None:

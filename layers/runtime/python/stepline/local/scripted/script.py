@@ -1,0 +1,234 @@
+"""The scripts of the scenarios: which tools answer a request, one after the other or several in one round.
+
+A script is a generator. It yields a round, gets the calls of that round with their results, and returns what there is
+to say besides the report of every call. It is run from its beginning for every request of the turn, so it keeps no
+state and has no effects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+from stepline.local.scripted.program import CHART, TOTALS, sales_table, totals_program
+from stepline.local.scripted.reading import Call, View
+from stepline.local.scripted.report import (
+    EXEC,
+    PLAN,
+    PULL,
+    READ,
+    SEARCH,
+    WRITE,
+    numbered,
+    report_search,
+)
+from stepline.local.scripted.speech import Saying, quote
+from stepline.model.base import Value
+
+FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
+MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
+NUMBERS: Final = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+HITS: Final = 3
+
+_OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
+_OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
+# A program that holds tags of the protocol would end the channel it stands in, or be refused as contaminated.
+_TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
+
+
+class Asked(Value):
+    """A message that picked a row of the table: its text, the groups of the row's pattern, and what is in sight."""
+
+    text: str
+    words: dict[str, str]
+    view: View
+
+    def number(self, group: str) -> int:
+        """Return the number in a group, from 1 to 9, in digits or as a word; 3 if it is another one."""
+        word = self.words[group].lower()
+        return int(word) if word in tuple("123456789") else NUMBERS.index(word) if word in NUMBERS else 3
+
+    def path(self, name: str) -> str:
+        """Return the logical path of a file: that of the newest one of this name, unless it is a path already."""
+        name = name.rstrip(".,;!?")
+        known = [path for path in self.view.files if path.endswith(f"/{name}")]
+        return name if ":" in name else [f"fi:{self.view.current.turn_id}.outputs/{name}", *known][-1]
+
+
+class Round(Value):
+    """The calls of a round.
+
+    Several are made at once where the instructions allow it or if the round `insists`; else one by one. The answer
+    may stand `beside` calls of which no result is needed.
+    """
+
+    calls: tuple[Saying, ...]
+    insists: bool = False
+    beside: bool = False
+
+
+class Remark(Value):
+    """What ends a script: a text to say besides the reports of its calls, and `notes` with plan marks."""
+
+    text: str = ""
+    notes: str = ""
+
+
+Script = Generator[Round, Sequence[Call], Remark]
+NOTHING: Final = Remark()
+
+
+def plan(asked: Asked) -> Script:
+    """Plan."""
+    yield Round(calls=(make_plan(asked.number("steps")),))
+    return NOTHING
+
+
+def two_plans(asked: Asked) -> Script:
+    """Make two plans; the answer needs no result of them."""
+    count = asked.number("steps")
+    yield Round(calls=(make_plan(count), make_plan(count, MORE_STEPS)), beside=True)
+    return NOTHING
+
+
+def plan_and_file(asked: Asked) -> Script:
+    """Plan, write a file, and read it back: the word in the answer is the one that was read."""
+    planned, word = make_plan(asked.number("steps")), asked.words["word"]
+    steps = planned.params["steps"]
+    done = (steps[0], "plan.md is written", "read back and reported")
+    marks = [f"✓ [{n}] {what}" if n <= len(steps) else "" for n, what in enumerate(done, 1)]
+    text = f"# Plan\n\n{numbered(steps)}\n" + (f"\nWord: {word}\n" if word else "")
+    yield Round(calls=(planned,))
+    yield Round(calls=(write_file("plan.md", text, marks[0]),))
+    yield Round(calls=(read_file(asked.path("plan.md"), marks[1]),))
+    return Remark(notes=marks[2])
+
+
+def write_read_and_plan(asked: Asked) -> Script:
+    """Write a file, read another one and make two plans, all in one round."""
+    written, count = write_word(asked.words["name"], asked.words["word"]), asked.number("steps")
+    read = read_file(asked.path(asked.words["path"]))
+    plans = make_plan(count), make_plan(count, MORE_STEPS)
+    yield Round(calls=(written, read, *plans), insists=bool(asked.words["insists"]))
+    return NOTHING
+
+
+def read_and_write(asked: Asked) -> Script:
+    """Read a file and write another one, in one round and in the order that is refused."""
+    read = read_file(asked.path(asked.words["path"]))
+    yield Round(calls=(read, write_word(asked.words["name"], asked.words["word"])))
+    return NOTHING
+
+
+def write(asked: Asked) -> Script:
+    """Write a file of a given text, and read it back if that was asked for."""
+    name, word = asked.words["name"], asked.words["word"]
+    text = asked.words["text"].strip('"“”«»`')
+    yield Round(calls=(write_word(name, word) if word else write_file(name, f"{text}\n"),))
+    if asked.words["back"]:
+        yield Round(calls=(read_file(asked.path(name)),))
+    return NOTHING
+
+
+def read(asked: Asked) -> Script:
+    """Read a file by its name or path."""
+    yield Round(calls=(read_file(asked.path(asked.words["path"])),))
+    return NOTHING
+
+
+def write_sales(asked: Asked) -> Script:
+    """Write a table of made-up sales; another message gives other figures."""
+    table = sales_table(seed=asked.text, months=asked.number("months"))
+    yield Round(calls=(write_file(asked.words["name"].rstrip(".,;!?"), f"{table}\n"),))
+    return NOTHING
+
+
+def monthly_totals(asked: Asked) -> Script:
+    """Sum up a table by month: the table in the answer is the one that the program printed."""
+    source, turn = asked.path(asked.words["path"]), asked.view.current.turn_id
+    if source not in asked.view.files:
+        return Remark(text=f"I see no file `{asked.words['path']}`.")
+    contract = {f"outputs/{CHART}": "Bar chart of the monthly totals", f"outputs/{TOTALS}": "Monthly totals"}
+    yield from run_program(asked, (source,), totals_program(source, turn), contract)
+    return NOTHING
+
+
+def given_program(asked: Asked) -> Script:
+    """Run a given program as it stands."""
+    code, said = asked.words["code"].rstrip(" \t").strip("\n"), asked.words["promised"]
+    if _TAGS.search(code):
+        return Remark(text="I cannot run a program that holds tags of the protocol.")
+    names = _OUTPUT.findall(said) or _OUTPUT.findall(code) or ["outputs/result.txt"]
+    contract = dict.fromkeys(names, "Written by the program you gave me")
+    limits = {"timeout_s": asked.number("seconds")} if asked.words["seconds"] else {}
+    named = [f"fi:{path.replace('/', '.', 1)}" for path in dict.fromkeys(_OF_TURN.findall(code))]
+    yield from run_program(asked, named, code, contract, **limits)
+    return NOTHING
+
+
+def search(asked: Asked) -> Script:
+    """Search, and write down what was found if that was asked for."""
+    query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
+    params = {"queries": [query], "objective": quote(asked.text, limit_chars=200), "n": HITS}
+    searching = Saying(
+        tool=SEARCH, params=params, thinking=f"I search for {query}.", notes=f"Searching for {query}"
+    )
+    (found,) = yield Round(calls=(searching,))
+    if name:
+        yield Round(calls=(write_file(name, f"# {query}\n\n{report_search(query, found)}\n"),))
+    return NOTHING
+
+
+def recall(asked: Asked) -> Script:
+    """Quote what the user said in earlier turns."""
+    yield from ()
+    said = [message.text for turn in asked.view.turns[:-1] for message in turn.messages if message.text]
+    rows = "\n".join(f"- “{quote(text, limit_chars=160)}”" for text in said[-5:])
+    return Remark(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
+
+
+def make_plan(count: int, known: Sequence[str] = FILE_STEPS) -> Saying:
+    """Make a plan of so many steps."""
+    steps = [*known[:count], *(f"Step {n}" for n in range(len(known) + 1, count + 1))]
+    return Saying(tool=PLAN, params={"mode": "new", "steps": steps}, thinking="I lay out a plan.")
+
+
+def write_file(name: str, content: str, notes: str = "") -> Saying:
+    """Write a file, shown on the canvas."""
+    params = {"path": name, "channel": "canvas", "content": content, "kind": "file"}
+    return Saying(
+        tool=WRITE, params=params, thinking=f"Now I write {name}.", notes=notes or f"Writing {name}"
+    )
+
+
+def write_word(name: str, word: str) -> Saying:
+    """Write a file with a word in it."""
+    return write_file(name, f"# {name}\n\nWord: {word}\n")
+
+
+def read_file(path: str, notes: str = "") -> Saying:
+    """Read what stands at a logical path."""
+    name = path.rpartition("/")[2]
+    return Saying(
+        tool=READ,
+        params={"paths": [path]},
+        thinking=f"I read {name} to see what is really there.",
+        notes=notes,
+    )
+
+
+def run_program(
+    asked: Asked, opened: Sequence[str], code: str, contract: dict[str, str], **limits: Any
+) -> Generator[Round, Sequence[Call], None]:
+    """Run a program that writes these files, and pull before what it opens of earlier turns."""
+    own = f"fi:{asked.view.current.turn_id}."
+    if earlier := [path for path in opened if path in asked.view.files and not path.startswith(own)]:
+        why = "The program needs files of an earlier turn."
+        yield Round(calls=(Saying(tool=PULL, params={"paths": earlier}, thinking=why),))
+    files = [{"filename": name, "description": what} for name, what in contract.items()]
+    params = {"contract": files, "prog_name": asked.words.get("title", "A program"), **limits}
+    run = Saying(
+        tool=EXEC, params=params, thinking="Now I run the program.", notes="Running the program", code=code
+    )
+    yield Round(calls=(run,))
