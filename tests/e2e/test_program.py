@@ -6,10 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap import in_memory
-from stepline.local.scripted.policy import answer_prompt
-from stepline.local.scripted.prompt import parse_prompt
 from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment
 from stepline.local.stage.program_environment import EXECUTOR_HOME
 from stepline.local.stage.program_image import image_name
@@ -21,23 +18,13 @@ from stepline.timeline.workspace import fold_workspace
 from tests.e2e.mode import docker_obstacle
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
 from tests.unit.loop.scene import LANE, PROGRAM, Scene
+from tests.unit.model_server.chat import ScriptedClient
 
 PYTHON = HOME / "exec-env/bin/python"
 IMAGE = install_environment().get("PY_CODE_EXEC_IMAGE") or image_name()
 # What a supervisor's settings must name; nothing is connected to.
 HANDED = {"AWS_DEFAULT_REGION": "us-east-1", "STEPLINE_TABLE": "none", "STEPLINE_BUCKET": "none"}
 RUN = "Run this program:\n```python\n{}\n```"
-
-
-class ScriptedClient:
-    """The scripted model without its server."""
-
-    def stream(self, request):
-        system = [{"type": "text", "text": part.text} for part in request.system]
-        content = [{"type": "text", "text": part.text} for part in request.content]
-        messages = [{"role": "user", "content": content}]
-        prompt = parse_prompt({"model": "m", "max_tokens": 9_999, "system": system, "messages": messages})
-        return MemoryModelStream(request, lambda: Say(text=answer_prompt(prompt)))
 
 
 class Stage(Scene):

@@ -6,7 +6,7 @@ Deterministic: the same prompt gets the same answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from stepline.local.scripted.prompt import Prompt
@@ -39,53 +39,54 @@ def answer_view(view: View, tools: Collection[str] | None = None, *, several: bo
 
     `tools` are those that the agent has, None for all; `several` allows several actions a round.
     """
-    turn = view.current
+    turn, left = view.current, list(view.current.calls)
     heard = [message for message in turn.messages if message.reactive]
-    told = [_report_event(message) for message in turn.messages if message.kind == "event"]
+    told = [Remark(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
     if view.finalize or (heard and heard[-1].kind == "steer"):
-        return _end(turn, [_report_steer(heard), *told])
+        return _end(turn, [Remark(text=_report_steer(heard)), *told])
     asked = [one.text for one in heard if one.kind != "steer" and (one.text or one.kind != "event")]
-    left, notes = list(turn.calls), ""
     for n, text in enumerate(asked or ([] if told else [""]), 1):
-        reports, following = play(pick(text, view), left, view)
-        told += reports
-        if isinstance(following, Remark):
-            told.append(following.text)
-            notes = notes or following.notes
-        elif missing := [
-            call.tool for call in following.calls if tools is not None and call.tool not in tools
-        ]:
-            told.append(f"I cannot do that here: there is no tool `{missing[0]}`.")
+        remarks, following = play(pick(text, view), left, view)
+        told += remarks
+        if following is None:
+            continue
+        tool = following.calls[0].tool
+        if tools is not None and tool not in tools:
+            told.append(Remark(text=f"I cannot do that here: there is no tool `{tool}`."))
         elif view.last_round:
-            told.append(LAST_ROUND)
+            told.append(Remark(text=LAST_ROUND))
         elif turn.violations or not (several or following.insists):
             return render_calls(following.calls[:1])
         elif following.beside and n == len(asked):
-            return _end(turn, [*told, *map(report_plan, following.calls)], calls=following.calls)
+            plans = [Remark(text=report_plan(call)) for call in following.calls]
+            return _end(turn, told + plans, calls=following.calls)
         else:
             return render_calls(following.calls)
-    return _end(turn, told, notes=notes)
+    return _end(turn, told)
 
 
-def play(script: Script, left: list[Call], view: View) -> tuple[list[str], Remark | Round]:
-    """Run a script as far as the calls of the turn go; return the reports of its calls, and what follows.
+def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Round | None]:
+    """Run a script as far as the calls of the turn go; return what there is to say, and the round that follows.
 
-    That is its end, or what is left of a round. The calls that it uses are taken out of `left`. Of a round that was
-    begun only one call is left at a time: what was refused together is done alone.
+    That is what is left of a round, or None at the end of the script. The calls that it uses are taken out of `left`.
+    Of a round that was begun only one call is left at a time: what was refused together is done alone.
     """
-    reports: list[str] = []
+    said: list[Remark] = []
     try:
         current = next(script)
         while True:
+            if isinstance(current, Remark):
+                said.append(current)
+                current = next(script)
+                continue
             made = [(saying, _take(saying.tool, left)) for saying in current.calls]
-            reports += [report(saying, call, view) for saying, call in made if call]
+            said += [Remark(text=report(saying, call, view)) for saying, call in made if call]
             rest = tuple(saying for saying, call in made if call is None)
             if rest:
-                return reports, current if len(rest) == len(made) else Round(calls=rest[:1])
+                return said, current if len(rest) == len(made) else Round(calls=rest[:1])
             current = script.send([call for _, call in made if call])
-    except StopIteration as end:
-        remark: Remark = end.value
-        return reports, remark
+    except StopIteration:
+        return said, None
 
 
 def _take(tool: str, left: list[Call]) -> Call | None:
@@ -96,11 +97,11 @@ def _take(tool: str, left: list[Call]) -> Call | None:
     return call
 
 
-def _end(turn: TurnView, told: Iterable[str], *, notes: str = "", calls: Sequence[Saying] = ()) -> str:
+def _end(turn: TurnView, told: Sequence[Remark], *, calls: Sequence[Saying] = ()) -> str:
     """Return the round that completes a turn."""
     return render_answer(
-        "\n\n".join([*dict.fromkeys(text for text in told if text), f"*{WHO_I_AM}*"]),
-        notes=notes,
+        "\n\n".join([*dict.fromkeys(one.text for one in told if one.text), f"*{WHO_I_AM}*"]),
+        notes=next((one.notes for one in told if one.notes), ""),
         calls=calls,
         asked="; ".join(message.text for message in turn.messages if message.text) or "none stated",
         files=tuple(dict.fromkeys(path for call in turn.calls for path in call.files)),

@@ -29,11 +29,8 @@ class Scenario(NamedTuple):
 
 def anything_else(asked: Asked) -> Script:
     """Repeat what was said, and tell what can be asked."""
-    yield from ()
     known = " · ".join(f"*{row.example}*" for row in SCENARIOS[:-1])
-    return Remark(
-        text=f"You wrote: “{quote(asked.text)}”\n\nThat is beyond my rules. What I do know: {known}"
-    )
+    yield Remark(text=f"You wrote: “{quote(asked.text)}”\n\nThat is beyond my rules. What I do know: {known}")
 
 
 SCENARIOS: Final = (

@@ -1,8 +1,8 @@
 """The scripts of the scenarios: which tools answer a request, one after the other or several in one round.
 
-A script is a generator. It yields a round, gets the calls of that round with their results, and returns what there is
-to say besides the report of every call. It is run from its beginning for every request of the turn, so it keeps no
-state and has no effects.
+A script is a generator. It yields rounds, and gets back the calls of each with their results. Every call is reported in
+the answer; what there is to say besides is yielded as a remark. A script is run from its beginning for every request of
+the turn, so it keeps no state and has no effects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stepline.model.base import Value
 
 FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
 MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
-NUMBERS: Final = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 HITS: Final = 3
 
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
@@ -47,7 +47,7 @@ class Asked(Value):
     def number(self, group: str) -> int:
         """Return the number in a group, from 1 to 9, in digits or as a word; 3 if it is another one."""
         word = self.words[group].lower()
-        return int(word) if word in tuple("123456789") else NUMBERS.index(word) if word in NUMBERS else 3
+        return next((n for n, name in enumerate(NUMBERS, 1) if word in (name, str(n))), 3)
 
     def path(self, name: str) -> str:
         """Return the logical path of a file: that of the newest one of this name, unless it is a path already."""
@@ -69,27 +69,24 @@ class Round(Value):
 
 
 class Remark(Value):
-    """What ends a script: a text to say besides the reports of its calls, and `notes` with plan marks."""
+    """Something to say in the answer; `notes` hold plan marks."""
 
     text: str = ""
     notes: str = ""
 
 
-Script = Generator[Round, Sequence[Call], Remark]
-NOTHING: Final = Remark()
+Script = Generator[Round | Remark, Sequence[Call], None]
 
 
 def plan(asked: Asked) -> Script:
     """Plan."""
     yield Round(calls=(make_plan(asked.number("steps")),))
-    return NOTHING
 
 
 def two_plans(asked: Asked) -> Script:
     """Make two plans; the answer needs no result of them."""
     count = asked.number("steps")
     yield Round(calls=(make_plan(count), make_plan(count, MORE_STEPS)), beside=True)
-    return NOTHING
 
 
 def plan_and_file(asked: Asked) -> Script:
@@ -102,7 +99,7 @@ def plan_and_file(asked: Asked) -> Script:
     yield Round(calls=(planned,))
     yield Round(calls=(write_file("plan.md", text, marks[0]),))
     yield Round(calls=(read_file(asked.path("plan.md"), marks[1]),))
-    return Remark(notes=marks[2])
+    yield Remark(notes=marks[2])
 
 
 def write_read_and_plan(asked: Asked) -> Script:
@@ -111,14 +108,12 @@ def write_read_and_plan(asked: Asked) -> Script:
     read = read_file(asked.path(asked.words["path"]))
     plans = make_plan(count), make_plan(count, MORE_STEPS)
     yield Round(calls=(written, read, *plans), insists=bool(asked.words["insists"]))
-    return NOTHING
 
 
 def read_and_write(asked: Asked) -> Script:
     """Read a file and write another one, in one round and in the order that is refused."""
     read = read_file(asked.path(asked.words["path"]))
     yield Round(calls=(read, write_word(asked.words["name"], asked.words["word"])))
-    return NOTHING
 
 
 def write(asked: Asked) -> Script:
@@ -128,43 +123,40 @@ def write(asked: Asked) -> Script:
     yield Round(calls=(write_word(name, word) if word else write_file(name, f"{text}\n"),))
     if asked.words["back"]:
         yield Round(calls=(read_file(asked.path(name)),))
-    return NOTHING
 
 
 def read(asked: Asked) -> Script:
     """Read a file by its name or path."""
     yield Round(calls=(read_file(asked.path(asked.words["path"])),))
-    return NOTHING
 
 
 def write_sales(asked: Asked) -> Script:
     """Write a table of made-up sales; another message gives other figures."""
     table = sales_table(seed=asked.text, months=asked.number("months"))
     yield Round(calls=(write_file(asked.words["name"].rstrip(".,;!?"), f"{table}\n"),))
-    return NOTHING
 
 
 def monthly_totals(asked: Asked) -> Script:
     """Sum up a table by month: the table in the answer is the one that the program printed."""
     source, turn = asked.path(asked.words["path"]), asked.view.current.turn_id
     if source not in asked.view.files:
-        return Remark(text=f"I see no file `{asked.words['path']}`.")
+        yield Remark(text=f"I see no file `{asked.words['path']}`.")
+        return
     contract = {f"outputs/{CHART}": "Bar chart of the monthly totals", f"outputs/{TOTALS}": "Monthly totals"}
     yield from run_program(asked, (source,), totals_program(source, turn), contract)
-    return NOTHING
 
 
 def given_program(asked: Asked) -> Script:
     """Run a given program as it stands."""
     code, said = asked.words["code"].rstrip(" \t").strip("\n"), asked.words["promised"]
     if _TAGS.search(code):
-        return Remark(text="I cannot run a program that holds tags of the protocol.")
+        yield Remark(text="I cannot run a program that holds tags of the protocol.")
+        return
     names = _OUTPUT.findall(said) or _OUTPUT.findall(code) or ["outputs/result.txt"]
     contract = dict.fromkeys(names, "Written by the program you gave me")
     limits = {"timeout_s": asked.number("seconds")} if asked.words["seconds"] else {}
     named = [f"fi:{path.replace('/', '.', 1)}" for path in dict.fromkeys(_OF_TURN.findall(code))]
     yield from run_program(asked, named, code, contract, **limits)
-    return NOTHING
 
 
 def search(asked: Asked) -> Script:
@@ -177,15 +169,13 @@ def search(asked: Asked) -> Script:
     (found,) = yield Round(calls=(searching,))
     if name:
         yield Round(calls=(write_file(name, f"# {query}\n\n{report_search(query, found)}\n"),))
-    return NOTHING
 
 
 def recall(asked: Asked) -> Script:
     """Quote what the user said in earlier turns."""
-    yield from ()
     said = [message.text for turn in asked.view.turns[:-1] for message in turn.messages if message.text]
     rows = "\n".join(f"- “{quote(text, limit_chars=160)}”" for text in said[-5:])
-    return Remark(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
+    yield Remark(text=f"Before this you said:\n{rows}" if said else "Nothing before this is in sight.")
 
 
 def make_plan(count: int, known: Sequence[str] = FILE_STEPS) -> Saying:
@@ -220,14 +210,14 @@ def read_file(path: str, notes: str = "") -> Saying:
 
 def run_program(
     asked: Asked, opened: Sequence[str], code: str, contract: dict[str, str], **limits: Any
-) -> Generator[Round, Sequence[Call], None]:
+) -> Script:
     """Run a program that writes these files, and pull before what it opens of earlier turns."""
     own = f"fi:{asked.view.current.turn_id}."
     if earlier := [path for path in opened if path in asked.view.files and not path.startswith(own)]:
         why = "The program needs files of an earlier turn."
         yield Round(calls=(Saying(tool=PULL, params={"paths": earlier}, thinking=why),))
     files = [{"filename": name, "description": what} for name, what in contract.items()]
-    params = {"contract": files, "prog_name": asked.words.get("title", "A program"), **limits}
+    params = {"contract": files, "prog_name": "A program", **limits}
     run = Saying(
         tool=EXEC, params=params, thinking="Now I run the program.", notes="Running the program", code=code
     )
