@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from collections.abc import Callable
+from functools import partial
 
-from stepline.loop.graph import END, FAILED, REMOTE, START, Patience, catcher, caught, following
+from stepline.loop.graph import END, REMOTE
+from stepline.loop.turn import Visit, turn
 from stepline.model.step import Step
 
 from .invocation import Invocation
@@ -17,13 +19,22 @@ class Execution:
     def __init__(self, world: World, name: str, step: Step) -> None:
         self.world = world
         self.name = name
-        self.state = START
-        self.step = step
-        self._patience = self._fresh()
+        self._course = turn(step, jitter=lambda most_s: most_s)
+        self._visit: Visit | None = next(self._course)
+
+    @property
+    def state(self) -> str:
+        return self._visit.state if self._visit else END
+
+    @property
+    def step(self) -> Step:
+        """The step of the state it stands at."""
+        assert self._visit is not None
+        return self._visit.step
 
     @property
     def over(self) -> bool:
-        return self.state in (END, FAILED) or self.world.machine.status(self.name) != "running"
+        return self._visit is None or self.world.machine.status(self.name) != "running"
 
     @property
     def remote(self) -> bool:
@@ -32,9 +43,8 @@ class Execution:
 
     def begin(self) -> Invocation:
         """Invoke the function of the state it stands at; a second time is a duplicate."""
-        step = replace(self.step, attempt=self._patience.attempt)
-        name = f"{self.state}:{step.epoch}.{step.iteration}.{step.attempt}"
-        return Invocation(name, self.world.run(self.state, step))
+        name = f"{self.state}:{self.step.epoch}.{self.step.iteration}.{self.step.attempt}"
+        return Invocation(name, self.world.run(self.state, self.step))
 
     def settle(self, invocation: Invocation) -> None:
         """Go on from what came of the invocation: to the next state, to another try, or to where a failure leads."""
@@ -48,29 +58,22 @@ class Execution:
             self.fail(invocation.error)
 
     def fail(self, error: Exception) -> None:
-        """Hear that the function failed, whether it did or is only not waited for any more."""
-        pause_s = self._patience.pause_s(error)
-        if pause_s is not None:
-            self.world.clock.pause(pause_s)
-            return
-        self.step = caught(self.step, error)
-        self._enter(catcher(self.state))
+        """Take note that the function failed, or that its caller waits for it no longer."""
+        self._advance(partial(self._course.throw, error))
 
     def go_on(self, step: Step) -> None:
         """Take the answer of the state."""
-        self.step = step
-        self._enter(following(self.state, step))
+        self._advance(partial(self._course.send, step))
 
     def abandon(self) -> None:
         """End, as an execution does that is stopped: nobody goes on with it."""
         self.world.machine.end(self.name)
 
-    def _enter(self, state: str) -> None:
-        self.state = state
-        if state in (END, FAILED):
+    def _advance(self, go_on: Callable[[], Visit]) -> None:
+        try:
+            self._visit = go_on()
+        except Exception:  # noqa: BLE001 - StopIteration at the end, or what Close raised, which ends it as well
+            self._visit = None
             self.world.machine.end(self.name)
         else:
-            self._patience = self._fresh()
-
-    def _fresh(self) -> Patience:
-        return Patience(self.state, lambda most_s: most_s)
+            self.world.clock.pause(self._visit.pause_s)

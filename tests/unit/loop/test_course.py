@@ -4,7 +4,8 @@ import pytest
 
 from stepline.errors import DependencyError, Fenced, ModelOverloaded, ModelRateLimited, ToolError
 from stepline.loop.definition import render_definition
-from stepline.loop.graph import STATES, TASKS, Patience, catcher, caught, following
+from stepline.loop.graph import STATES, TASKS
+from stepline.loop.turn import Patience, catcher, caught, following
 from stepline.model.step import Step
 
 STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)

@@ -14,17 +14,17 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from msgspec.structs import replace
 
 from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
 from stepline.bundle.runtime import P, T, in_thread, submit
-from stepline.errors import DependencyError, Fenced, InputError, SteplineError
+from stepline.errors import DependencyError, Fenced, InputError
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.log.journal import Journal
-from stepline.loop.graph import END, FAILED, START, Patience, catcher, caught, following
+from stepline.loop.graph import START
 from stepline.loop.sweep import revive
+from stepline.loop.turn import caught, turn
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Dropped, Opened
 from stepline.model.ids import Lane, execution_name
@@ -136,34 +136,21 @@ class React:
 
     async def _drive(self, step: Step, *, at: str = START) -> None:
         """Be the state machine of one execution, from the state `at`. Raises what the last try of Close raised."""
-        state = at
-        while state != END:
-            state, step = await self._visit(state, step)
-
-    async def _visit(self, state: str, step: Step) -> tuple[str, Step]:
-        """Run a state as often as its retries allow; return the state that follows, and its step."""
-        clock = self._ports.clock
-        patience = Patience(state, lambda most_s: secrets.SystemRandom().uniform(0, most_s))
-        run = self._states.get(state, _nowhere)
+        course = turn(step, at=at, jitter=_jitter)
+        visit = next(course)
         while True:
             try:
-                answer = await self._in_thread(run, replace(step, attempt=patience.attempt))
+                if visit.pause_s:
+                    await self._in_thread(self._ports.clock.pause, visit.pause_s)
+                answer = await self._in_thread(self._states.get(visit.state, _nowhere), visit.step)
             except Exception as error:  # noqa: BLE001 - a step's edge, as a function's: the state's Retry and Catch decide
-                pause_s = patience.pause_s(error)
-                if pause_s is None:
-                    return self._catch(state, step, error)
-                code = error.reason if isinstance(error, SteplineError) else type(error).__name__
-                logger.warning("step is tried again", extra={"state": state, "code": code})
-                await self._in_thread(clock.pause, pause_s)
+                go_on = partial(course.throw, error)
             else:
-                return following(state, answer), answer
-
-    def _catch(self, state: str, step: Step, error: Exception) -> tuple[str, Step]:
-        logger.error("step failed", extra={"state": state, "turn_id": step.turn}, exc_info=error)
-        leads = catcher(state)
-        if leads == FAILED:
-            raise error
-        return leads, caught(step, error)
+                go_on = partial(course.send, answer)
+            try:
+                visit = go_on()
+            except StopIteration:
+                return
 
     # --- the lane
 
@@ -223,6 +210,10 @@ def end_for(n: int, batch: Batch) -> TurnResult | None:
         return None
     dropped = (entry.reason for entry in batch.entries if isinstance(entry, Dropped) and entry.n == n)
     return result_of(closed, handed_back=next(dropped, ""))
+
+
+def _jitter(most_s: float) -> float:
+    return secrets.SystemRandom().uniform(0, most_s)
 
 
 def _nowhere(_: Step) -> Step:

@@ -1,0 +1,135 @@
+"""A turn: Decide and Act alternate, and Close ends it, as the table of the graph says.
+
+Step Functions runs it from `stepline.loop.definition`, a process of one's own from `stepline.bundle.react`, the fault
+harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
+
+    course = turn(step, jitter=jitter)
+    visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state with visit.step
+    visit = course.send(answer)     # the step that it answered; course.throw(error) if it failed
+
+Source: docs/concepts/turn.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Generator
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from stepline.errors import SteplineError
+from stepline.loop.graph import (
+    DEFAULT_LAUNCH,
+    DEFAULT_ROUTE,
+    END,
+    FAILED,
+    LAUNCHER,
+    LAUNCHES,
+    ROUTER,
+    ROUTES,
+    START,
+    STATES,
+    Retry,
+    Task,
+)
+from stepline.model.step import Step
+
+logger = logging.getLogger(__name__)
+
+Jitter: TypeAlias = Callable[[float], float]
+"""Shortens a pause to anything between nothing and all of it."""
+
+
+class Visit(NamedTuple):
+    """A state to ask, the step to ask it with, and how long to wait before."""
+
+    state: str
+    step: Step
+    pause_s: float = 0.0
+
+
+Course: TypeAlias = Generator[Visit, Step, Step]
+
+
+def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
+    """Yield one visit after the other, from state `at` to the end; return the last step.
+
+    Raises the error of a state whose failure ends the execution.
+    """
+    state = at
+    while state != END:
+        try:
+            step = yield from _ask(state, step, jitter)
+        except Exception as error:
+            logger.exception("step failed", extra={"state": state, "turn_id": step.turn})
+            if catcher(state) == FAILED:
+                raise
+            state, step = catcher(state), caught(step, error)
+        else:
+            state = following(state, step)
+    return step
+
+
+def _ask(state: str, step: Step, jitter: Jitter) -> Course:
+    """Yield visits to one state until it answers, as often as its retries allow."""
+    patience, pause_s = Patience(state, jitter), 0.0
+    while True:
+        try:
+            return (yield Visit(state, replace(step, attempt=patience.attempt), pause_s))
+        except Exception as error:
+            pause = patience.pause_s(error)
+            if pause is None:
+                raise
+            pause_s = pause
+            code = error.reason if isinstance(error, SteplineError) else type(error).__name__
+            logger.warning("step is tried again", extra={"state": state, "code": code})
+
+
+def following(state: str, step: Step) -> str:
+    """Return the state after `state` has answered `step`."""
+    match STATES[state].next:
+        case str(leads) if leads == ROUTER:
+            return ROUTES.get(step.route, DEFAULT_ROUTE)
+        case str(leads) if leads == LAUNCHER:
+            return LAUNCHES.get(step.route, DEFAULT_LAUNCH)
+        case leads:
+            return leads
+
+
+def caught(step: Step, error: Exception) -> Step:
+    """Return the step that the state after a failed one gets: what the failed one got, with the error beside it."""
+    kind = type(error).__name__
+    cause = msgspec.json.encode({"errorType": kind, "errorMessage": str(error)}).decode()
+    return replace(step, attempt=0, error={"Error": kind, "Cause": cause})
+
+
+class Patience:
+    """What is left of a state's retries while it is tried. Each list of errors has a count of its own."""
+
+    def __init__(self, state: str, jitter: Jitter) -> None:
+        """Begin with the first try of `state`."""
+        task = STATES[state]
+        self._retries: tuple[Retry, ...] = task.retries if isinstance(task, Task) else ()
+        self._jitter = jitter
+        self._used: Counter[Retry] = Counter()
+
+    @property
+    def attempt(self) -> int:
+        """Return how often the state was tried again so far."""
+        return self._used.total()
+
+    def pause_s(self, error: Exception) -> float | None:
+        """Count a failure; return how long to wait before the next try, or None if there is none."""
+        retry = next((retry for retry in self._retries if type(error).__name__ in retry.errors), None)
+        if retry is None or self._used[retry] >= retry.tries:
+            return None
+        self._used[retry] += 1
+        return self._jitter(min(retry.max_s, retry.interval_s * 2 ** (self._used[retry] - 1)))
+
+
+def catcher(state: str) -> str:
+    """Return the state that a failure of `state` leads to."""
+    return STATES[state].catch
