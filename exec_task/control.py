@@ -27,8 +27,8 @@ from typing import Final, Self
 import msgspec
 
 from exec_task.caller import Caller
+from stepline.adapters.docker.executor import KILLED, MEMORY
 from stepline.adapters.docker.message import Ended
-from stepline.adapters.docker.verdict import KILLED, MEMORY
 from stepline.adapters.sandbox.ending import LOST, TASK_STOPPED
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.adapters.sandbox.tail import Tail

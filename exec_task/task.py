@@ -34,9 +34,9 @@ from exec_task.host import build_host, shut_process
 from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL, Owner, Workspace
 from stepline.adapters.descriptor_file import write_folder
+from stepline.adapters.docker.executor import judge
 from stepline.adapters.docker.message import Ended
 from stepline.adapters.docker.payload import render_payload
-from stepline.adapters.docker.verdict import judge
 from stepline.adapters.http_artifacts import GrantedArtifacts
 from stepline.adapters.sandbox.ending import FULL, LOST
 from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE

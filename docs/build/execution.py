@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import fields
 
 from docs.build import DOCS
-from stepline.adapters.docker.argument import ALLOWED
+from stepline.adapters.docker.plan import ALLOWED
 from stepline.bundle.descriptor import FOLDER_VARIABLE, FORMS, MAX_BYTES
 from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
 from stepline.model.program.execution import MODES, Limits, RuntimeProfile

@@ -8,8 +8,14 @@ from typing import Any, Final
 from msgspec.structs import fields
 
 from docs.build import DOCS
-from stepline.adapters.sandbox.receiver import FRAME_S, ROOM_BYTES, SMALL_BYTES
-from stepline.adapters.sandbox.server import CONNECTIONS_MAX, GRACE_S, SOCKET_MODE
+from stepline.adapters.sandbox.server import (
+    CONNECTIONS_MAX,
+    FRAME_S,
+    GRACE_S,
+    ROOM_BYTES,
+    SMALL_BYTES,
+    SOCKET_MODE,
+)
 from stepline.model.program.execution import Isolation, Limits
 from stepline.programs.frame import HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX
 from stepline.programs.host import INSTEAD, RESULT_BYTES_MAX

@@ -101,7 +101,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     ),
     "Tools": (
         partial("`react.read`", "tools/read/run.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
-        done("`react.read` ranges, caps, `stats_only`", "tools/read/schema.py", "stats_only", _READ),
+        done("`react.read` ranges, caps, `stats_only`", "tools/read/run.py", "stats_only", _READ),
         done("`react.write` with `canvas`, `timeline_text`, `internal`, `display`, `file`", "tools/write.py", "timeline_text", _WRITE),
         done("`scratchpad` notes (`react.note`)", "tools/write.py", "react.note", _WRITE),
         done("`react.plan` with `new`, `replace`, `activate`, `close`", "tools/plan.py", "react.plan", _PLAN),

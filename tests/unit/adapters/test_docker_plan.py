@@ -3,9 +3,15 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.docker.argument import ALLOWED, plan_arguments
 from stepline.adapters.docker.payload import INIT_TASKS, render_payload
-from stepline.adapters.docker.plan import EXPIRES, SLACK_BYTES, SUPERVISOR_TASKS, plan_run
+from stepline.adapters.docker.plan import (
+    ALLOWED,
+    EXPIRES,
+    SLACK_BYTES,
+    SUPERVISOR_TASKS,
+    plan_arguments,
+    plan_run,
+)
 from stepline.adapters.sandbox.payload import plan_aliases
 from stepline.errors import SandboxError
 from stepline.model.ids import Lane

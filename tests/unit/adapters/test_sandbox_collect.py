@@ -7,8 +7,7 @@ import subprocess
 import pytest
 
 from stepline.adapters.sandbox import collect as collecting
-from stepline.adapters.sandbox.collect import collect
-from stepline.adapters.sandbox.refusal import PATH_MAX_CHARS, printable
+from stepline.adapters.sandbox.collect import PATH_MAX_CHARS, collect, printable
 from stepline.adapters.sandbox.restore import restore
 from stepline.adapters.sandbox.tree import DEPTH_MAX
 from stepline.errors import SandboxError

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stepline.adapters.sandbox.collect import collect
+from stepline.adapters.sandbox.collect import Spool, TooLarge, collect
 from stepline.adapters.sandbox.quota import Quota
 from stepline.adapters.sandbox.restore import restore
-from stepline.adapters.sandbox.spool import Spool, TooLarge
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import PathError
 from stepline.model.path import from_physical, physical

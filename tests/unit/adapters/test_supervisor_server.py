@@ -16,8 +16,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from stepline.adapters.sandbox.receiver import ROOM_BYTES
-from stepline.adapters.sandbox.server import CONNECTIONS_MAX, SupervisorServer
+from stepline.adapters.sandbox.server import CONNECTIONS_MAX, ROOM_BYTES, SupervisorServer
 from stepline.errors import SandboxError
 from stepline.programs.frame import REQUEST_BYTES_MAX, render_frame
 from stepline.programs.host import ToolHost

@@ -16,10 +16,9 @@ from stepline.local.client.effect import (
     TurnEnded,
 )
 from stepline.local.client.session import Session
-from stepline.local.terminal.chat import INTERRUPTED, LATER, Chat
+from stepline.local.terminal.chat import HELP, INTERRUPTED, LATER, Chat
 from stepline.local.terminal.keyboard import Key, Pipe
 from stepline.local.terminal.output import JsonView
-from stepline.local.terminal.slash import HELP
 from stepline.local.terminal.view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.unit.client.agent import Agent

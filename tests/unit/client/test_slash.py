@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.local.terminal.slash import ABOUT, Command, parse_line, render_message
+from stepline.local.terminal.chat import ABOUT, Command, parse_line, render_message
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from stepline.model.program.execution import PREVIEW_CHARS, RefusedFile, WorkFile
 from stepline.programs.outcome import PREVIEWS_CHARS, TITLE
-from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
-from stepline.programs.workbook import inspect_workbook
+from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX, inspect_workbook
 
 from .scene import OLD, TURN, Scene, at, promised, workbook, zipped
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stepline.local.guard.nesting import NESTING_MAX, NO_JSON, limit_nesting
+from stepline.local.guard.gate import NESTING_MAX, NO_JSON, limit_nesting
 
 
 def nested(depth):

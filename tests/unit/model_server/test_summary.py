@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from stepline.local.scripted.policy import answer_prompt
+from stepline.local.scripted.policy import (
+    GATE_MARK,
+    PREFIX_MARK,
+    REFS_MAX,
+    SUMMARY_MARK,
+    TITLE_WORDS,
+    answer_prompt,
+)
 from stepline.local.scripted.prompt import Prompt, parse_prompt
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.scripted.speech import NOT_AN_AI
-from stepline.local.scripted.summary import GATE_MARK, PREFIX_MARK, REFS_MAX, SUMMARY_MARK, TITLE_WORDS
 from stepline.model.entry import Titled
 from stepline.protocol.parser.channel import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec

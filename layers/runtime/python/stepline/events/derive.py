@@ -4,6 +4,8 @@ Batch n has the same events whenever and wherever they are derived, so they are 
 named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file, no
 storage key, no exception. What a client may see is listed here; the rest is withheld without being named.
 Source: docs/reference/events.md.
+
+What clients hear of a compaction: that it began, and how it ended, under one id.
 """
 
 from __future__ import annotations
@@ -11,14 +13,15 @@ from __future__ import annotations
 from typing import Final, assert_never
 
 from stepline.events.derive_close import closing_events, linked
-from stepline.events.derive_compaction import compaction_event
 from stepline.events.derive_round import decision_events, program_started, result_events
 from stepline.events.types import (
     AnswerDeferred,
+    CompactionTold,
     ContinuationAccepted,
     ConversationStatus,
     MessageDropped,
     RoundRestarted,
+    Status,
     TitleGiven,
     TurnStarted,
     accepted,
@@ -48,6 +51,40 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.wire.event import ClientEvent
+
+_TITLES: Final[dict[Status, str]] = {
+    "started": "Context Compaction Started",
+    "completed": "Context Compaction Completed",
+    "skipped": "Context Compaction Skipped",
+    "error": "Context Compaction Failed",
+}
+
+
+def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
+    """Return the event of a compaction's beginning or end."""
+    ended = entry if isinstance(entry, Compacted) else None
+    status: Status = ended.status if ended else "started"
+    usage = ended.usage if ended else None
+    changed = ended is not None and ended.status == "completed"
+    data = CompactionTold(
+        compaction_id=entry.id,
+        title=_TITLES[status],
+        kind=entry.scope,
+        trigger_reason=entry.trigger,
+        before_tokens=entry.before_tokens,
+        max_tokens=entry.max_tokens,
+        force=entry.trigger == "forced",
+        after_tokens=ended.after_tokens if ended else 0,
+        compacted_tokens=max(0, entry.before_tokens - ended.after_tokens) if ended and changed else 0,
+        input_tokens=usage.prompt_tokens if usage else 0,
+        output_tokens=usage.output_tokens if usage else 0,
+        reason=ended.reason if ended else "",
+        covered_turns=ended.turns if ended and changed else 0,
+        covered_turn_ids=list(ended.covered) if ended and changed else [],
+        split_turn_id=entry.turn if ended and changed and ended.split else "",
+    )
+    return make_event(data, entry.at, entry.turn, status)
+
 
 TITLE_CHARS: Final = 80
 

@@ -5,34 +5,195 @@ still change while we look. The walk holds one descriptor a level and opens each
 never through a link; what an entry is, is asked of its descriptor; sizes are counted on what is read. Whatever is
 not a plain file of ours by name, kind and place is refused with a code, and a refused file leaves the former
 version standing. A folder that no path can name is refused as a whole. Source: docs/concepts/execution.md.
+
+Why something that a program left behind is not taken over.
+
+The spool: a folder of our own in which collected bytes lie, each file under its sha256.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import hashlib
 import os
+import stat
 import time
+import unicodedata
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
-from stepline.adapters.sandbox.refusal import (
-    OUR_ERRORS,
-    Refusal,
-    check_folder,
-    check_kind,
-    kind_refusal,
-    printable,
-    read_refusal,
-)
-from stepline.adapters.sandbox.spool import Spool, TooLarge, digest
-from stepline.adapters.sandbox.tree import DEPTH_MAX, open_folder
+from stepline.adapters.sandbox.tree import DEPTH_MAX, kind_of, open_folder
 from stepline.errors import PathError, SandboxError
 from stepline.model.base import Value
 from stepline.model.path import FilePath, from_physical, physical
 from stepline.model.program.execution import CollectedFile, Limits, RefusedFile
-from stepline.model.traversal import ancestors, find_clashes
+from stepline.model.traversal import ancestors, check_relative, clean_text, find_clashes
 from stepline.programs.manifest import Manifest
+
+PATH_MAX_CHARS: Final = 1_000
+_PLACE_SEGMENTS: Final = 2
+"""`<turn>/files/` and its like, which do not count for how long a path is."""
+OUR_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""What goes wrong on our side whatever the entry is."""
+
+
+class Refusal(Exception):  # noqa: N818 - no error: it ends one entry and never leaves this package
+    """An entry that is not taken over: the code that says why, and a sentence for the model."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def check_kind(status: os.stat_result) -> None:
+    """Refuse what is not a file with one name. Raises Refusal."""
+    if not stat.S_ISREG(status.st_mode):
+        raise kind_refusal(status.st_mode)
+    if status.st_nlink > 1:
+        raise Refusal("artifact_not_regular_file", "it has more than one name (hard link); write a copy")
+
+
+def check_folder(path: str) -> None:
+    """Refuse a folder below which no file can have a valid path; the folder above it has passed. Raises Refusal."""
+    *_, name = segments = path.split("/")
+    try:
+        clean_text(name)
+        if rel := "/".join(segments[_PLACE_SEGMENTS:]):
+            check_relative(unicodedata.normalize("NFC", rel))
+    except PathError as error:
+        raise Refusal(error.reason, str(error)) from error
+
+
+def kind_refusal(mode: int) -> Refusal:
+    """Say why an entry of this kind is refused where a file or a folder was expected."""
+    if stat.S_ISLNK(mode):
+        return Refusal("artifact_symlink_blocked", "symbolic links are not taken over")
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return Refusal("artifact_unstable", "it changed while it was taken over, or cannot be read")
+    return Refusal("artifact_not_regular_file", f"it is {kind_of(mode)}, not a file")
+
+
+def read_refusal(fd: int, name: str, error: OSError) -> Refusal:
+    """Say why an entry could not be opened or read: by what stands there now."""
+    try:
+        mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
+    except OSError:
+        return Refusal("artifact_unstable", "it vanished while it was taken over")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Refusal("artifact_unreadable", "its mode closes it to us")
+    return kind_refusal(mode)
+
+
+def printable(path: str) -> str:
+    """Return a path as the grammar writes it, or else one that any log can hold: escaped, and cut if too long."""
+    try:
+        return clean_text(path)
+    except PathError:
+        text = os.fsencode(path[:PATH_MAX_CHARS]).decode("utf-8", "backslashreplace")
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return shown[:PATH_MAX_CHARS]
+
+
+CHUNK_BYTES: Final = 1024 * 1024
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PARTIAL: Final = "partial"
+
+
+class TooLarge(Exception):  # noqa: N818 - no error: it ends one copy and never leaves this package
+    """The source holds more than may be taken over."""
+
+
+def digest(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
+    """Return sha256 and size of what an open file holds from here on, and write it to another one on the way.
+
+    Raises:
+        TooLarge: more than `max_bytes` came.
+        OSError: the file cannot be read.
+        SandboxError: `collect_failed`, the other one cannot be written.
+    """
+    sha256, size_bytes = hashlib.sha256(), 0
+    while chunk := os.read(fd, CHUNK_BYTES):
+        size_bytes += len(chunk)
+        if size_bytes > max_bytes:
+            raise TooLarge
+        sha256.update(chunk)
+        if into is not None:
+            _write(into, chunk)
+    return sha256.hexdigest(), size_bytes
+
+
+class Spool:
+    """Takes over bytes while it hashes them, within a limit that is counted on what is really read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = open_folder(self._path)
+        except OSError as error:
+            raise _failed(error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def take(self, source: int, max_bytes: int) -> tuple[str, int]:
+        """Copy an open file from here on; return sha256 and size, by which the bytes lie in the spool.
+
+        A file that grows while it is read is copied up to the limit and then refused; a hole counts as its
+        zeros. Bytes that the spool has already are not kept twice.
+
+        Raises:
+            TooLarge: more than `max_bytes` came; nothing is left of them.
+            OSError: the source cannot be read.
+            SandboxError: `collect_failed`, the spool cannot be written.
+        """
+        target = self._open()
+        try:
+            sha256, size_bytes = digest(source, max_bytes, into=target)
+            self._keep(sha256)
+        except BaseException:
+            with contextlib.suppress(OSError):  # the first failure is the one to tell
+                os.unlink(_PARTIAL, dir_fd=self._fd)
+            raise
+        finally:
+            os.close(target)
+        return sha256, size_bytes
+
+    def _open(self) -> int:
+        try:
+            return os.open(_PARTIAL, _CREATE, 0o600, dir_fd=self._fd)
+        except OSError as error:
+            raise _failed(error) from error
+
+    def _keep(self, sha256: str) -> None:
+        """Give the copy its name; a file of that name has the same bytes, replacing it changes nothing."""
+        try:
+            os.rename(_PARTIAL, sha256, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+        except OSError as error:
+            raise _failed(error) from error
+
+
+def _write(target: int, chunk: bytes) -> None:
+    view = memoryview(chunk)
+    try:
+        while view:
+            view = view[os.write(target, view) :]
+    except OSError as error:
+        raise _failed(error) from error
+
+
+def _failed(error: OSError) -> SandboxError:
+    return SandboxError(f"the spool cannot be written: {error.strerror}", code="collect_failed")
+
 
 ENTRIES_MAX: Final = 10_000
 REFUSED_MAX: Final = 200

@@ -3,6 +3,10 @@
 Reconnects and resumes by itself; a message goes out again under the same id until the server has answered it.
 Everything that must wait has a due time, looked at between frames; there is no thread of ours here.
 Source: docs/concepts/streaming.md#what-a-client-must-do.
+
+What a client asks for by resumes: when, how often, and whether it came.
+
+What was said and is not answered yet: when it is said again, and how often.
 """
 
 from __future__ import annotations
@@ -14,11 +18,9 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, SteplineError
-from stepline.local.client.catchup import Catchup
 from stepline.local.client.credential import Credential
 from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.link import Link, Uniform
-from stepline.local.client.outbox import Outbox, no_answer, silent
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, LATER, PASSING, fold_frame, resume_request
@@ -26,6 +28,125 @@ from stepline.local.client.state import ClientState, forget_message, note_messag
 from stepline.local.client.wire import Dial, encode_request, read_frame
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
+
+_DOUBLINGS = 6
+
+
+class Catchup:
+    """`synced` tells whether the last resume was answered; `tries` counts resumes since the last progress."""
+
+    def __init__(self, clock: Clock, pace: Pace, cursor: int) -> None:
+        """Begin at event `cursor`, with nothing asked for."""
+        self._clock = clock
+        self._pace = pace
+        self._due_s = 0.0
+        self._was_behind = False
+        self._cursor = cursor
+        self.synced = True
+        self.tries = 0
+
+    def note(self) -> None:
+        """Note that a resume goes out now."""
+        self.synced = False
+        self.tries += 1
+        self._due_s = self._clock.monotonic_s() + self._pace.resume_answer_s
+
+    def is_due(self, state: ClientState) -> bool:
+        """Tell whether to ask now for what is missing; a gap may close by itself for a moment."""
+        now_s, behind = self._clock.monotonic_s(), state.behind()
+        if behind and not self._was_behind:
+            self._due_s = max(self._due_s, now_s + self._pace.gap_s)
+        self._was_behind = behind
+        if state.cursor != self._cursor or (not behind and self.synced):
+            self._cursor, self.tries = state.cursor, 0
+        return (behind or not self.synced) and now_s >= self._due_s
+
+    @property
+    def is_spent(self) -> bool:
+        """Tell whether resumes have brought nothing for too long."""
+        return self.tries >= self._pace.resumes
+
+    def put_off(self) -> None:
+        """Ask a little later each time: what is missing may not be stored yet, or the server is busy."""
+        wait_s = self._pace.resume_every_s * 2 ** min(self.tries, _DOUBLINGS)
+        self._due_s = self._clock.monotonic_s() + wait_s / 2
+
+    def give_up(self) -> None:
+        """Begin anew, after a pause."""
+        self.put_off()
+        self.synced, self.tries = True, 0
+
+
+class Outbox:
+    """Due times, tries and refusals by message id."""
+
+    def __init__(self, clock: Clock, pace: Pace) -> None:
+        """Begin with nothing said."""
+        self._clock = clock
+        self._pace = pace
+        self._due_s: dict[str, float] = {}
+        self._tries: dict[str, int] = {}
+        self._connections: dict[str, int] = {}
+        self._refusals: dict[str, ErrorFrame] = {}
+
+    def due(self) -> list[str]:
+        """Return what is to be said again now, or given up."""
+        now_s = self._clock.monotonic_s()
+        return [known for known, due_s in self._due_s.items() if now_s >= due_s]
+
+    def is_spent(self, message_id: str) -> bool:
+        """Tell whether a message was said often enough, on this connection or on several that broke over it."""
+        said, broken = self._tries.get(message_id, 0), self._connections.get(message_id, 0)
+        return said >= self._pace.tries or broken >= self._pace.connections
+
+    def note(self, message_id: str) -> None:
+        """Note that a message goes out now."""
+        self._tries[message_id] = self._tries.get(message_id, 0) + 1
+        self._due_s[message_id] = self._clock.monotonic_s() + self._pace.answer_s
+
+    def refuse(self, frame: ErrorFrame) -> None:
+        """Put off a message that the server refuses for now."""
+        self._refusals[frame.message_id] = frame
+        self.put_off(frame.message_id)
+
+    def last_word(self, conversation: str, message_id: str) -> ErrorFrame:
+        """Return why a message is given up: the server's last refusal, or that it never answered."""
+        return self._refusals.get(message_id) or no_answer(conversation, message_id)
+
+    def put_off(self, message_id: str) -> None:
+        """Say a message again a little later each time: the server is busy."""
+        wait_s = self._pace.resume_every_s * 2 ** (self._tries.get(message_id, 1) - 1)
+        self._due_s[message_id] = self._clock.monotonic_s() + wait_s
+
+    def put_off_all(self) -> None:
+        """The same for everything: something failed, and nobody says what."""
+        for message_id in self._due_s:
+            self.put_off(message_id)
+
+    def say_all_again(self) -> None:
+        """Begin anew with everything: on a new connection nothing counts that went out on the old one, but that it broke."""
+        self._tries.clear()
+        for message_id in self._due_s:
+            self._connections[message_id] = self._connections.get(message_id, 0) + 1
+        self._due_s = dict.fromkeys(self._due_s, self._clock.monotonic_s())
+
+    def settle(self, message_id: str) -> None:
+        """Forget a message: it is answered, or given up."""
+        for known in (self._due_s, self._tries, self._connections, self._refusals):
+            known.pop(message_id, None)
+
+
+def no_answer(conversation: str, message_id: str = "") -> ErrorFrame:
+    """Return what stands for the answer that never came."""
+    text = "the server did not answer"
+    return ErrorFrame(code="no_answer", message=text, message_id=message_id, conversation=conversation)
+
+
+def silent(conversation: str) -> ErrorFrame:
+    """Return what stands for the end of a turn that neither ends nor says anything."""
+    text = "the turn has said nothing for longer than one may take; it is not waited for any more"
+    return ErrorFrame(code="turn_silent", message=text, conversation=conversation)
+
 
 _RANDOM: Final = secrets.SystemRandom()
 

@@ -1,22 +1,95 @@
-"""The emulator's ASGI application behind its guard: what is refused is answered here and never reaches it."""
+"""The emulator's ASGI application behind its guard: what is refused is answered here and never reaches it.
+
+Websocket messages that nest too deep for the emulator.
+
+To choose a route it parses each message, and its parser ends the connection at such a one. API Gateway hands it on to the
+function, which answers it.
+
+Credentials for tasks. The emulator tells each container where to ask for some, and would give anybody useless ones.
+
+A container is known by what the emulator started it with: the address that it asks, and the word that it shows there.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import hmac
 import importlib
 import json
 import logging
+import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
 from stepline.local.guard.decision import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
-from stepline.local.guard.nesting import limit_nesting
 from stepline.local.guard.signature import Request, Signature
-from stepline.local.guard.task import lend
+
+NESTING_MAX: Final = 500
+"""Half of what Python's parser takes."""
+
+NO_JSON: Final = "["
+"""Handed on in place of a message that nests deeper: no JSON either, which is what the function answers."""
+
+_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A text, which may be cut off, or a bracket outside of one."""
+
+
+def limit_nesting(text: str) -> str:
+    """Return a message as it is, or `NO_JSON` for one that nests too deep."""
+    if text.count("[") + text.count("{") <= NESTING_MAX:
+        return text
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > NESTING_MAX:
+            return NO_JSON
+    return text
+
+
+LABEL: Final = "com.amazonaws.ecs.task-arn"
+LIFETIME_S: Final = 6 * 3600
+DOCKER_TIMEOUT_S: Final = 10
+_ADDRESS: Final = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+_WORD: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
+
+
+def lend(request: Request, address: str, key: Mapping[str, str]) -> bytes | None:
+    """Return `key` as a container reads it, None unless a task's container asks at its own address."""
+    word = "".join(request.values("authorization"))
+    if not any(_is_asking(variables, address, word) for variables in _running()):
+        return None
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + LIFETIME_S))
+    lent = {
+        "AccessKeyId": key["AWS_ACCESS_KEY_ID"],
+        "SecretAccessKey": key["AWS_SECRET_ACCESS_KEY"],
+        "Token": "none",
+        "Expiration": until,
+    }
+    return json.dumps(lent).encode()
+
+
+def _is_asking(variables: Mapping[str, str], address: str, word: str) -> bool:
+    own = variables.get(_WORD, "")
+    is_word = hmac.compare_digest(own.encode(), word.encode())
+    return bool(own) and is_word and variables.get(_ADDRESS) == address
+
+
+def _running() -> Iterator[dict[str, str]]:
+    """Yield the variables of each container that runs for a task; of none, if there is no daemon."""
+    docker: Any = importlib.import_module("docker")
+    try:
+        client = docker.from_env(timeout=DOCKER_TIMEOUT_S)
+    except docker.errors.DockerException:  # what runs without a daemon is no task
+        return
+    with contextlib.closing(client):
+        for container in client.containers.list(filters={"label": LABEL}, ignore_removed=True):
+            yield dict(pair.partition("=")[::2] for pair in container.attrs["Config"]["Env"])
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

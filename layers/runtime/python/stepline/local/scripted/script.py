@@ -3,15 +3,19 @@
 A script is a generator. It yields rounds, and gets back the calls of each with their results. Every call is reported in
 the answer; what there is to say besides is yielded as a remark. A script is run from its beginning for every request of
 the turn, so it keeps no state and has no effects.
+
+A table of made-up sales, and the program that sums up a table by month.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Generator, Sequence
+from string import Template
 from typing import Any, Final
 
-from stepline.local.scripted.program import CHART, TOTALS, sales_table, totals_program
 from stepline.local.scripted.reading import Call, View
 from stepline.local.scripted.report import (
     EXEC,
@@ -25,6 +29,70 @@ from stepline.local.scripted.report import (
 )
 from stepline.local.scripted.speech import Saying, quote
 from stepline.model.base import Value
+from stepline.model.path import parse_path, physical
+
+CHART: Final = "monthly_totals.png"
+TOTALS: Final = "monthly_totals.csv"
+REGIONS: Final = ("North", "South", "East", "West")
+SALES_PER_REGION: Final = 3
+FIRST_YEAR: Final = 2026
+
+_TOTALS_PROGRAM: Final = Template(
+    """\
+import os
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+root = Path(os.environ["OUTPUT_DIR"])
+outputs = root / $turn / "outputs"
+outputs.mkdir(parents=True, exist_ok=True)
+
+table = pd.read_csv(root / $source)
+date = next(name for name in table.columns if "date" in name.lower())
+amount = table.select_dtypes("number").columns[-1]
+month = pd.to_datetime(table[date]).dt.strftime("%Y-%m")
+totals = table[amount].groupby(month).sum().rename_axis("month").rename("total")
+
+totals.to_csv(outputs / "$totals", float_format="%.2f")
+
+figure, axes = plt.subplots(figsize=(8, 4.5))
+axes.bar(totals.index, totals.values, color="#3b6ea5")
+axes.set_title("Monthly totals")
+axes.set_ylabel(amount)
+figure.autofmt_xdate()
+figure.tight_layout()
+figure.savefig(outputs / "$chart", dpi=120)
+
+print("| month | total |")
+print("|---|---:|")
+for name, total in totals.items():
+    print(f"| {name} | {total:.2f} |")
+"""
+)
+
+
+def sales_table(*, seed: str, months: int) -> str:
+    """Return made-up sales as CSV (`date,region,units,amount`); another seed gives other figures."""
+    rows = ["date,region,units,amount"]
+    for month in range(months):
+        for region in REGIONS:
+            for sale in range(SALES_PER_REGION):
+                bits = hashlib.sha256(f"{seed}/{month}/{region}/{sale}".encode()).digest()
+                day, units = 1 + bits[0] % 28, 1 + bits[1] % 20
+                cents = 500 + int.from_bytes(bits[2:4]) % 9_500
+                date = f"{FIRST_YEAR + month // 12}-{month % 12 + 1:02}-{day:02}"
+                rows.append(f"{date},{region},{units},{units * cents / 100:.2f}")
+    return "\n".join(rows)
+
+
+def totals_program(source: str, turn: str) -> str:
+    """Return the program that sums up the table at a logical path for the given turn."""
+    return _TOTALS_PROGRAM.substitute(
+        source=json.dumps(physical(parse_path(source))), turn=json.dumps(turn), totals=TOTALS, chart=CHART
+    )
+
 
 FILE_STEPS: Final = ("Choose what the file says", "Write the file", "Read the file back and report the word")
 MORE_STEPS: Final = ("Look at what is there now", "Choose what comes next", "Tell what is left to do")
