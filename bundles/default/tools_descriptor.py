@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from stepline.tools.registry import Tool
+from stepline import Tool
 from stepline.tools.web_search import WEB_SEARCH_TOOL
 
 TOOLS: Final[Sequence[Tool]] = (WEB_SEARCH_TOOL,)

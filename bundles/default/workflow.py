@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepline.bundle.workflow import BaseWorkflow
+from stepline import BaseWorkflow
 
 if TYPE_CHECKING:
-    from stepline.bundle.payload import PayloadLike, TurnResult
+    from stepline import PayloadLike, TurnResult
 
 
 class DefaultWorkflow(BaseWorkflow):

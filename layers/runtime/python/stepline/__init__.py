@@ -1,1 +1,141 @@
-"""Stepline: a serverless runtime for one timeline-first ReAct agent."""
+"""Stepline: a serverless runtime for one timeline-first ReAct agent.
+
+What authors of bundles, services and clients import stands here; everything else is private to its package and may
+change. A name is loaded when it is used, so importing this package costs nothing.
+
+    bundles     BaseWorkflow, Tool, ToolSpec, ToolContext, ToolOutput, Skill, and the streaming of channels
+    services    event_source, follow; in_memory and InProcess for tests and processes of one's own
+    clients     Session, ClientState
+    errors      SteplineError and its classes: each has a stable `code`
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from stepline.bootstrap import in_memory
+    from stepline.bootstrap.event_source import EventSource, event_source
+    from stepline.bootstrap.in_process import InProcess
+    from stepline.bundle.generation.stream import (
+        ChannelSpec,
+        ChannelSubscribers,
+        CompositeJsonArtifactStreamer,
+        ModelService,
+        stream_with_channels,
+        system_message,
+        user_message,
+    )
+    from stepline.bundle.payload import PayloadLike, TurnResult
+    from stepline.bundle.skill import Skill
+    from stepline.bundle.workflow import BaseWorkflow
+    from stepline.delivery.follow import follow
+    from stepline.errors import (
+        AuthError,
+        BusyError,
+        ContextLimit,
+        DependencyError,
+        InputError,
+        LimitError,
+        ModelOverloaded,
+        ModelRateLimited,
+        ModelRefused,
+        NotFoundError,
+        PathError,
+        SteplineError,
+        ToolError,
+        UnknownOutcome,
+    )
+    from stepline.local.client.session import Session
+    from stepline.local.client.state import ClientState
+    from stepline.model.ids import Lane
+    from stepline.settings import Settings
+    from stepline.tools.context import ToolContext, ToolOutput
+    from stepline.tools.registry import Tool
+    from stepline.tools.spec import ToolSpec
+
+_ERRORS: Final = (
+    "AuthError BusyError ContextLimit DependencyError InputError LimitError ModelOverloaded ModelRateLimited ModelRefused"
+    " NotFoundError PathError SteplineError ToolError UnknownOutcome"
+)
+_STREAM: Final = (
+    "ChannelSpec ChannelSubscribers CompositeJsonArtifactStreamer ModelService stream_with_channels system_message"
+    " user_message"
+)
+_HOMES: Final = {
+    name: module
+    for module, names in {
+        "bootstrap": "in_memory",
+        "bootstrap.event_source": "EventSource event_source",
+        "bootstrap.in_process": "InProcess",
+        "bundle.generation.stream": _STREAM,
+        "bundle.payload": "PayloadLike TurnResult",
+        "bundle.skill": "Skill",
+        "bundle.workflow": "BaseWorkflow",
+        "delivery.follow": "follow",
+        "errors": _ERRORS,
+        "local.client.session": "Session",
+        "local.client.state": "ClientState",
+        "model.ids": "Lane",
+        "settings": "Settings",
+        "tools.context": "ToolContext ToolOutput",
+        "tools.registry": "Tool",
+        "tools.spec": "ToolSpec",
+    }.items()
+    for name in names.split()
+}
+
+__all__ = [
+    "AuthError",
+    "BaseWorkflow",
+    "BusyError",
+    "ChannelSpec",
+    "ChannelSubscribers",
+    "ClientState",
+    "CompositeJsonArtifactStreamer",
+    "ContextLimit",
+    "DependencyError",
+    "EventSource",
+    "InProcess",
+    "InputError",
+    "Lane",
+    "LimitError",
+    "ModelOverloaded",
+    "ModelRateLimited",
+    "ModelRefused",
+    "ModelService",
+    "NotFoundError",
+    "PathError",
+    "PayloadLike",
+    "Session",
+    "Settings",
+    "Skill",
+    "SteplineError",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
+    "ToolSpec",
+    "TurnResult",
+    "UnknownOutcome",
+    "event_source",
+    "follow",
+    "in_memory",
+    "stream_with_channels",
+    "system_message",
+    "user_message",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name of the public face when it is used for the first time."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
