@@ -21,12 +21,12 @@ from bundles.default import WORKFLOW
 from stepline.adapters.anthropic.call import ModelRole, plan_call
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.bootstrap import in_memory, read_caps
-from stepline.bundle.agent import build_agent
+from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step
 from stepline.ingress.admit import Arrival, admit
 from stepline.local.scripted.cache import CacheUse, PromptCache
-from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
+from stepline.local.scripted.messages_request import Prompt, count_tokens, parse_prompt
 from stepline.log.bindings import Ports
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History

@@ -17,7 +17,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
 from stepline.bootstrap import App, in_memory, read_caps
-from stepline.bundle.agent import build_agent
+from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step
 from stepline.ingress.admit import Arrival, admit

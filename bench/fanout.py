@@ -26,7 +26,7 @@ from stepline.adapters.parallel import ParallelPosts
 from stepline.adapters.system import SystemClock
 from stepline.delivery.posting import Posting
 from stepline.local.caller import PROJECT, TENANT, Caller, find_caller
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.command.batches import open_log
 from stepline.local.stage.deployed import LocalStage
 from stepline.local.stage.lifecycle import status, up

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bench.row import Limit, MeasureError, Row
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 
 ROUNDS = 15  # interleaved; the best of each counts
 CHARS = 1_000_000

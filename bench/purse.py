@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.workload import BYTES_PER_TOKEN
 from stepline.local.scripted.cache import CacheUse
-from stepline.local.scripted.prompt import Prompt
+from stepline.local.scripted.messages_request import Prompt
 
 PLAIN: Final = 1.0
 READ: Final = 0.1

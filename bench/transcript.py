@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from bench.purse import Bill
 from bench.workload import Script, ToolRound
 from stepline.local.scripted.cache import PromptCache
-from stepline.local.scripted.prompt import TTL_S, Prompt, PromptBlock, count_tokens
+from stepline.local.scripted.messages_request import TTL_S, Prompt, PromptBlock, count_tokens
 
 MODEL: Final = "claude-sonnet-5"
 TOOL: Final = "bench.look"

@@ -28,8 +28,8 @@ import msgspec
 
 from exec_task.caller import Caller
 from stepline.adapters.docker.executor import KILLED, MEMORY
-from stepline.adapters.docker.message import Ended
-from stepline.adapters.sandbox.ending import LOST, TASK_STOPPED
+from stepline.adapters.docker.supervisor_protocol import Ended
+from stepline.adapters.sandbox.exit_code import LOST, TASK_STOPPED
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError, ToolError

@@ -19,7 +19,7 @@ from exec_task.caller import Caller
 from exec_task.init import FONTS, place_fonts, was_out_of_memory
 from exec_task.workspace import Workspace
 from stepline.adapters.docker.executor import KILLED, MEMORY
-from stepline.adapters.docker.message import Ended
+from stepline.adapters.docker.supervisor_protocol import Ended
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
 from stepline.model.program.image import EXECUTOR_COMMAND, GID, UID

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final
 
 from exec_task.caller import HungUp
-from stepline.adapters.docker.message import (
+from stepline.adapters.docker.supervisor_protocol import (
     CHUNK_BYTES,
     MESSAGE_BYTES_MAX,
     Blob,
@@ -17,7 +17,7 @@ from stepline.adapters.docker.message import (
     decode,
     encode,
 )
-from stepline.adapters.sandbox.ending import CANCELLED
+from stepline.adapters.sandbox.exit_code import CANCELLED
 from stepline.programs.frame import FrameReader
 
 READ_BYTES: Final = 256 * 1024

@@ -1,7 +1,7 @@
 """The supervisor's container: lays out a run's workspace, serves its program's tool calls, reports what it left.
 
 Trusted: it has the network and the secrets, and none of the program's code runs in it. It hears and speaks over
-standard input and output (`stepline.adapters.docker.message`) and ends when its input does.
+standard input and output (`stepline.adapters.docker.supervisor_protocol`) and ends when its input does.
 Source: docs/concepts/execution.md#docker.
 """
 
@@ -19,7 +19,8 @@ from exec_task.caller import HungUp
 from exec_task.host import build_host, shut_process
 from exec_task.stdio import Stdio
 from exec_task.workspace import Owner, Workspace
-from stepline.adapters.docker.message import (
+from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.supervisor_protocol import (
     Blob,
     Collect,
     Failed,
@@ -30,7 +31,6 @@ from stepline.adapters.docker.message import (
     Violation,
     blob_bytes,
 )
-from stepline.adapters.docker.payload import render_payload
 from stepline.adapters.sandbox.quota import IDLE_FACTOR
 from stepline.errors import NotFoundError, SandboxError, SteplineError
 from stepline.model.program.image import GID, PRIVATE, UID, WORKSPACE

@@ -35,13 +35,13 @@ from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL, Owner, Workspace
 from stepline.adapters.descriptor_file import write_folder
 from stepline.adapters.docker.executor import judge
-from stepline.adapters.docker.message import Ended
 from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.supervisor_protocol import Ended
 from stepline.adapters.http_artifacts import GrantedArtifacts
-from stepline.adapters.sandbox.ending import FULL, LOST
+from stepline.adapters.sandbox.exit_code import FULL, LOST
 from stepline.adapters.sandbox.quota import WORKSPACE as TOO_LARGE
 from stepline.adapters.sandbox.tail import Tail
-from stepline.bundle.descriptor import decode_payload
+from stepline.bundle.descriptor_set import decode_payload
 from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
 from stepline.model.program.execution import ExecRequest, Run, Strategy
 from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE

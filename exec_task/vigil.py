@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from exec_task.caller import HungUp
-from stepline.adapters.sandbox.ending import STOPPED, TASK_STOPPED
+from stepline.adapters.sandbox.exit_code import STOPPED, TASK_STOPPED
 from stepline.errors import SandboxError, SteplineError
 from stepline.model.program.task import HEARTBEAT_S
 from stepline.ports.task import Duty

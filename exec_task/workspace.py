@@ -11,12 +11,12 @@ from typing import Any, Final, Self, cast
 
 from msgspec.structs import replace
 
-from stepline.adapters.docker.message import Report
+from stepline.adapters.docker.supervisor_protocol import Report
 from stepline.adapters.sandbox.cancel import Over
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
-from stepline.adapters.sandbox.server import SupervisorServer
+from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.errors import SandboxError
 from stepline.model.program.execution import ExecRequest, ToolCallRecord, ToolEvent
 from stepline.model.source import Source

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import fields
 
 from docs.build import DOCS
-from stepline.adapters.docker.plan import ALLOWED
-from stepline.bundle.descriptor import FOLDER_VARIABLE, FORMS, MAX_BYTES
+from stepline.adapters.docker.command_line import ALLOWED
+from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES
 from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
 from stepline.model.program.execution import MODES, Limits, RuntimeProfile
 from stepline.model.program.task import SECRET_MAX_BYTES

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from docs.build import DOCS
 from stepline.model.wire import event
-from stepline.model.wire.message import MESSAGE_MAX_BYTES, Message
+from stepline.model.wire.client_message import MESSAGE_MAX_BYTES, Message
 from stepline.ports.identity import TICKET_TTL_S
 
 PATH: Final = DOCS / "reference/messages.md"

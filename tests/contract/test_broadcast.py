@@ -11,7 +11,7 @@ from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscription
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast
-from stepline.adapters.redis.link import RedisLink
+from stepline.adapters.redis.connection import RedisLink
 from stepline.delivery.follow import follow
 from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError

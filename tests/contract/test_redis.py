@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from stepline.adapters.redis.link import (
+from stepline.adapters.redis.connection import (
     REST_FIRST_S,
     REST_MAX_S,
     Address,
@@ -222,7 +222,7 @@ def test_a_connection_that_died_while_nobody_spoke_is_made_anew(redis_server, la
 
 FORKING = """
 import os, sys
-from stepline.adapters.redis.link import RedisLink, Waker
+from stepline.adapters.redis.connection import RedisLink, Waker
 from stepline.model.ids import Lane
 
 lane = Lane(tenant="acme", project="docs", conversation="forked")

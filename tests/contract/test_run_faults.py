@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import NotFoundError
-from stepline.loop.programs.collect import NOT_STARTED, UNVERIFIED
+from stepline.loop.programs.make_outcome import NOT_STARTED, UNVERIFIED
 from stepline.model.program.execution import ContractFile, Run
 from stepline.ports.executor import Job
 from stepline.programs.envelope import Envelope, lost_envelope, make_envelope, output_bodies

@@ -10,7 +10,7 @@ from stepline.adapters.aws.table import Table
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.signal import MemorySignals
 from stepline.adapters.polling_signals import EXIT_S, PollingSignals
-from stepline.adapters.redis.link import RedisLink
+from stepline.adapters.redis.connection import RedisLink
 from stepline.adapters.redis.signal import RedisSignals
 from stepline.errors import DependencyError, SteplineError
 from stepline.model.batch import Batch, State

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from exec_task.task import perform
 from stepline.errors import DependencyError, NotFoundError
-from stepline.loop.programs.collect import FILES, RESULT, RUN, STARTED
+from stepline.loop.programs.make_outcome import FILES, RESULT, RUN, STARTED
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep_lane
 from stepline.model.entry import Decided, Resulted

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bundles.default import WORKFLOW
-from stepline.adapters.in_process import InProcessMachine
+from stepline.adapters.in_process_machine import InProcessMachine
 from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bootstrap import in_process
 from stepline.bundle.workflow import BaseWorkflow

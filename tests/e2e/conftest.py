@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from stepline.local.guard.decision import HEALTH
+from stepline.local.guard.request_filter import HEALTH
 from stepline.local.stage.deployed import load
 from tests.e2e.stage import Stage
 

@@ -9,7 +9,7 @@ from stepline.adapters.system import SystemClock
 from stepline.events.derive import derive
 from stepline.events.filter import EventFilter
 from stepline.events.types import TERMINAL
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
     Refused,
@@ -20,7 +20,7 @@ from stepline.local.client.effect import (
 )
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.command.batches import open_log
 from stepline.local.stage.lifecycle import mint
 from stepline.model.ids import make_lane

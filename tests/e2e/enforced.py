@@ -6,7 +6,7 @@ import json
 import urllib.request
 from pathlib import Path
 
-from stepline.local.client.effect import Acknowledged, TextAppended, TurnEnded
+from stepline.local.client.change import Acknowledged, TextAppended, TurnEnded
 from stepline.local.stage.deployed import LocalStage, client
 from stepline.model.ids import execution_name, make_lane
 from tests.e2e.service import Service

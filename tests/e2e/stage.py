@@ -13,7 +13,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.stage.deployed import HOME, client, install_environment
 from stepline.local.stage.lifecycle import mint
 from stepline.local.stage.service import Service

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from stepline.local.client.effect import EventsApplied
+from stepline.local.client.change import EventsApplied
 from stepline.local.scripted.policy import GATE_MARK, SUMMARY_MARK
 from stepline.local.stage.deployed import HOME
 from tests.e2e.lane import place

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.local.client.effect import Acknowledged
-from stepline.local.client.wire import encode_request
+from stepline.local.client.change import Acknowledged
+from stepline.local.client.websocket import encode_request
 from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.service import Service
 from tests.e2e.stage import a_word

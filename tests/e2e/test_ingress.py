@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stepline.local.client.wire import encode_request
+from stepline.local.client.websocket import encode_request
 from stepline.model.wire.event import ErrorFrame
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.stage import a_word, answer_of, is_text, read_until

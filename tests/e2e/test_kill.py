@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stepline.local.client.effect import TextAppended
+from stepline.local.client.change import TextAppended
 from stepline.local.stage.deployed import client
 from tests.e2e.boundary import Boundary, killing_at, reached, stopping_functions
 from tests.e2e.device import Device, check_devices, stored_batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.local.client.effect import Acknowledged, EventsApplied
+from stepline.local.client.change import Acknowledged, EventsApplied
 from stepline.loop.steer import STOPPED
 from tests.e2e.device import Device, check_devices
 from tests.e2e.mode import obstacle, programs_in

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from stepline.local.client.effect import Acknowledged, TextAppended
+from stepline.local.client.change import Acknowledged, TextAppended
 from tests.e2e.device import Device, check_devices
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import LONG, check_log

@@ -10,8 +10,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from stepline.local.client.effect import Acknowledged, EventsApplied
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.change import Acknowledged, EventsApplied
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.stage.lifecycle import mint
 from stepline.model.entry import Decided
 from tests.e2e.cable import Cable

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from stepline.local.client.effect import Acknowledged, TextAppended
+from stepline.local.client.change import Acknowledged, TextAppended
 from stepline.local.stage.deployed import client
 from stepline.model.wire.event import AckFrame
 from tests.e2e.device import Device, check_devices, stored_batches

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from stepline.adapters.aws.table import HEAD, conversation_pk, key
-from stepline.local.client.effect import TextAppended
+from stepline.local.client.change import TextAppended
 from stepline.local.stage.deployed import client, install_environment
 from stepline.model.ids import make_lane, utc
 from tests.e2e.device import Device, check_devices

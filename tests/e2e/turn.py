@@ -10,8 +10,7 @@ from websockets.exceptions import InvalidHandshake
 from websockets.sync.client import connect
 
 from stepline.errors import SteplineError
-from stepline.local.client.credential import fetch_ticket
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,
@@ -20,8 +19,9 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
+from stepline.local.client.credential import fetch_ticket
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
-from stepline.local.client.wire import OPEN_TIMEOUT_S, dial_gateway, encode_request
+from stepline.local.client.websocket import OPEN_TIMEOUT_S, dial_gateway, encode_request
 from stepline.local.stage.deployed import client
 from stepline.local.stage.issuer import mint
 from stepline.model.wire.event import AuthFrame, Frame, decode_frame

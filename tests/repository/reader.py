@@ -12,10 +12,10 @@ from stepline.errors import ToolError
 from stepline.model.source import Citation
 from stepline.programs.code import check_program
 from stepline.programs.printed import error_lines, last_exception, tracebacks
-from stepline.protocol.citation.stream import CitationStream
+from stepline.protocol.citation.citation_stream import CitationStream
 from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.decision.json_repair import repair
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.field import FieldStream
 from stepline.rendering.quote import inline, quote
 from stepline.tools.plan import parse_acks
@@ -113,7 +113,7 @@ READERS = {
     "markdown": Reader(
         _cite("markdown"),
         (
-            "stepline.protocol.citation.stream",
+            "stepline.protocol.citation.citation_stream",
             "stepline.protocol.citation.prose",
             "stepline.protocol.parser.tags",
         ),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from stepline.context.announce import render_pool
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation.link import markdown_link, safe_url
-from stepline.protocol.citation.stream import CitationStream, citable, render_citations
+from stepline.protocol.citation.citation_stream import CitationStream, citable, render_citations
+from stepline.protocol.citation.hyperlink import markdown_link, safe_url
 
 
 class Reader(HTMLParser):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from stepline.model.source import Citation
-from stepline.protocol.citation.stream import render_citations
+from stepline.protocol.citation.citation_stream import render_citations
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 

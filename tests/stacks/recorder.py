@@ -20,7 +20,7 @@ from stepline.adapters.aws.ticket import DynamoTickets
 from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.bootstrap.event_source import EventSource
-from stepline.bundle.agent import build_agent
+from stepline.bundle.assembly import build_agent
 from stepline.delivery.posting import Posting
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.ingress.message import receive

@@ -14,7 +14,7 @@ from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.ingress.access import issue_ticket
-from stepline.loop.programs.collect import RUN
+from stepline.loop.programs.make_outcome import RUN
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.ids import execution_name

@@ -12,7 +12,7 @@ from bench.purse import DOLLARS_PER_TOKEN, LIFE_S, Bill, Ideal, common_bytes
 from bench.transcript import bill_transcript
 from bench.workload import FACTS, TOOL_ROUNDS, TURNS, write_script
 from stepline.local.scripted.cache import CacheUse, PromptCache
-from stepline.local.scripted.prompt import parse_prompt
+from stepline.local.scripted.messages_request import parse_prompt
 from stepline.protocol.decision.fanout import ACTIONS_MAX
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from stepline.bootstrap import in_memory
 from stepline.bootstrap.choice import execution_runtime
-from stepline.bundle.descriptor import decode_payload, parse_descriptors
+from stepline.bundle.descriptor_set import decode_payload, parse_descriptors
 from stepline.errors import InputError, ToolError
 from stepline.settings import Settings, handed_on
 

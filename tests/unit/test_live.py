@@ -27,13 +27,13 @@ from stepline.bootstrap import on_aws
 from stepline.settings import Settings
 
 app = on_aws(Settings.from_env({"STEPLINE_REDIS_URL": sys.argv[1]}), MemoryMeter())
-print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis.link"} & sys.modules.keys()))
+print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis.connection"} & sys.modules.keys()))
 """
 
 
 @pytest.mark.parametrize(
     ("url", "loaded"),
-    [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis.link")],
+    [("", "PollingSignals"), ("rediss://cache.example", "RedisSignals stepline.adapters.redis.connection")],
 )
 def test_a_redis_is_loaded_where_there_is_one_and_its_package_when_it_is_needed(url, loaded):
     done = subprocess.run([sys.executable, "-c", LOADED, url], capture_output=True, text=True, check=True)

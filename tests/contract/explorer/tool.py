@@ -12,7 +12,7 @@ from stepline.model.block import Block, Body
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.execute import exec_tool
+from stepline.tools.execute_code import exec_tool
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
 

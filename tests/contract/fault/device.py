@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stepline.ingress.message import receive
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,

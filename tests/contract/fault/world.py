@@ -36,7 +36,7 @@ from stepline.ports.model import ModelRequest
 from stepline.ports.signal import NeverSteered, Signals, Watch
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
-from stepline.tools.execute import exec_tool
+from stepline.tools.execute_code import exec_tool
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import Effect, ToolSpec
 from stepline.tools.write import WRITE_TOOL

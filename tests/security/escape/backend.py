@@ -14,7 +14,7 @@ import pytest
 
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.process.executor import ProcessExecutor
-from stepline.bundle.descriptor import encode_payload
+from stepline.bundle.descriptor_set import encode_payload
 from stepline.model.program.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host

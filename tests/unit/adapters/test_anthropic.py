@@ -20,7 +20,7 @@ from stepline.adapters.anthropic.call import (
 )
 from stepline.adapters.anthropic.client import AnthropicModelClient, PendingHead
 from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
-from stepline.local.scripted import wire
+from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import ModelRequest, Part

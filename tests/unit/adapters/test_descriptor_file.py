@@ -3,7 +3,7 @@ import stat
 import pytest
 
 from stepline.adapters.descriptor_file import read_folder, write_folder
-from stepline.bundle.descriptor import MAX_BYTES
+from stepline.bundle.descriptor_set import MAX_BYTES
 from stepline.errors import InputError, SandboxError
 
 TEXTS = {

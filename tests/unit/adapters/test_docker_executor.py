@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.adapters.docker.executor import DockerExecutor
-from stepline.adapters.docker.message import (
+from stepline.adapters.docker.supervisor_protocol import (
     Blob,
     Ended,
     Failed,

@@ -3,8 +3,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from stepline.adapters.docker.payload import INIT_TASKS, render_payload
-from stepline.adapters.docker.plan import (
+from stepline.adapters.docker.command_line import (
     ALLOWED,
     EXPIRES,
     SLACK_BYTES,
@@ -12,6 +11,7 @@ from stepline.adapters.docker.plan import (
     plan_arguments,
     plan_run,
 )
+from stepline.adapters.docker.payload import INIT_TASKS, render_payload
 from stepline.adapters.sandbox.payload import plan_aliases
 from stepline.errors import SandboxError
 from stepline.model.ids import Lane

@@ -15,7 +15,7 @@ from exec_task.init import was_out_of_memory
 from exec_task.program import Program
 from exec_task.stdio import Stdio
 from exec_task.supervisor import serve
-from stepline.adapters.docker.message import (
+from stepline.adapters.docker.supervisor_protocol import (
     Blob,
     Cancel,
     Collect,

@@ -2,8 +2,8 @@
 
 import threading
 
-from stepline.adapters import in_process
-from stepline.adapters.in_process import InProcessMachine
+from stepline.adapters import in_process_machine as in_process
+from stepline.adapters.in_process_machine import InProcessMachine
 from stepline.model.ids import Lane
 from stepline.model.step import Step
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.process.fork_server import Cell, is_readable
-from stepline.adapters.sandbox.ending import render_end
+from stepline.adapters.sandbox.exit_code import render_end
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.tools.context import ToolContext, ToolOutput

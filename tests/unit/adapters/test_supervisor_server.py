@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from stepline.adapters.sandbox.server import CONNECTIONS_MAX, ROOM_BYTES, SupervisorServer
+from stepline.adapters.sandbox.tool_server import CONNECTIONS_MAX, ROOM_BYTES, SupervisorServer
 from stepline.errors import SandboxError
 from stepline.programs.frame import REQUEST_BYTES_MAX, render_frame
 from stepline.programs.host import ToolHost

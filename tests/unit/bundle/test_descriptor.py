@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.bundle.descriptor import (
+from stepline.bundle.descriptor_set import (
     FORMS,
     MAX_BYTES,
     decode_payload,

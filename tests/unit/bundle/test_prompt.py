@@ -8,15 +8,15 @@ import re
 import pytest
 
 from bundles.default import WORKFLOW
-from stepline.bundle.agent import build_agent
-from stepline.bundle.prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
+from stepline.bundle.assembly import build_agent
+from stepline.bundle.system_prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
 from stepline.loop.title import CHANNELS
-from stepline.model.plan import MARKS
+from stepline.model.plan_steps import MARKS
 from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
 from stepline.timeline.working_summary import parse_title

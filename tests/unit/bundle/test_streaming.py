@@ -19,7 +19,7 @@ from stepline.bundle.generation.stream import (
     system_message,
 )
 from stepline.ports.model import Part
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS
 from tests.unit.bundle.stream import (
     ANSWER,
@@ -355,7 +355,7 @@ def test_the_loops_functions_do_not_load_what_is_asynchronous():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout.split()
     assert "stepline.loop.decide" in loaded
-    assert {"asyncio", "stepline.bundle.generation.stream", "stepline.bundle.generation.run"}.isdisjoint(
+    assert {"asyncio", "stepline.bundle.generation.stream", "stepline.bundle.generation.generate"}.isdisjoint(
         loaded
     )
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from stepline.errors import DependencyError
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     EventsApplied,
     HandedBack,
     Steered,
@@ -19,7 +19,7 @@ from stepline.local.client.session import Session
 from stepline.local.terminal.chat import HELP, INTERRUPTED, LATER, Chat
 from stepline.local.terminal.keyboard import Key, Pipe
 from stepline.local.terminal.output import JsonView
-from stepline.local.terminal.view import PlainView, RichView
+from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.unit.client.agent import Agent
 from tests.unit.client.simulated import Far, Pace

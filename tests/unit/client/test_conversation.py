@@ -6,15 +6,15 @@ import msgspec
 import pytest
 
 from stepline.adapters.system import SystemClock
-from stepline.local.client.effect import Acknowledged, EventsApplied, Refused, TextAppended, TurnEnded
+from stepline.local.client.change import Acknowledged, EventsApplied, Refused, TextAppended, TurnEnded
 from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState, LaneText
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.conversation import Bookmark, ask, load_bookmark, save_bookmark, settle, watch
 from stepline.local.terminal.chat import INTERRUPTED, Chat
 from stepline.local.terminal.keyboard import Pipe
-from stepline.local.terminal.view import PlainView
+from stepline.local.terminal.turn_view import PlainView
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,

@@ -12,11 +12,11 @@ import pytest
 
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import AuthError, DependencyError
+from stepline.local.client.change import Acknowledged
 from stepline.local.client.credential import Credential, fetch_ticket, read_expiry
-from stepline.local.client.effect import Acknowledged
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, SyncFrame
 from tests.unit.client.gateway import running_gateway
 from tests.unit.client.test_session import QUICK, C, first

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from stepline.adapters.memory.model import Say
 from stepline.events.derive import derive
 from stepline.ingress.message import receive
+from stepline.local.client.change import EventsApplied, HandedBack, Steered, TurnEnded
 from stepline.local.client.control import Control
-from stepline.local.client.effect import EventsApplied, HandedBack, Steered, TurnEnded
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.reducer import fold_frame, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request

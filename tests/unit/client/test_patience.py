@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError, LimitError
-from stepline.local.client.effect import Acknowledged, EventsApplied, Refused, Synced
+from stepline.local.client.change import Acknowledged, EventsApplied, Refused, Synced
 from stepline.local.client.pace import Pace
+from stepline.model.wire.client_message import Event, parse_message
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
@@ -22,7 +23,6 @@ from stepline.model.wire.event import (
     SyncFrame,
     encode_frame,
 )
-from stepline.model.wire.message import Event, parse_message
 from tests.unit.client.simulated import PACE, C, Far, drive
 
 HOURS = 3600

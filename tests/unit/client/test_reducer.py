@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
     HandedBack,
@@ -22,6 +22,7 @@ from stepline.local.client.effect import (
 from stepline.local.client.outgoing import Said
 from stepline.local.client.reducer import fold_frame, fold_frames, resume_request
 from stepline.local.client.state import ClientState, note_message, send_request
+from stepline.model.wire.client_message import Event, Resume, Send, parse_message
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,
@@ -32,7 +33,6 @@ from stepline.model.wire.event import (
     SyncFrame,
     frame_events,
 )
-from stepline.model.wire.message import Event, Resume, Send, parse_message
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneFacts
 
 C = "c1"

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     EventsApplied,
     LaneEnded,
     LaneKnown,

@@ -9,7 +9,7 @@ import pytest
 
 from stepline.adapters.system import SystemClock
 from stepline.errors import AuthError, DependencyError, LimitError
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
     Refused,
@@ -19,7 +19,7 @@ from stepline.local.client.effect import (
 from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
-from stepline.local.client.wire import FRAME_MAX_BYTES, dial_gateway, encode_request, split_utf8
+from stepline.local.client.websocket import FRAME_MAX_BYTES, dial_gateway, encode_request, split_utf8
 from stepline.model.wire.event import (
     AckFrame,
     ClientEvent,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from stepline.events.types import TABLE
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     EventsApplied,
     HandedBack,
@@ -25,7 +25,7 @@ from stepline.local.client.effect import (
 from stepline.local.safe_text import clean, one_line
 from stepline.local.terminal.json_lines import render_effect, render_json
 from stepline.local.terminal.render import render_event, render_footer, render_usage
-from stepline.local.terminal.view import PlainView, RichView
+from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.stream.lane import LaneFacts

@@ -1,8 +1,8 @@
 import pytest
 
 from docs.build.messages import EXAMPLES, FRAMES, MESSAGES, PATH, SAMPLES, action
+from stepline.model.wire.client_message import parse_message
 from stepline.model.wire.event import decode_frame, encode_frame
-from stepline.model.wire.message import parse_message
 from tests.unit.docs.markdown import headings
 
 

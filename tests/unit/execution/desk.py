@@ -11,7 +11,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
 from stepline.model.ids import Lane
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.programs.host import ToolHost
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput

@@ -18,7 +18,7 @@ from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.result import lean_blocks, whole_blocks
 from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ReadCaps, ToolContext
-from stepline.tools.execute import EXECUTE
+from stepline.tools.execute_code import EXECUTE
 from tests.unit.timeline.words import render_result
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised

@@ -16,7 +16,7 @@ import pytest
 
 import exec_task.executor
 from exec_task.executor.main import clean_environment
-from stepline.adapters.sandbox.server import SupervisorServer
+from stepline.adapters.sandbox.tool_server import SupervisorServer
 from tests.unit.execution.desk import PROMPT, TURN, make_host
 
 TOKEN = "t0ken"

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from exec_task.executor.wire import PARALLEL_MAX, Client, ToolCallError
-from stepline.adapters.sandbox.server import CONNECTIONS_MAX, SupervisorServer
+from stepline.adapters.sandbox.tool_server import CONNECTIONS_MAX, SupervisorServer
 from stepline.programs import frame
 from stepline.programs.frame import FrameReader, render_frame
 from stepline.tools.context import ToolOutput

@@ -2,9 +2,9 @@
 
 import json
 
-from stepline.local.client.effect import Refused, TurnEnded
+from stepline.local.client.change import Refused, TurnEnded
 from stepline.local.command.function_log import TRACE_LINES, parse_events, render_line
-from stepline.local.terminal.view import PlainView
+from stepline.local.terminal.turn_view import PlainView
 from stepline.model.wire.event import ErrorFrame
 
 TRACE = "\n".join(

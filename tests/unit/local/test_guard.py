@@ -17,9 +17,9 @@ from botocore.auth import S3SigV4Auth, S3SigV4QueryAuth, SigV4Auth, SigV4QueryAu
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from stepline.local.guard.decision import HEALTH, Passage, Refusal, Rules, check, consider
 from stepline.local.guard.gate import Gate
 from stepline.local.guard.handler import refuse_pages
+from stepline.local.guard.request_filter import HEALTH, Passage, Refusal, Rules, check, consider
 from stepline.local.guard.signature import Request, Signature
 
 PORT = 4566

@@ -12,7 +12,7 @@ from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bootstrap import App, in_memory
-from stepline.bundle.agent import build_agent
+from stepline.bundle.assembly import build_agent
 from stepline.errors import SteplineError
 from stepline.ingress.admit import Admitted, Arrival, admit
 from stepline.log.bindings import Ports

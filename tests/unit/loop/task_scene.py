@@ -21,8 +21,8 @@ from exec_task.vigil import Vigil
 from exec_task.workspace import SPOOL
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTask, MemoryTasks
-from stepline.bundle.agent import build_agent
-from stepline.loop.programs.collect import BYTES, JSON
+from stepline.bundle.assembly import build_agent
+from stepline.loop.programs.make_outcome import BYTES, JSON
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.model.program.execution import CollectedFile, Fargate, Limits, Run, RuntimeProfile
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel

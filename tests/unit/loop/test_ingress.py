@@ -12,8 +12,8 @@ from stepline.ingress.event_validation import PAYLOAD_MAX_BYTES
 from stepline.ingress.message import SEND_AGAIN, receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES, Batch
 from stepline.model.ids import Lane
+from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, EventFrame, PongFrame, SyncFrame
-from stepline.model.wire.message import MESSAGE_MAX_BYTES
 from stepline.ports.channel import Principal
 from tests.unit.loop.scene import FAR, LANE, USER, Scene, answered, event_types, frames, of
 from tests.unit.loop.twin import ContendedLog

@@ -6,8 +6,8 @@ import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.errors import DependencyError
-from stepline.loop.programs.collect import STARTED
 from stepline.loop.programs.interrupt import LOOKS, interrupt
+from stepline.loop.programs.make_outcome import STARTED
 from stepline.metrics import EXEC_SECONDS_SPARED, PROGRAMS_CANCELLED, PROGRAMS_FAILED, PROGRAMS_LOST
 from stepline.model.entry import Closed, Resulted, Steered
 from stepline.model.path import exec_key

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.loop.programs.collect import (
+from stepline.loop.programs.make_outcome import (
     CAUSE_CHARS,
     CUT_SHORT,
     NOT_RUN,

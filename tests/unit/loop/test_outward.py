@@ -10,7 +10,7 @@ import pytest
 
 from stepline.delivery.resume import resume
 from stepline.events.filter import EventFilter, EventRule, Rule
-from stepline.local.client.effect import EventsApplied, TurnEnded
+from stepline.local.client.change import EventsApplied, TurnEnded
 from stepline.local.client.reducer import ClientState, fold_frames
 from stepline.metrics import EVENT_RULE_FAILURES
 from stepline.model.entry import Closed

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError
-from stepline.loop.programs.collect import NOT_STARTED, RESULT, STARTED, claim_run
+from stepline.loop.programs.make_outcome import NOT_STARTED, RESULT, STARTED, claim_run
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Run, ToolEvent

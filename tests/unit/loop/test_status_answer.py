@@ -10,7 +10,7 @@ from stepline.log.bindings import Policy
 from stepline.loop.close import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answer
 from stepline.loop.decide import settle
 from stepline.model.entry import Decided, Opened
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from tests.unit.loop.scene import Scene, called
 from tests.unit.timeline.story import Story
 

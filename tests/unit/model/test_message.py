@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.errors import InputError, LimitError
-from stepline.model.wire.message import (
+from stepline.model.wire.client_message import (
     MESSAGE_MAX_BYTES,
     Names,
     Ping,

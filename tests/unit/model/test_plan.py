@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.model.plan import MARKS, Plan
+from stepline.model.plan_steps import MARKS, Plan
 
 
 def plan(*status: str, **fields: str) -> Plan:

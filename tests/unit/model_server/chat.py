@@ -10,9 +10,9 @@ from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.bootstrap import in_memory
 from stepline.local.scripted.fault import spoil_prefix
+from stepline.local.scripted.messages_request import parse_prompt
 from stepline.local.scripted.policy import answer_prompt
-from stepline.local.scripted.prompt import parse_prompt
-from stepline.loop.programs.collect import claim_run
+from stepline.loop.programs.make_outcome import claim_run
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.settings import Settings

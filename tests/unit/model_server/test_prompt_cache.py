@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.local.scripted.cache import CacheUse, PromptCache, minimum_tokens
-from stepline.local.scripted.prompt import Prompt, PromptBlock, parse_prompt
+from stepline.local.scripted.messages_request import Prompt, PromptBlock, parse_prompt
 
 MODEL = "claude-sonnet-5"
 BLOCK_TOKENS = 1000

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.context.announce import render_pool
+from stepline.local.scripted.messages_request import parse_prompt
 from stepline.local.scripted.policy import answer_prompt, answer_view
-from stepline.local.scripted.prompt import parse_prompt
 from stepline.local.scripted.reading import parse_view
 from stepline.model.entry import Inbound, Opened
 from stepline.model.source import Source
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.rendering.render_entry import render_opening, render_prompt
 
 AT = "2026-11-21T10:10:10Z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepline.local.scripted.prompt import BadRequestError, count_tokens, parse_prompt
+from stepline.local.scripted.messages_request import BadRequestError, count_tokens, parse_prompt
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from stepline.local.scripted.messages_request import Prompt, parse_prompt
 from stepline.local.scripted.policy import (
     GATE_MARK,
     PREFIX_MARK,
@@ -14,11 +15,10 @@ from stepline.local.scripted.policy import (
     TITLE_WORDS,
     answer_prompt,
 )
-from stepline.local.scripted.prompt import Prompt, parse_prompt
 from stepline.local.scripted.server import ScriptedServer
 from stepline.local.scripted.speech import NOT_AN_AI
 from stepline.model.entry import Titled
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 
 from .chat import Chat

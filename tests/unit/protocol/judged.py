@@ -7,8 +7,8 @@ from typing import Any
 from stepline.protocol.decision.fanout import FanoutRule, Strategy
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.channel import read_channels
-from stepline.tools.execute import promised_files
+from stepline.protocol.parser.channel_parser import read_channels
+from stepline.tools.execute_code import promised_files
 
 EXEC = "exec_tools.execute_code_python"
 

@@ -11,7 +11,7 @@ from stepline.model.ids import call_id
 from stepline.model.source import Citation
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, LaneFacts, LaneOpened, LaneText
 from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from stepline.protocol.parser.channel import ChannelParser, read_channels
+from stepline.protocol.parser.channel_parser import ChannelParser, read_channels
 from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text, Transcript
 
 STREAMS = Path(__file__).parents[2] / "data" / "streams"

@@ -4,7 +4,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.grammar import OUTER_TAG, TAG
 from stepline.protocol.parser.transcript import ChannelEvent, Closed, Opened, Text
 

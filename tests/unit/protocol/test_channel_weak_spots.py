@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.parser.channel import ChannelParser, read_channels
+from stepline.protocol.parser.channel_parser import ChannelParser, read_channels
 from stepline.protocol.parser.grammar import ChannelSpec
 from stepline.protocol.parser.transcript import Closed, Opened, Text
 

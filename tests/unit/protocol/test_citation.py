@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation.stream import (
+from stepline.protocol.citation.citation_stream import (
     CitationStream,
     citable,
     cite,

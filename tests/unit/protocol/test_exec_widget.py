@@ -8,7 +8,7 @@ import pytest
 
 from stepline.model.ids import call_id
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.stream.lane import LaneFacts, LaneText
 from stepline.protocol.stream.show import Show
 from tests.unit.protocol.lanes import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.stream.decision import Gate
+from stepline.protocol.stream.live_decision import Gate
 
 
 class Sink:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.protocol.decision.shape import PrefixGuard, check_prefix
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from tests.unit.protocol.judged import codes, complete, decide, generation, judge, think
 
 PREAMBLE = "decision_preamble_before_first_channel"

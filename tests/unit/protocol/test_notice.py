@@ -3,7 +3,7 @@ import json
 import pytest
 
 from bundles.default import WORKFLOW
-from stepline.bundle.agent import build_agent
+from stepline.bundle.assembly import build_agent
 from stepline.protocol.decision.notice import NOTICES
 from stepline.tools.context import ReadCaps
 from tests.unit.protocol import test_decision, test_several

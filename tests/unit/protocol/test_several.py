@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, FanoutRule, refuse
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from tests.unit.protocol.judged import (
     ALLOWED,
     CLASSIC,

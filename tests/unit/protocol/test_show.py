@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.protocol.citation.stream import render_citations
+from stepline.protocol.citation.citation_stream import render_citations
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.stream.lane import LaneFacts
 from tests.unit.protocol.lanes import (

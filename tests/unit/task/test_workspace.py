@@ -7,7 +7,7 @@ from exec_task import workspace
 from exec_task.workspace import LazyHost, Workspace
 from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.docker.executor import judge
-from stepline.adapters.docker.message import Ended, Report, decode, encode
+from stepline.adapters.docker.supervisor_protocol import Ended, Report, decode, encode
 from stepline.adapters.sandbox.quota import RESERVE_BYTES, free_bytes, plan_reserve
 from stepline.model.program.execution import Isolation, Limits
 from stepline.programs.frame import HEADER_BYTES

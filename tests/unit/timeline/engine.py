@@ -15,7 +15,7 @@ from stepline.context.request import Rendered
 from stepline.context.rules import ContextRules
 from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.local.scripted.cache import CacheUse, PromptCache
-from stepline.local.scripted.prompt import count_tokens
+from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
 from stepline.loop.agent import DECISION_ROLE, Summariser

@@ -21,7 +21,7 @@ from stepline.model.entry import (
     Started,
     TakenOver,
 )
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Usage

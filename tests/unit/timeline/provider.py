@@ -13,7 +13,7 @@ import pytest
 
 from stepline.context.request import Rendered, render
 from stepline.local.scripted import cache
-from stepline.local.scripted.prompt import Prompt, count_tokens, parse_prompt
+from stepline.local.scripted.messages_request import Prompt, count_tokens, parse_prompt
 from stepline.model.entry import Decided
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline

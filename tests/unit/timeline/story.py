@@ -48,7 +48,7 @@ from stepline.model.entry import (
     TakenOver,
 )
 from stepline.model.ids import Lane, call_id, utc
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.rendering.piece import Piece
 from stepline.timeline.fold import Timeline
 from tests.unit.timeline.material import arrivals, calls, texts, usages

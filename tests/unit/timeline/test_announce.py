@@ -16,10 +16,10 @@ from stepline.context.announce import (
     shown_plans,
 )
 from stepline.model.entry import Feedback, Inbound
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.render_entry import render_elapsed
-from stepline.rendering.turn import Event
+from stepline.rendering.turn_facts import Event
 from tests.unit.timeline.material import FORGERIES
 from tests.unit.timeline.story import BEGIN, Story
 

@@ -21,7 +21,7 @@ from stepline.model.path import parse_path
 from stepline.rendering.layout import STANDARD
 from stepline.rendering.quote import INDENT, quote
 from stepline.rendering.reduce import prune
-from stepline.rendering.turn import feedback_path
+from stepline.rendering.turn_facts import feedback_path
 from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.content import load_content

@@ -9,7 +9,7 @@ from hypothesis import given
 from stepline.model.entry import Closed
 from stepline.model.path import parse_path
 from stepline.model.usage import Usage
-from stepline.timeline.block import ending_blocks, render_finalize
+from stepline.timeline.turn_blocks import ending_blocks, render_finalize
 from tests.unit.timeline.story import Story, patient, stories
 
 KINDS = ["react.turn.finalize", "react.state", "react.exit"]

@@ -20,7 +20,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Compacted, Decided, Inbound, Opened, Pruned, Resulted
 from stepline.model.path import parse_path
 from stepline.rendering.result import whole_blocks
-from stepline.rendering.turn import prompt_path
+from stepline.rendering.turn_facts import prompt_path
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
 from stepline.tools.content import load_content

@@ -40,7 +40,7 @@ from stepline.rendering.layout import STANDARD
 from stepline.rendering.piece import ALL, Piece
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.render_reduction import REPLACEMENT_BYTES, fit_replacement
-from stepline.rendering.turn import Turn
+from stepline.rendering.turn_facts import Turn
 from tests.unit.timeline.golden import plan
 from tests.unit.timeline.words import forged
 

@@ -3,8 +3,8 @@ import pytest
 
 from stepline.model.block import Produced
 from stepline.model.entry import Contributed
-from stepline.model.plan import Plan
-from stepline.rendering.plan import (
+from stepline.model.plan_steps import Plan
+from stepline.rendering.plan_text import (
     NOTE_CHARS,
     contributed_plans,
     current_plan,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from stepline.model.source import Citation, Source
-from stepline.timeline.sources import (
+from stepline.timeline.sources_pool import (
     CONTENT_CHARS,
     SID_MAX,
     is_eligible,

@@ -13,7 +13,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Block, Body
 from stepline.model.decision import Action
 from stepline.model.ids import Lane, call_id
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
 from stepline.ports.search import WebSearch
 from stepline.ports.signal import Cancel, NeverCancelled

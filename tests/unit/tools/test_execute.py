@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.tools.execute import EXECUTE, exec_tool
+from stepline.tools.execute_code import EXECUTE, exec_tool
 from stepline.tools.registry import Registry
 from stepline.tools.spec import render_card
 

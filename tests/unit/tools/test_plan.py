@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.model.plan import MARKS, Plan
+from stepline.model.plan_steps import MARKS, Plan
 from stepline.tools.plan import apply_acks, parse_acks
 
 from .conftest import TS, TURN, World

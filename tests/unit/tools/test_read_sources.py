@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.model.source import Source
 from stepline.tools.context import ReadCaps
-from stepline.tools.read.sources import TEXT_FIELDS, fit_rows, items_stats
+from stepline.tools.read.source_rows import TEXT_FIELDS, fit_rows, items_stats
 
 from .conftest import World, read_status
 

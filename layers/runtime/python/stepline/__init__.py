@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         system_message,
         user_message,
     )
-    from stepline.bundle.payload import PayloadLike, TurnResult
     from stepline.bundle.skill import Skill
+    from stepline.bundle.turn_payload import PayloadLike, TurnResult
     from stepline.bundle.workflow import BaseWorkflow
     from stepline.delivery.follow import follow
     from stepline.errors import (

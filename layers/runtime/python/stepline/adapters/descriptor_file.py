@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from stepline.bundle.descriptor import FOLDER_VARIABLE, FORMS, MAX_BYTES, Texts
+from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES, Texts
 from stepline.errors import InputError, SandboxError
 
 

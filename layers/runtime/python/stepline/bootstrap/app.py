@@ -30,7 +30,7 @@ from stepline.tools.context import ToolContext
 from stepline.tools.sources import SourcePool
 
 if TYPE_CHECKING:
-    from stepline.bundle.descriptor import Descriptors
+    from stepline.bundle.descriptor_set import Descriptors
     from stepline.bundle.parts import Parts
     from stepline.model.ids import Lane
     from stepline.model.program.execution import Mode, Scope
@@ -117,7 +117,7 @@ class App:
 
     def build_agent(self, parts: Parts) -> Agent:
         """Return the agent that this deployment makes of a bundle's parts."""
-        from stepline.bundle.agent import build_agent  # noqa: PLC0415 - as above
+        from stepline.bundle.assembly import build_agent  # noqa: PLC0415 - as above
 
         agent = build_agent(
             read_caps(self.settings),
@@ -138,14 +138,14 @@ class App:
         placed = replace(execution, places=places_of(self.settings))
         if execution.profile.mode != "fargate":
             return placed
-        from stepline.bundle.descriptor import encode_payload  # noqa: PLC0415 - as descriptors
+        from stepline.bundle.descriptor_set import encode_payload  # noqa: PLC0415 - as descriptors
 
         texts = self._scoped_texts(execution.profile.descriptor_payload_scope)
         return replace(placed, descriptors=encode_payload(texts), settings=task_settings(self.settings))
 
     def _scoped_texts(self, scope: Scope) -> dict[str, str]:
         """Return the descriptors that a supervisor elsewhere gets. Secret."""
-        from stepline.bundle.descriptor import scope_texts  # noqa: PLC0415 - as descriptors
+        from stepline.bundle.descriptor_set import scope_texts  # noqa: PLC0415 - as descriptors
 
         return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
 
@@ -214,7 +214,7 @@ class App:
     @cached_property
     def descriptors(self) -> Descriptors:
         """What the deployment's descriptors say to the tools that programs call."""
-        from stepline.bundle.descriptor import parse_descriptors  # noqa: PLC0415 - needs a YAML parser
+        from stepline.bundle.descriptor_set import parse_descriptors  # noqa: PLC0415 - needs a YAML parser
 
         return parse_descriptors(self.descriptor_texts)
 

@@ -25,7 +25,7 @@ from stepline.settings import Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:
-    from stepline.bundle.descriptor import Descriptors
+    from stepline.bundle.descriptor_set import Descriptors
     from stepline.ports.search import WebSearch
 
 STEER_POLL_MS: Final = 300
@@ -186,7 +186,7 @@ def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
     if not (settings.redis_url or settings.redis_secret_arn):
         return Live(signals=PollingSignals(log, poll_s), broadcast=posting)
     from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast  # noqa: PLC0415 - as above
-    from stepline.adapters.redis.link import RedisLink  # noqa: PLC0415 - only where there is one
+    from stepline.adapters.redis.connection import RedisLink  # noqa: PLC0415 - only where there is one
     from stepline.adapters.redis.signal import RedisSignals  # noqa: PLC0415 - as above
 
     link = RedisLink(

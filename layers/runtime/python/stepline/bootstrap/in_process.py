@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from stepline.adapters.in_process import InProcessMachine
+from stepline.adapters.in_process_machine import InProcessMachine
 from stepline.bundle.parts import Parts
 from stepline.loop.agent import HOST_MODES
 

@@ -20,7 +20,7 @@ WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "decide": (
         *client.MODULES,
         *anthropic.MODULES,
-        "stepline.bundle.agent",
+        "stepline.bundle.assembly",
         "bundles.default.tools_descriptor",
     ),
 }

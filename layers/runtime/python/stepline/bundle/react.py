@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from stepline.bundle.payload import Payload, PayloadLike, TurnResult, read_payload, result_of
 from stepline.bundle.runtime import P, T, in_thread, submit
+from stepline.bundle.turn_payload import Payload, PayloadLike, TurnResult, read_payload, result_of
 from stepline.errors import DependencyError, Fenced, InputError
 from stepline.ingress.admit import Admitted, Arrival
 from stepline.log.journal import Journal

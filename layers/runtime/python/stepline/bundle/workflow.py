@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from stepline.bundle.browser import ContextBrowser
-    from stepline.bundle.payload import Payload, PayloadLike, TurnResult
     from stepline.bundle.react import React
     from stepline.bundle.runtime import Runtime
+    from stepline.bundle.turn_payload import Payload, PayloadLike, TurnResult
     from stepline.ingress.admit import Standing
     from stepline.model.file.attachment import Attachment
 
@@ -94,8 +94,8 @@ class BaseWorkflow(ABC):
             NotFoundError: the conversation belongs to somebody else.
             BusyError, DependencyError, UnknownOutcome: not now; submit it again under its `message_id`.
         """
-        from stepline.bundle.payload import new_message_id  # noqa: PLC0415 - as in __init__
         from stepline.bundle.runtime import in_thread, submit  # noqa: PLC0415 - as in __init__
+        from stepline.bundle.turn_payload import new_message_id  # noqa: PLC0415 - as in __init__
         from stepline.ingress.admit import Arrival, standing_of  # noqa: PLC0415 - as in __init__
 
         arrival = Arrival(

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 from stepline.model.base import Value
 from stepline.model.entry import Feedback
 from stepline.model.ids import utc
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.source import Source, host_of
 from stepline.rendering.piece import byte_length
-from stepline.rendering.plan import count_done, plan_steps, render_outline
+from stepline.rendering.plan_text import count_done, plan_steps, render_outline
 from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
 from stepline.rendering.render_entry import render_elapsed
-from stepline.rendering.turn import Event
+from stepline.rendering.turn_facts import Event
 
 if TYPE_CHECKING:
     from stepline.timeline.fold import Timeline

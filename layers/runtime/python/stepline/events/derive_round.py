@@ -46,7 +46,7 @@ from stepline.events.types import (
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Decided, Resulted, Started
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.program.promise import read_promises
 from stepline.model.wire.event import ClientEvent

@@ -20,7 +20,7 @@ from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane, utc
-from stepline.rendering.turn import feedback_key
+from stepline.rendering.turn_facts import feedback_key
 from stepline.timeline.fold import Timeline
 
 TEXT_MAX_CHARS = 4_000

@@ -22,8 +22,7 @@ from stepline.ingress.event_validation import take_event
 from stepline.log.bindings import Ports
 from stepline.model.file.attachment import Attachment
 from stepline.model.ids import Lane
-from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
-from stepline.model.wire.message import (
+from stepline.model.wire.client_message import (
     Auth,
     Event,
     Ping,
@@ -33,6 +32,7 @@ from stepline.model.wire.message import (
     parse_message,
     read_names,
 )
+from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, encode_frame
 from stepline.ports.channel import Principal
 
 logger = logging.getLogger(__name__)

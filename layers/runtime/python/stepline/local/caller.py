@@ -134,7 +134,7 @@ def sessions(caller: Caller) -> Callable[[ClientState], Session]:
     from stepline.adapters.system import SystemClock
     from stepline.local.client.credential import Credential
     from stepline.local.client.session import Session
-    from stepline.local.client.wire import dial_gateway
+    from stepline.local.client.websocket import dial_gateway
 
     credential = Credential(caller.token, caller.api_url)
     dial = dial_gateway(caller.url, credential.token)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced, TurnEnded
+from stepline.local.client.change import Acknowledged, Effect, Refused, Synced, TurnEnded
 from stepline.local.client.session import Session
 from stepline.local.stage.deployed import write_private
 from stepline.model.base import Value

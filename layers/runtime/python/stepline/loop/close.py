@@ -45,11 +45,11 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.ids import Lane, turn_id, utc
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.step import Step
 from stepline.model.usage import Tally
 from stepline.model.wire.live_event import DropReason
-from stepline.rendering.plan import plan_steps
+from stepline.rendering.plan_text import plan_steps
 from stepline.rendering.quote import inline
 from stepline.timeline.compacted import give_up
 from stepline.timeline.working_summary import parse_title
@@ -182,7 +182,7 @@ def _cited(decision: Decided | None) -> dict[str, Any]:
     """Return what a decision's answer cites, of what it cites anywhere, as an end of it stores that."""
     if decision is None or not (decision.citations or decision.unresolved):
         return {}
-    from stepline.protocol.citation.stream import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
+    from stepline.protocol.citation.citation_stream import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
 
     return cite({row.sid: row for row in decision.citations}, (decision.answer,), pooled=True)._asdict()
 

@@ -36,17 +36,17 @@ from stepline.loop.steer import finalize_left, finalize_tokens, finalize_tools
 from stepline.metrics import FIRST_DELTA_MS
 from stepline.model.entry import Decided
 from stepline.model.ids import call_id, utc
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.source import Citation
 from stepline.model.step import Step
 from stepline.ports.model import Completion, ModelRequest, ModelStream
 from stepline.ports.relay import RelayStream
 from stepline.ports.signal import Watch
-from stepline.protocol.citation.stream import citable, cite
+from stepline.protocol.citation.citation_stream import citable, cite
 from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import PrefixGuard
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.transcript import ChannelEvent, Transcript
 from stepline.protocol.stream.lane import CONTROL_LANE, AbortReason, LaneEvent, LaneText
 from stepline.protocol.stream.show import Show

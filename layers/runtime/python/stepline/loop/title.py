@@ -19,7 +19,7 @@ from stepline.model.step import Step
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
 from stepline.ports.signal import Watch
-from stepline.protocol.parser.channel import read_channels
+from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 from stepline.timeline.fold import Timeline
 from stepline.timeline.working_summary import fit_title

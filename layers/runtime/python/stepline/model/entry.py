@@ -18,7 +18,7 @@ from stepline.model.base import Value
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.file.attachment import Attachment
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.usage import Bust, Usage

@@ -26,7 +26,7 @@ from stepline.programs.outcome import Envelope, OutputFile
 from stepline.rendering.result import SILENT
 from stepline.timeline.workspace import DELETED
 from stepline.tools.context import ToolContext, render_json
-from stepline.tools.execute import EXECUTE
+from stepline.tools.execute_code import EXECUTE
 
 CALLS_CHARS: Final = 100_000
 """Of parameters and returned values that one run's calls leave in the log."""

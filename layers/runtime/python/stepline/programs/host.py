@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from stepline.errors import PathError, ToolError
 from stepline.model.block import Block
 from stepline.model.ids import utc
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolCallRecord, ToolEvent
 from stepline.model.source import Source
 from stepline.ports.clock import Clock

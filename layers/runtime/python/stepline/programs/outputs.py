@@ -24,8 +24,8 @@ import msgspec
 
 from stepline.errors import PathError
 from stepline.model.base import Value
+from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import DOCX, PDF, PPTX, XLSX, guess_mime, is_text
-from stepline.model.file.signature import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.path import from_physical
 from stepline.model.program.execution import (
     CollectedFile,
@@ -35,8 +35,8 @@ from stepline.model.program.execution import (
     Run,
     WorkFile,
 )
+from stepline.programs.archive.contents import inspect_archive
 from stepline.programs.archive.member import CHUNK_BYTES
-from stepline.programs.archive.read import inspect_archive
 from stepline.programs.archive.zip import BROKEN, BoundedFile
 from stepline.programs.outcome import (
     PREVIEW_CHARS_MIN,

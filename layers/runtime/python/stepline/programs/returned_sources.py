@@ -8,7 +8,7 @@ from typing import Final
 
 from stepline.model.source import Source
 from stepline.programs.outcome import Envelope, OutputFile
-from stepline.timeline.sources import is_eligible, merge_sources
+from stepline.timeline.sources_pool import is_eligible, merge_sources
 from stepline.tools.context import ToolContext
 
 IMAGES_MAX: Final = 50

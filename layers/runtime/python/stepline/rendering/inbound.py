@@ -21,7 +21,7 @@ from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.ids import Lane
 from stepline.model.path import AttachmentPath
 from stepline.model.traversal import Names, find_ambiguity
-from stepline.rendering.turn import event_path, prompt_path
+from stepline.rendering.turn_facts import event_path, prompt_path
 
 EVENT_TYPES: Final = {"followup": "user.followup", "steer": "user.steer"}
 ATTACHMENT: Final = "user.attachment"

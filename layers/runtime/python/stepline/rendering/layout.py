@@ -24,13 +24,13 @@ from stepline.model.entry import (
     Resulted,
     Steered,
 )
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.rendering import render_entry as entry
 from stepline.rendering import render_entry as event
 from stepline.rendering import render_reduction as memory
 from stepline.rendering import render_reduction as reduction
 from stepline.rendering.piece import Piece
-from stepline.rendering.turn import Turn
+from stepline.rendering.turn_facts import Turn
 
 
 @dataclass(frozen=True, kw_only=True)

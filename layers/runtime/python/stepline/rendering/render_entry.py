@@ -21,7 +21,7 @@ from typing import Any, Final
 from stepline.model.block import Produced
 from stepline.model.decision import Action, Notice
 from stepline.model.entry import Closed, Decided, Deferred, Feedback, Inbound, Opened, Resulted, Steered
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.wire.live_event import FOLLOWUP, PROMPT, STEER
 from stepline.rendering.call_preview import render_params
 from stepline.rendering.excerpt import (
@@ -32,10 +32,10 @@ from stepline.rendering.excerpt import (
     render_result_text,
     render_text,
 )
-from stepline.rendering.plan import count_done
+from stepline.rendering.plan_text import count_done
 from stepline.rendering.quote import INDENT, clip, inline, inline_json, label
 from stepline.rendering.result import PARENT
-from stepline.rendering.turn import steer_path
+from stepline.rendering.turn_facts import steer_path
 
 RULE: Final = "━" * 38
 ROUND_TOP: Final = ("┌──────── ROUND ", " ────────┐")

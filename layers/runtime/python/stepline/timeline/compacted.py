@@ -14,9 +14,9 @@ from msgspec.structs import asdict, replace
 
 from stepline.model.base import Value
 from stepline.model.entry import Compacted, Compacting
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.rendering.piece import Kind, Piece, byte_length
-from stepline.rendering.turn import Turn
+from stepline.rendering.turn_facts import Turn
 
 if TYPE_CHECKING:
     from stepline.rendering.layout import Layout

@@ -23,7 +23,7 @@ from stepline.model.block import Block
 from stepline.model.entry import Decided, Inbound, Resulted
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
-from stepline.rendering.turn import Turn
+from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
 
 TIMELINE: Final = "artifact:conv.timeline.v1"

@@ -40,7 +40,7 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.ids import Lane
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
 from stepline.rendering.inbound import event_place, prompt_places
@@ -48,11 +48,19 @@ from stepline.rendering.layout import STANDARD, Layout
 from stepline.rendering.lazy_sequence import Strand
 from stepline.rendering.piece import Piece, Shown
 from stepline.rendering.pieces_of_entry import Writer
-from stepline.rendering.plan import contributed_plans
+from stepline.rendering.plan_text import contributed_plans
 from stepline.rendering.quote import inline
 from stepline.rendering.reduce import answer_to, hide, prune
 from stepline.rendering.request_parts import RequestParts, first_change
-from stepline.rendering.turn import NEVER_ASKED, Asked, Event, Turn, feedback_key, feedback_path, steered_path
+from stepline.rendering.turn_facts import (
+    NEVER_ASKED,
+    Asked,
+    Event,
+    Turn,
+    feedback_key,
+    feedback_path,
+    steered_path,
+)
 from stepline.timeline.compacted import UNTOUCHED, Compaction, compact
 from stepline.timeline.view import View
 

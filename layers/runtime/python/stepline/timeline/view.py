@@ -24,12 +24,12 @@ from stepline.model.block import Block
 from stepline.model.entry import Decided, Dropped, Entry, Feedback, Inbound, Resulted
 from stepline.model.ids import TURN, Lane
 from stepline.model.path import PlanPath
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
-from stepline.rendering.plan import plan_history
+from stepline.rendering.plan_text import plan_history
 from stepline.rendering.quote import inline
-from stepline.rendering.turn import Turn, feedback_block
-from stepline.timeline.block import Group, derive_groups
+from stepline.rendering.turn_facts import Turn, feedback_block
+from stepline.timeline.turn_blocks import Group, derive_groups
 from stepline.timeline.working_summary import summarize_turn
 
 _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)

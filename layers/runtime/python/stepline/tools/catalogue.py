@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stepline.tools.execute import exec_tool
+from stepline.tools.execute_code import exec_tool
 from stepline.tools.fetch import FETCH_TOOL
 from stepline.tools.hide import HIDE_TOOL
 from stepline.tools.plan import PLAN_TOOL

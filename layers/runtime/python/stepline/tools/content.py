@@ -16,8 +16,8 @@ import msgspec
 
 from stepline.errors import NotFoundError, PathError, ToolError
 from stepline.model.block import Block, Body
+from stepline.model.file.magic_bytes import HEAD_BYTES
 from stepline.model.file.mime import is_text
-from stepline.model.file.signature import HEAD_BYTES
 from stepline.model.path import (
     AttachmentPath,
     CallPath,
@@ -34,7 +34,7 @@ from stepline.model.path import (
 from stepline.model.usage import estimate_tokens_of
 from stepline.ports.artifacts import Artifacts
 from stepline.rendering.piece import ALL, Shown
-from stepline.timeline.sources import select_sources
+from stepline.timeline.sources_pool import select_sources
 from stepline.tools.context import ToolContext, read_shelf, render_json
 from stepline.tools.window import Found, Span, decode_pieces, find_part
 

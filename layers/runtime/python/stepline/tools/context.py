@@ -26,7 +26,7 @@ from stepline.model.block import Block, Body
 from stepline.model.entry import Hide
 from stepline.model.ids import Lane
 from stepline.model.path import CallPath, out_key
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Source
 from stepline.ports.artifacts import Artifacts

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.path import PlanPath
-from stepline.model.plan import MARKS, Plan, StepStatus
+from stepline.model.plan_steps import MARKS, Plan, StepStatus
 from stepline.rendering.result import SILENT
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool

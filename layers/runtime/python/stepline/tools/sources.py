@@ -9,7 +9,7 @@ from typing import Final
 
 from stepline.errors import ToolError
 from stepline.model.source import Source
-from stepline.timeline.sources import merge_sources, source_key
+from stepline.timeline.sources_pool import merge_sources, source_key
 
 BROUGHT_MAX: Final = 500
 """New sources that one call, or one run with all its calls, may bring."""

@@ -18,9 +18,9 @@ from stepline.errors import DependencyError, ToolError
 from stepline.model.path import SourcesPath
 from stepline.model.source import Source, normalise_url
 from stepline.ports.search import Hit, SearchQuery, WebSearch
-from stepline.timeline.sources import fit_source, is_eligible
+from stepline.timeline.sources_pool import fit_source, is_eligible
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.read.sources import items_stats
+from stepline.tools.read.source_rows import items_stats
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 

@@ -17,12 +17,12 @@ import msgspec
 from stepline.errors import ToolError
 from stepline.model.base import Value
 from stepline.model.block import Block, Body
+from stepline.model.file.magic_bytes import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.file.mime import guess_mime, is_text
-from stepline.model.file.signature import HEAD_BYTES, MISMATCH, find_mismatch
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
-from stepline.protocol.citation.stream import cited_sids
+from stepline.protocol.citation.citation_stream import cited_sids
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec

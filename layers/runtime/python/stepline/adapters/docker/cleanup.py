@@ -14,8 +14,8 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from stepline.adapters.docker.plan import EXPIRES, Plan
-from stepline.adapters.docker.session import COMMAND_S
+from stepline.adapters.docker.command_line import EXPIRES, Plan
+from stepline.adapters.docker.containers import COMMAND_S
 
 logger = logging.getLogger(__name__)
 

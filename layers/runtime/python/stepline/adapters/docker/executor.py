@@ -29,7 +29,10 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.adapters.docker.cleanup import Cleaner
-from stepline.adapters.docker.message import (
+from stepline.adapters.docker.command_line import Plan, plan_run
+from stepline.adapters.docker.containers import Gone, Session, stop, was_out_of_memory
+from stepline.adapters.docker.payload import render_payload
+from stepline.adapters.docker.supervisor_protocol import (
     CHUNK_BYTES,
     Blob,
     Cancel,
@@ -44,11 +47,8 @@ from stepline.adapters.docker.message import (
     Violation,
     blob_bytes,
 )
-from stepline.adapters.docker.payload import render_payload
-from stepline.adapters.docker.plan import Plan, plan_run
-from stepline.adapters.docker.session import Gone, Session, stop, was_out_of_memory
 from stepline.adapters.sandbox.cancel import check_wanted
-from stepline.adapters.sandbox.ending import (
+from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     FULL,
     LOST,

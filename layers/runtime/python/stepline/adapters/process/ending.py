@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.process.fork_server import Cell, ForkServer, is_readable
 from stepline.adapters.process.group import Base, Group
-from stepline.adapters.sandbox.ending import (
+from stepline.adapters.sandbox.exit_code import (
     CANCELLED,
     REFUSED,
     STOPPED,

@@ -27,11 +27,11 @@ from stepline.adapters.process.group import PROC
 from stepline.adapters.process.payload import CODE, GID, UID, render_payload
 from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
-from stepline.adapters.sandbox.ending import FULL, render_stop
+from stepline.adapters.sandbox.exit_code import FULL, render_stop
 from stepline.adapters.sandbox.quota import Quota, plan_reserve
 from stepline.adapters.sandbox.restore import restore
-from stepline.adapters.sandbox.server import SupervisorServer
 from stepline.adapters.sandbox.tail import Tail, drain
+from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
 from stepline.model.program.execution import MIB, Isolation, Limits, Mode, Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from stepline.adapters.redis.link import Listener, RedisLink, Waker
+from stepline.adapters.redis.connection import Listener, RedisLink, Waker
 from stepline.errors import DependencyError, SteplineError
 from stepline.model.ids import Lane
 from stepline.ports.channel import Broadcast

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from stepline.adapters.polling_signals import LogWatch
-from stepline.adapters.redis.link import Listener, RedisLink, Waker
+from stepline.adapters.redis.connection import Listener, RedisLink, Waker
 from stepline.errors import SteplineError
 from stepline.model.ids import Lane
 from stepline.ports.log import Log

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from stepline.adapters.sandbox.ending import CANCELLED, STOPPED
+from stepline.adapters.sandbox.exit_code import CANCELLED, STOPPED
 from stepline.errors import SandboxError
 from stepline.ports.signal import Cancel
 

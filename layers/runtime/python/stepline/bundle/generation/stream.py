@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, overload
 
-from stepline.bundle.generation.account import Delivery
 from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer, plan_artifacts
 from stepline.bundle.generation.channel_result import ChannelResult, ServiceError, StreamMeta
+from stepline.bundle.generation.dispatch import Delivery
+from stepline.bundle.generation.generate import Generation, Results, log_results, plan_parser
 from stepline.bundle.generation.model_service import (
     MessageLike,
     ModelService,
@@ -22,7 +23,6 @@ from stepline.bundle.generation.model_service import (
     system_message,
     user_message,
 )
-from stepline.bundle.generation.run import Generation, Results, log_results, plan_parser
 from stepline.bundle.generation.shown_text import SourceLike, read_sources
 from stepline.bundle.generation.subscriber import (
     ChannelSubscribers,

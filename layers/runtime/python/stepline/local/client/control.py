@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from stepline.local.client.effect import Effect, LaneEnded, LaneKnown
+from stepline.local.client.change import Effect, LaneEnded, LaneKnown
 from stepline.model.base import Value
 from stepline.protocol.stream.lane import LaneClosed, LaneFacts, LaneOpened
 

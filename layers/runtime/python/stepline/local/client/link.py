@@ -9,7 +9,7 @@ from websockets.exceptions import ConnectionClosed
 
 from stepline.errors import DependencyError, SteplineError
 from stepline.local.client.pace import Pace
-from stepline.local.client.wire import Connection, Dial
+from stepline.local.client.websocket import Connection, Dial
 from stepline.ports.clock import Clock
 
 Uniform = Callable[[float, float], float]

@@ -15,8 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stepline.events.types import TERMINAL
-from stepline.local.client.control import Control, fold_control, fold_ends
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,
@@ -29,6 +28,7 @@ from stepline.local.client.effect import (
     TextAppended,
     TurnEnded,
 )
+from stepline.local.client.control import Control, fold_control, fold_ends
 from stepline.local.client.state import ClientState, LaneText, forget_message, without
 from stepline.model.wire.event import (
     AckFrame,

@@ -18,14 +18,14 @@ from typing import Any, Final, Self
 from msgspec.structs import replace
 
 from stepline.errors import DependencyError, SteplineError
+from stepline.local.client.change import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.credential import Credential
-from stepline.local.client.effect import Acknowledged, Effect, Refused, Synced
 from stepline.local.client.link import Link, Uniform
 from stepline.local.client.outgoing import STOPPING, Said, steering
 from stepline.local.client.pace import Pace
 from stepline.local.client.reducer import BEYOND_END, EXPIRED, LATER, PASSING, fold_frame, resume_request
 from stepline.local.client.state import ClientState, forget_message, note_message, send_request
-from stepline.local.client.wire import Dial, encode_request, read_frame
+from stepline.local.client.websocket import Dial, encode_request, read_frame
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame, Frame, PongFrame, SyncFrame
 from stepline.ports.clock import Clock
 

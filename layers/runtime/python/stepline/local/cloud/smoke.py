@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from stepline.adapters.system import SystemClock
 from stepline.errors import DependencyError
-from stepline.local.client.effect import Effect, Refused, TurnEnded
+from stepline.local.client.change import Effect, Refused, TurnEnded
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
-from stepline.local.client.wire import dial_gateway
+from stepline.local.client.websocket import dial_gateway
 from stepline.local.cloud.account import Account, error_code
 from stepline.local.conversation import ask, new_conversation
 from stepline.local.stage.emulator import Progress

@@ -26,7 +26,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from stepline.local.guard.decision import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
+from stepline.local.guard.request_filter import NAMES, NO_KEY, Passage, Refusal, Rules, check, consider
 from stepline.local.guard.signature import Request, Signature
 
 NESTING_MAX: Final = 500

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from stepline.local.guard.decision import is_own_name
+from stepline.local.guard.request_filter import is_own_name
 
 PAGES: tuple[str, ...] = ("origin", "sec-fetch-site")
 """Headers that browsers send and nobody else."""

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Final
 
-from stepline.local.scripted.prompt import TTL_S, Prompt
+from stepline.local.scripted.messages_request import TTL_S, Prompt
 from stepline.model.base import Value
 
 LOOK_BACK: Final = 20

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from stepline.local.scripted.prompt import BadRequestError, Prompt
+from stepline.local.scripted.messages_request import BadRequestError, Prompt
 from stepline.model.base import Value
 
 Kind = Literal[

@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from stepline.local.scripted.prompt import Prompt
+from stepline.local.scripted.messages_request import Prompt
 from stepline.local.scripted.reading import Call, Message, TurnView, View, parse_view
-from stepline.local.scripted.report import report, report_plan
+from stepline.local.scripted.result_text import report, report_plan
 from stepline.local.scripted.scenarios import pick
 from stepline.local.scripted.script import Remark, Round, Script
 from stepline.local.scripted.speech import (

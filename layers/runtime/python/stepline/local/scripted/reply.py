@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from stepline.local.scripted import wire
+from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault, spoil_prefix, spoil_quote
+from stepline.local.scripted.messages_request import BadRequestError, Prompt, count_tokens
 from stepline.local.scripted.policy import answer_prompt
-from stepline.local.scripted.prompt import BadRequestError, Prompt, count_tokens
 from stepline.model.base import Value
 
 PIECE_CHARS: Final = 4

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any, Final
 
 from stepline.local.scripted.reading import Call, View
-from stepline.local.scripted.report import (
+from stepline.local.scripted.result_text import (
     EXEC,
     PLAN,
     PULL,

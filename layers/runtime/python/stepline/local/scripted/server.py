@@ -25,11 +25,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from stepline.local.guard.decision import is_own_name
-from stepline.local.scripted import wire
+from stepline.local.guard.request_filter import is_own_name
+from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
-from stepline.local.scripted.prompt import BadRequestError, Prompt, parse_prompt
+from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt
 from stepline.local.scripted.reply import Reply, plan_reply
 
 DEFAULT_TOKEN_DELAY_MS: Final = 8.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from stepline.errors import DependencyError
-from stepline.local.guard.decision import HEALTH
+from stepline.local.guard.request_filter import HEALTH
 from stepline.local.install.package import make_environment
 from stepline.local.stage.deployed import ACCOUNT, REGION, credentials, function_environment, make_home
 from stepline.local.stage.durable import KEEP

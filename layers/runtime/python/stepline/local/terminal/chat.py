@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from stepline.errors import LimitError
-from stepline.local.client.effect import Acknowledged, Effect, HandedBack, Refused, Synced
+from stepline.local.client.change import Acknowledged, Effect, HandedBack, Refused, Synced
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.conversation import (
@@ -27,7 +27,7 @@ from stepline.local.conversation import (
 )
 from stepline.local.terminal.keyboard import Key, Keyboard, Pipe, Typed
 from stepline.local.terminal.output import JsonView, make_plain_view
-from stepline.local.terminal.view import RichView, View
+from stepline.local.terminal.turn_view import RichView, View
 from stepline.model.base import Value
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int
         return talk(JsonView(), Pipe(iter(sys.stdin)))
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or Console().is_dumb_terminal:
         return talk(make_plain_view(local=caller.local), Pipe(iter(sys.stdin)))
-    from stepline.local.terminal.prompt import open_prompt
+    from stepline.local.terminal.line_editor import open_prompt
 
     with open_prompt(sys.stdin, sys.stdout) as prompt:
         return talk(RichView(prompt, local=caller.local), prompt)

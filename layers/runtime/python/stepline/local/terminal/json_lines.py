@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from stepline.events.types import TERMINAL
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Acknowledged,
     Effect,
     EventsApplied,

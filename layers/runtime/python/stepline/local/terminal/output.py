@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Self
 import click
 
 if TYPE_CHECKING:
-    from stepline.local.client.effect import Effect
+    from stepline.local.client.change import Effect
     from stepline.local.stage.lifecycle import Status
-    from stepline.local.terminal.view import View
+    from stepline.local.terminal.turn_view import View
 
 
 def progress(text: str) -> None:
@@ -22,7 +22,7 @@ def progress(text: str) -> None:
 
 def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
     """Return the view for a pipe, where it can show what turns consumed; `local` as for `PlainView`."""
-    from stepline.local.terminal.view import PlainView
+    from stepline.local.terminal.turn_view import PlainView
 
     return PlainView(click.echo, progress, usage=usage, local=local)
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from stepline.local.client.effect import HandedBack, Steered
+from stepline.local.client.change import HandedBack, Steered
 from stepline.local.safe_text import one_line
-from stepline.model.plan import MARKS
+from stepline.model.plan_steps import MARKS
 from stepline.model.wire.event import ClientEvent
 from stepline.model.wire.live_event import STEER
 

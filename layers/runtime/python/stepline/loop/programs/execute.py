@@ -19,7 +19,7 @@ from stepline.errors import NotFoundError
 from stepline.log.bindings import Ports
 from stepline.log.fence import ended, onward, standing
 from stepline.log.journal import Journal
-from stepline.loop.programs.collect import BROKEN, claim_run, conclude, load_request, store_result
+from stepline.loop.programs.make_outcome import BROKEN, claim_run, conclude, load_request, store_result
 from stepline.loop.programs.remote import NO_PLACE
 from stepline.loop.steer import steer_in
 from stepline.model.batch import Batch, State

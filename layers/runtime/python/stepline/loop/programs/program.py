@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from stepline.errors import PathError, ToolError
 from stepline.loop.attempt import Attempt
-from stepline.loop.programs.collect import (
+from stepline.loop.programs.make_outcome import (
     UNVERIFIED,
     deny_run,
     explain_loss,

@@ -29,7 +29,7 @@ from stepline.errors import SteplineError, ToolError
 from stepline.log.bindings import Ports
 from stepline.loop.agent import Execution
 from stepline.loop.attempt import Attempt
-from stepline.loop.programs.collect import BYTES, FILES, JSON, RUN, STARTED, TASK_STOPPED, trim_cause
+from stepline.loop.programs.make_outcome import BYTES, FILES, JSON, RUN, STARTED, TASK_STOPPED, trim_cause
 from stepline.metrics import HANDOVERS_STALE
 from stepline.model.base import Value
 from stepline.model.batch import encode_batch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stepline.protocol.citation.link import Place
+from stepline.protocol.citation.hyperlink import Place
 from stepline.protocol.citation.token import MARK as TOKEN_MARK
 from stepline.protocol.citation.token import SHORT, TOKEN, Form, Range, cut_off, parse_ids
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from stepline.protocol.citation.link import Place
+from stepline.protocol.citation.hyperlink import Place
 from stepline.protocol.parser.tags import MarkdownScanner
 
 LOOK_BACK_CHARS: Final = 1_000

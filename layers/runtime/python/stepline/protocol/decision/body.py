@@ -7,7 +7,7 @@ from typing import Any
 
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ParsedDecision, ToolCall
-from stepline.model.plan import MARKS
+from stepline.model.plan_steps import MARKS
 from stepline.protocol.decision.fanout import ACTIONS
 from stepline.protocol.decision.json_repair import read_object, repair
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice

@@ -25,7 +25,7 @@ from stepline.model.base import Value
 from stepline.model.decision import Action, Notice, ParsedDecision, ToolCall
 from stepline.model.path import artifact_path
 from stepline.protocol.decision.body import check_action, read_body
-from stepline.protocol.decision.call import ToolSpecLike, check_call
+from stepline.protocol.decision.call_check import ToolSpecLike, check_call
 from stepline.protocol.decision.fanout import (
     TOO_MANY,
     UNREADABLE,
@@ -36,7 +36,7 @@ from stepline.protocol.decision.fanout import (
     make_candidate,
 )
 from stepline.protocol.decision.notice import NOTHING_RAN, cap, make_notice
-from stepline.protocol.decision.program import Programs, bind_programs, check_program
+from stepline.protocol.decision.program_channel import Programs, bind_programs, check_program
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.decision.shape import check_decisions, check_shape
 from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, ChannelSpec

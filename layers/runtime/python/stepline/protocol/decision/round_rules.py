@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from stepline.model.source import Citation
-from stepline.protocol.decision.call import ToolSpecLike
+from stepline.protocol.decision.call_check import ToolSpecLike
 from stepline.protocol.decision.fanout import FanoutRule
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from stepline.model.base import Value
 from stepline.model.source import Citation
-from stepline.protocol.citation.stream import CitationStream, CitedFormat
+from stepline.protocol.citation.citation_stream import CitationStream, CitedFormat
 from stepline.protocol.parser.transcript import CloseReason
 
 Marker: TypeAlias = Literal["thinking", "timeline_text", "answer", "canvas", "subsystem"]

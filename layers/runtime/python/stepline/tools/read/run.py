@@ -20,9 +20,9 @@ from stepline.model.block import Block
 from stepline.rendering.piece import Shown
 from stepline.tools.content import Content, load_content, read_path
 from stepline.tools.context import ToolContext, ToolOutput
-from stepline.tools.read.request import Request, parse_requests
-from stepline.tools.read.sources import show_sources
-from stepline.tools.read.view import TOO_LARGE, TRUNCATED, View, show
+from stepline.tools.read.read_request import Request, parse_requests
+from stepline.tools.read.shown_content import TOO_LARGE, TRUNCATED, View, show
+from stepline.tools.read.source_rows import show_sources
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 from stepline.tools.window import Found

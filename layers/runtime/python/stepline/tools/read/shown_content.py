@@ -8,11 +8,11 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Body
-from stepline.model.file.signature import MISMATCH, find_mismatch
+from stepline.model.file.magic_bytes import MISMATCH, find_mismatch
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import Content
 from stepline.tools.context import ReadCaps, render_json
-from stepline.tools.read.request import Request
+from stepline.tools.read.read_request import Request
 from stepline.tools.window import Found, Place, Window, fit_window
 
 ATTACHED_MIMES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")

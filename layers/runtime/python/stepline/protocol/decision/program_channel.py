@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from stepline.errors import DecisionError
 from stepline.model.decision import Notice, ToolCall
-from stepline.protocol.decision.call import ToolSpecLike
+from stepline.protocol.decision.call_check import ToolSpecLike
 from stepline.protocol.decision.notice import NOTHING_RAN, make_notice
 from stepline.protocol.parser.grammar import CODE, DECISION
 from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript

@@ -11,7 +11,7 @@ from rich.markdown import Markdown
 from rich.spinner import Spinner
 from rich.text import Text
 
-from stepline.local.client.effect import (
+from stepline.local.client.change import (
     Effect,
     EventsApplied,
     HandedBack,

@@ -28,10 +28,10 @@ from stepline.errors import DecisionError
 from stepline.model.decision import ToolCall
 from stepline.model.program.promise import read_promises
 from stepline.protocol.decision.body import plan_marks
-from stepline.protocol.decision.call import check_call
+from stepline.protocol.decision.call_check import check_call
 from stepline.protocol.decision.fanout import ACTION, TOOL_ID, Identity, identify_fields
 from stepline.protocol.decision.json_repair import repair
-from stepline.protocol.decision.program import MISPLACED
+from stepline.protocol.decision.program_channel import MISPLACED
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.field import FieldStream, Path, Taker
 from stepline.protocol.stream.lane import AbortReason, Emit, LaneFacts, LaneWriter, write_whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepline.bundle.parts import Parts
-from stepline.bundle.prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
+from stepline.bundle.system_prompt import GATE, PREFIX, SUMMARY, load_template, system_prompt
 from stepline.errors import InputError
 from stepline.loop.agent import Agent, Execution, Summariser
 from stepline.model.program.execution import PREVIEW_CHARS, Limits, RuntimeProfile

@@ -14,8 +14,8 @@ from websockets.typing import Origin
 
 from stepline.errors import AuthError, DependencyError, LimitError
 from stepline.local.client.credential import LOOPBACK
+from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
-from stepline.model.wire.message import MESSAGE_MAX_BYTES
 
 FRAME_MAX_BYTES = 32 * 1024
 """API Gateway refuses a larger frame; a larger message comes in several."""

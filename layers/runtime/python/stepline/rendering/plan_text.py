@@ -15,7 +15,7 @@ import msgspec
 from stepline.model.base import Value
 from stepline.model.entry import Contributed
 from stepline.model.path import PlanPath
-from stepline.model.plan import MARKS, Plan, StepStatus
+from stepline.model.plan_steps import MARKS, Plan, StepStatus
 from stepline.rendering.quote import INDENT, clip, inline
 
 PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 from msgspec.structs import replace
 
 from stepline.model.source import Citation, Source, web_url
-from stepline.protocol.citation.link import Place, html_links, markdown_links
+from stepline.protocol.citation.hyperlink import Place, html_links, markdown_links
 from stepline.protocol.citation.prose import ProseScanner
 from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
 

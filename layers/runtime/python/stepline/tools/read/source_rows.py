@@ -8,7 +8,7 @@ from typing import Any, Final
 from stepline.model.usage import BYTES_PER_TOKEN, estimate_tokens
 from stepline.tools.content import render_rows
 from stepline.tools.context import ReadCaps
-from stepline.tools.read.view import TRUNCATED, View
+from stepline.tools.read.shown_content import TRUNCATED, View
 
 TEXT_FIELDS: Final = ("content", "text", "snippet", "summary", "preview")
 """Fields that the budget is spent on, in this order in every row."""

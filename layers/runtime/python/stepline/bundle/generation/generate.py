@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self, TypeAlias, get_args
 
-from stepline.bundle.generation.account import Delivery
 from stepline.bundle.generation.channel_result import ChannelResult, StreamMeta
+from stepline.bundle.generation.dispatch import Delivery
 from stepline.bundle.generation.model_service import service_error, usage_row
 from stepline.bundle.generation.subscriber import Consumer, Failures, StreamPolicyViolation
 from stepline.errors import SteplineError
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelClient, ModelRequest, ModelStream
-from stepline.protocol.parser.channel import ChannelParser
+from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.parser.grammar import ChannelSpec, Format
 from stepline.protocol.parser.transcript import CloseReason
 

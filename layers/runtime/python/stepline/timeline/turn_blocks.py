@@ -44,13 +44,13 @@ from stepline.model.entry import (
     Titled,
 )
 from stepline.model.ids import Lane, call_id
-from stepline.model.plan import Plan
+from stepline.model.plan_steps import Plan
 from stepline.model.usage import Usage
 from stepline.rendering.call_preview import cap_params
 from stepline.rendering.inbound import event_place, fates_of, inbound_blocks, prompt_places
-from stepline.rendering.plan import plan_facts, render_steps
+from stepline.rendering.plan_text import plan_facts, render_steps
 from stepline.rendering.result import notice_call, notice_paths, result_path, whole_blocks
-from stepline.rendering.turn import Turn
+from stepline.rendering.turn_facts import Turn
 
 PRUNED = "older turns were shortened; every path still leads to the whole"
 

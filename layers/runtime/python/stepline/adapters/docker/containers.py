@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import IO, Final, Literal, TypeAlias
 
-from stepline.adapters.docker.message import MESSAGE_BYTES_MAX, Message, decode, encode
+from stepline.adapters.docker.supervisor_protocol import MESSAGE_BYTES_MAX, Message, decode, encode
 from stepline.adapters.sandbox.cancel import LOOK_S
 from stepline.adapters.sandbox.tail import Tail
 from stepline.errors import SandboxError
