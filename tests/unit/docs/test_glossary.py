@@ -1,0 +1,40 @@
+"""The glossary and the code: each word has one meaning, and a place where the code means it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = ROOT / "layers/runtime/python/stepline"
+ROW = re.compile(r"^\| \*\*([^*]+)\*\*[^|]*\| ([^|]+) \| `([^`]+)` \|$", re.MULTILINE)
+ROWS = ROW.findall((ROOT / "docs/glossary.md").read_text(encoding="utf-8"))
+WORDS = [word for word, _, _ in ROWS]
+
+
+def classes():
+    """Count the public classes of the library by name."""
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in LIBRARY.rglob("*.py"))
+    return Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def test_each_word_stands_once_and_in_order():
+    assert len(ROWS) == (ROOT / "docs/glossary.md").read_text(encoding="utf-8").count("| **")
+    assert sorted(WORDS, key=str.lower) == WORDS
+    assert len(set(map(str.lower, WORDS))) == len(WORDS)
+
+
+@pytest.mark.parametrize(("word", "where"), [(word, where) for word, _, where in ROWS])
+def test_the_code_uses_the_word_where_the_glossary_says(word, where):
+    path = next(base / where for base in (LIBRARY, ROOT) if (base / where).exists())
+    said = f"{path.stem} {path.read_text(encoding='utf-8')}".lower().replace("_", " ")
+    assert any(part[:5] in said for part in re.split(r"[ -]", word.lower()))
+
+
+def test_a_word_names_one_class():
+    named = {word.title().replace(" ", "").replace("-", "") for word in WORDS}
+    assert {name: count for name, count in classes().items() if name in named and count > 1} == {}
