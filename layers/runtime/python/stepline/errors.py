@@ -36,7 +36,7 @@ class SteplineError(Exception):
     def __init__(
         self, message: str, *, code: str | None = None, **context: str | float | list[str] | None
     ) -> None:
-        """Raise with a more precise `code` than the class's own where one is documented."""
+        """Set a more precise `code` than the class's own, where one is documented."""
         super().__init__(message)
         self.reason = code or type(self).code
         self.context = context

@@ -1,4 +1,4 @@
-"""The names of the metrics, for the code that counts and the alarms that watch."""
+"""Metric names, shared by the code that counts and the alarms."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ EDGE_ERRORS: Final = "EdgeErrors"
 
 
 def dimensions(stage: str) -> dict[str, str]:
-    """Return what tells a deployment's metrics from those of others in the same account."""
+    """Return the dimensions that separate a deployment's metrics from others in the same account."""
     return {"service": SERVICE, "stage": stage}

@@ -1,4 +1,4 @@
-"""What every use case is given: the ports, and the numbers it may not exceed."""
+"""Ports and policy: the dependencies of every use case, and the limits it works within."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stepline.ports.task import Grants, Tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Numbers that bound a turn. Source: docs/reference/settings.md."""
+    """Limits of a turn. Source: docs/reference/settings.md."""
 
     max_iterations: int = 15
     round_retries: int = 2
@@ -42,7 +42,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Ports:
-    """The world, as the loop sees it. Without `search` nothing can be looked up; `outward` says which events may leave."""
+    """The loop's ports. Without `search` there is no web search; `outward` filters client events."""
 
     log: Log
     artifacts: Artifacts

@@ -1,7 +1,7 @@
-"""Who may put: a step compares its own name and claim with the state, and with nothing else.
+"""Fencing: a step may put only if its own name and claim match the state; nothing else is compared.
 
-A step's name is (turn, epoch, iteration, phase). A state of another turn or epoch is not this step's business
-(`stop`); a state beyond the name means that the step was done already (`beyond`, take the state's route).
+A step's name is (turn, epoch, iteration, phase). If the state is of another turn or epoch, the step ends
+(`stop`); if the state is beyond the name, the step was already done (`beyond`: take the state's route).
 Source: docs/concepts/log.md#who-may-put.
 """
 
@@ -20,12 +20,12 @@ Phase = Literal["decide", "act", "close"]
 
 
 def owns(state: State, step: Step) -> bool:
-    """Tell whether the turn is open under this step's epoch."""
+    """Return True if the turn is open under this step's epoch."""
     return state.status == "open" and state.turn == step.turn and state.epoch == step.epoch
 
 
 def standing(state: State, step: Step, phase: Phase) -> Standing:
-    """Tell how a step stands to the state it finds."""
+    """Compare a step with the state it finds."""
     if not owns(state, step):
         return "stop"
     at = state.cursor
@@ -33,7 +33,7 @@ def standing(state: State, step: Step, phase: Phase) -> Standing:
 
 
 def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
-    """Return the step to go to if this phase is not the step's to carry out any more; None if it is."""
+    """Return the step to go to if this step no longer owns the phase; None if it does."""
     match standing(state, step, phase):
         case "mine":
             return None
@@ -44,7 +44,7 @@ def elsewhere(state: State, step: Step, phase: Phase) -> Step | None:
 
 
 def check_owner(tail: Batch, user: str) -> None:
-    """Raise NotFoundError if the conversation exists and is somebody else's."""
+    """Raise NotFoundError if the conversation exists and belongs to another user."""
     if tail.n and tail.state.owner != user:
         raise NotFoundError("no such conversation")
 
@@ -56,13 +56,13 @@ def check_claim(state: State, claim: int) -> None:
 
 
 def check_attempt(state: State, attempt: int) -> None:
-    """Raise Fenced if a later attempt has begun: this invocation was given up."""
+    """Raise Fenced if a later attempt has begun, so this invocation was given up."""
     if attempt < state.attempt:
         raise Fenced("a later attempt has begun", attempt=attempt, found=state.attempt)
 
 
 def onward(step: Step, state: State) -> Step:
-    """Return the step that the state asks for next; its route is a word of the graph."""
+    """Return the step that the state asks for next; its route is a route of the graph."""
     return replace(
         step,
         iteration=state.cursor.iteration,

@@ -1,8 +1,8 @@
-"""One invocation's hand on one lane's log: append with an intention, read without surprises.
+"""Journal: append to and read one lane's log during one invocation.
 
-A refused or unanswered put is never the end of an intention: the journal looks at what stands at n, recognises
-its own hand by the nonce, and otherwise plans again from the newer tail. Planning must therefore be cheap and
-free of effects: no sampling, no searching, no billing.
+A refused or unanswered put is never the end of an intention: the journal reads the batch that stands at n,
+recognises its own by the nonce, and otherwise plans again from the newer tail. Planning must therefore be
+cheap and free of effects: no sampling, no searching, no billing.
 Source: docs/concepts/log.md#append.
 """
 
@@ -34,7 +34,7 @@ _PAUSE_MOST_S = 0.64
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What a step wants to put next, planned against one tail."""
+    """The entries and state that a step wants to put next, planned against one tail."""
 
     entries: tuple[Entry, ...]
     state: State
@@ -43,7 +43,7 @@ class Draft:
 
 
 class Journal:
-    """Reads and appends batches of one lane under one nonce."""
+    """Read and append batches of one lane under one nonce."""
 
     def __init__(self, ports: Ports, lane: Lane, step: str) -> None:
         self.by = secrets.token_hex(8)
@@ -56,12 +56,12 @@ class Journal:
         return self.ports.log.tail(self.lane, consistent=consistent) or EMPTY
 
     def since(self, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        """Return the batches after n, whole."""
+        """Return the batches after n, hydrated."""
         found = self.ports.log.since(self.lane, n, upto=upto, consistent=consistent)
         return [hydrate(self.ports.artifacts, batch) for batch in found]
 
     def get(self, n: int) -> Batch | None:
-        """Return batch n, whole."""
+        """Return batch n, hydrated."""
         found = self.ports.log.get(self.lane, n, consistent=True)
         return hydrate(self.ports.artifacts, found) if found else None
 
@@ -72,9 +72,10 @@ class Journal:
         tail: Batch | None = None,
         on_duplicate: Callable[[int], T] | None = None,
     ) -> Batch | T:
-        """Append what `plan` drafts, planning again from each newer tail; return the batch, or what `plan` concluded.
+        """Append what `plan` drafts, planning again from each newer tail; return the batch or the conclusion.
 
-        A conclusion without a put rests on a strong read. Pass `tail` where it was read already.
+        A plan that returns anything but a draft concludes without a put, and that takes a strong read. Pass
+        `tail` if it was read already.
 
         Raises:
             BusyError: the lane was contended `append_tries` times in a row.
@@ -117,7 +118,7 @@ class Journal:
         except UnknownOutcome:
             put = self._what_stands(batch.n, draft.message_id)
         if isinstance(put, Occupied) and is_own(put.batch, self.by):
-            # What stands counts: it may be an earlier draft of this intention that landed late.
+            # The stored batch counts: it may be an earlier draft of this intention that landed late.
             return Written(), hydrate(self.ports.artifacts, put.batch)
         return put, batch
 
@@ -130,7 +131,7 @@ class Journal:
 
 
 def is_own(batch: Batch, by: str) -> bool:
-    """Tell whether a batch that stands in our way is our own, put by a call whose answer was lost."""
+    """Return True if the batch found at our number is our own, from a put whose answer was lost."""
     return batch.by == by
 
 

@@ -1,4 +1,4 @@
-"""Keep a batch small: its largest strings or lists go to the artifact store, and come back by their JSON pointers.
+"""Spill: move a batch's largest strings or lists to the artifact store, and restore them by JSON pointer.
 
 Bodies go first and are named by their content, so a crash between the two leaves an orphan, never a hole.
 """
@@ -17,11 +17,11 @@ from stepline.model.ids import Lane
 from stepline.ports.artifacts import Artifacts
 
 SPILL_MIN_BYTES = 512
-"""A string that takes less as JSON is not worth an object: naming it takes about half as much."""
+"""Strings that take less as JSON stay in the batch: a reference takes about half as much."""
 
 
 FRAME_BYTES = 16
-"""What JSON writes around a thing: its comma, what is left in its place, and the name of the list of all."""
+"""JSON around a spilled value: its comma, the placeholder, and its share of the `spilled` list."""
 
 
 class _Leaf(NamedTuple):
@@ -34,10 +34,10 @@ class _Leaf(NamedTuple):
 def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = BATCH_MAX_BYTES) -> Batch:
     """Return the batch with its largest strings stored apart until it has at most `limit_bytes`.
 
-    Where that is not enough, because its parts are small and many, whole lists of them go as well.
+    If its strings are too small and too many for that, whole lists of objects are stored apart as well.
 
     Raises:
-        LimitError: `batch_too_large`, what is neither exceeds the limit.
+        LimitError: `batch_too_large`: the rest still exceeds the limit; `state_too_large`.
     """
     state_bytes = len(msgspec.json.encode(batch.state))
     if state_bytes > STATE_MAX_BYTES:
@@ -60,7 +60,7 @@ def spill(artifacts: Artifacts, lane: Lane, batch: Batch, *, limit_bytes: int = 
 def _without(
     artifacts: Artifacts, lane: Lane, batch: Batch, leaves: list[_Leaf], *, limit_bytes: int
 ) -> Batch | None:
-    """Return the batch without as many of the leaves as it takes, largest first; None if all are not enough."""
+    """Return the batch with just enough leaves stored apart, largest first; None if all are not enough."""
     size, pieces, bodies = len(encode_batch(batch)) + FRAME_BYTES, [], []
     for leaf in sorted(leaves, reverse=True):
         body = leaf.text.encode()
@@ -81,7 +81,7 @@ def _without(
 
 
 def hydrate(artifacts: Artifacts, batch: Batch) -> Batch:
-    """Return the batch with every string in its place. Raises DependencyError."""
+    """Return the batch with every spilled value in its place. Raises DependencyError."""
     if not batch.spilled:
         return batch
     tree = _tree(batch)
@@ -99,7 +99,7 @@ def _fetch(artifacts: Artifacts, key: str) -> bytes:
     try:
         return artifacts.get(key)
     except NotFoundError as error:
-        # Not the caller's `not_found`: to a client that would say that the conversation does not exist.
+        # Not passed on as `not_found`: that would tell a client that the conversation does not exist.
         raise DependencyError("a stored body is missing", code="body_missing", key=key) from error
 
 
@@ -123,7 +123,7 @@ def _leaves(node: Any, at: str) -> list[_Leaf]:
 
 
 def _lists(tree: list[dict[str, Any]]) -> list[_Leaf]:
-    """Return the lists of objects that entries hold, as JSON."""
+    """Return the entries' lists of objects, as JSON."""
     found = []
     for index, entry in enumerate(tree):
         for name, value in entry.items():

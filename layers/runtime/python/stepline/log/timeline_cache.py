@@ -1,14 +1,15 @@
-"""The folded conversations a warm process remembers, so that a step reads only what came since.
+"""Folded conversations kept by a warm process, so that a step reads only the batches since.
 
-Who remembers nothing begins with the newest segment, if its step names one. Batches before a segment are read when
-somebody asks for them: in a cold process because it never had them, in a warm one because it has let go of them.
+A cold process begins with the newest segment, if its step names one. Batches before a segment are read on
+demand: a cold process never had them, a warm one has dropped them.
 
-Segments: put by Decide when the log behind the last one is long, read by whoever remembers nothing.
+Segments: put by Decide when the log since the last one is long, read by cold processes.
 
-    seg/<lane>/<batch>-v<format>    what the fold of the log up to that batch gives; put once, never changed
+    seg/<lane>/<batch>-v<format>    the fold of the log up to that batch; put once, never changed
 
-The object is put before the batch that names it, and stays true whatever becomes of that batch. Nothing but time and
-money hangs on it: what cannot be put is not named, and what cannot be read is folded from the log.
+The object is put before the batch that names it, and stays valid whatever happens to that batch. Segments
+only save time and money: one that cannot be put is not named, and one that cannot be read is folded from the
+log.
 Source: docs/concepts/log.md#segments.
 """
 
@@ -33,31 +34,30 @@ from stepline.timeline.segment import FORMAT, decode_segment, encode_segment
 
 REMEMBERED = 32
 RANGES = 4
-"""So many stretches of older batches are kept: those of the open turn, and of turns that its tools look into."""
+"""Ranges of older batches kept: those of the open turn, and of turns that its tools read."""
 
 
 class History:
-    """The newest timelines by lane. A log only grows, so what was folded once stays true.
+    """The newest timelines by lane. A log only grows, so a folded batch never has to be folded again.
 
     Threads of several conversations may share one: each operation on the dictionary is a single step.
     """
 
     def __init__(self, *, layout: Layout = STANDARD) -> None:
-        """Fold in this layout."""
+        """Use `layout` for every fold."""
         self._timelines: OrderedDict[Lane, Timeline] = OrderedDict()
         self._layout = layout
 
     def load(self, journal: Journal, *, segment: int = 0, consistent: bool = False) -> Timeline:
         """Return the conversation's timeline as of now.
 
-        Read are the batches after the remembered ones, or else those after the batch up to which there is a
-        `segment`, or all of them.
+        It reads the batches after the cached timeline, else those after batch `segment`, else all of them.
         """
         known = self._known(journal, segment)
         return self._remember(known, known.extended(journal.since(known.n, consistent=consistent)))
 
     def follow(self, journal: Journal, batch: Batch) -> Timeline:
-        """Return the timeline behind a batch this process has just put, reading only what came in between."""
+        """Return the timeline behind a batch this process has just put; read only the batches in between."""
         known = self._known(journal, batch.state.segment)
         between = [] if batch.n == known.n + 1 else journal.since(known.n, upto=batch.n - 1, consistent=True)
         return self._remember(known, known.extended([*between, batch]))
@@ -82,13 +82,13 @@ class History:
 
 
 def _trimmed(timeline: Timeline) -> Timeline:
-    """Let go of the batches that a segment holds, now that it has been named: others begin there, too."""
+    """Drop the batches that a named segment holds; other processes begin there, too."""
     base = max(timeline.base, timeline.state.segment)
     return replace(timeline, base=base, batches=timeline.batches[base - timeline.base :])
 
 
 def _older_batches(journal: Journal) -> Callable[[int, int], Sequence[Batch]]:
-    """Return what reads batches that are not at hand. They do not change, so a stretch is read once."""
+    """Return a function that reads dropped batches. Batches do not change, so a range is read once."""
 
     @lru_cache(maxsize=RANGES)
     def read(after: int, upto: int) -> tuple[Batch, ...]:
@@ -111,7 +111,7 @@ def segment_key(lane: Lane, n: int) -> str:
 
 
 def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
-    """Put a segment if what stands behind the last one is long; return the newest batch that a segment holds."""
+    """Put a segment if the log since the last one is long; return the newest batch that a segment holds."""
     named = timeline.state.segment
     if not _is_long(timeline, ports.policy):
         return named
@@ -128,7 +128,7 @@ def seal(ports: Ports, lane: Lane, timeline: Timeline) -> int:
 
 
 def open_segment(ports: Ports, lane: Lane, n: int, layout: Layout) -> Timeline | None:
-    """Return the timeline up to batch n; None if its segment is gone or not to be read here, which is logged."""
+    """Return the timeline up to batch n; None, logged, if its segment is gone or cannot be read here."""
     try:
         found = decode_segment(ports.artifacts.get(segment_key(lane, n)), lane, layout)
     except SteplineError:
@@ -141,7 +141,7 @@ def open_segment(ports: Ports, lane: Lane, n: int, layout: Layout) -> Timeline |
 
 
 def _is_long(timeline: Timeline, policy: Policy) -> bool:
-    """Tell whether a reader without memory has more to read behind the segment than is good."""
+    """Return True if a cold reader would have too much to read behind the segment."""
     if timeline.n - timeline.base >= policy.seal_batches:
         return True
     left = policy.seal_bytes

@@ -1,4 +1,4 @@
-"""Every legal change of a lane's state, as pure functions of the state before and the number of the new batch.
+"""Every legal change of a lane's state: pure functions of the state before and the new batch's number.
 
     idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
                        │  ▲               └──resulted──▶ close, if the round answers
@@ -7,10 +7,9 @@
 
     decide, act ──steered──▶ decide, for a bounded number of rounds, or close
 
-`epoch` changes with `opened` and `taken_over` only; `claim` changes with whatever begins a new stream.
+`epoch` changes with `opened` and `taken_over` only; `claim` changes with every transition that begins a new
+stream. `count_entries` adds the entries of a batch to the turn's tally.
 Source: docs/concepts/log.md.
-
-Counting a turn: what the entries of one batch add to what the turn has come to.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def opened(state: State, n: int, turn: str) -> State:
 
 
 def reopened(state: State, n: int, attempt: int) -> State:
-    """Give the round to a later attempt, which streams under a claim of its own."""
+    """Give the round to a later attempt, which streams under its own claim."""
     return replace(state, claim=n, attempt=attempt)
 
 
@@ -69,12 +68,12 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
 
 
 def interrupted(state: State, n: int, *, rendered: int) -> State:
-    """Record a decision that a steer cut off: it counts as a round, and breaks nothing."""
+    """Record a decision that a steer cut off: it counts as a round, but not as a retry."""
     return replace(next_round(state, n), rendered=rendered, decided=n, actions=0, executes=0)
 
 
 def steered(state: State, steer: int, *, finalize: int) -> State:
-    """Heed the steer of batch `steer`: `finalize` rounds are left, or, if there are none, the close is next."""
+    """Heed the steer of batch `steer`: `finalize` rounds are left, or, if that is 0, the close is next."""
     heeded = replace(state, steered=steer, finalize=finalize)
     if finalize:
         return heeded
@@ -83,12 +82,15 @@ def steered(state: State, steer: int, *, finalize: int) -> State:
 
 
 def started(state: State, n: int, call: str) -> State:
-    """Announce that the action `call` is about to run, and fence everybody else off it."""
+    """Record that the action `call` is about to run, and fence all other attempts off it."""
     return replace(state, claim=n, running=call)
 
 
 def resulted(state: State, n: int) -> State:
-    """Record an action's result: the next action, or after the last one the next round, or the close if the round answers."""
+    """Record an action's result: the next action, or after the last one the next round or the close.
+
+    The close is next if the round answers.
+    """
     iteration, following = state.cursor.iteration, state.cursor.action + 1
     if following < state.actions:
         cursor = Cursor(iteration=iteration, phase="act", action=following)
@@ -106,12 +108,12 @@ def next_round(state: State, n: int) -> State:
 
 
 def taken_over(state: State, n: int) -> State:
-    """Give the turn a new epoch; where it stood, and what was running, stays."""
+    """Give the turn a new epoch; its position and the running action stay."""
     return replace(state, epoch=n, claim=n, attempt=0, takeovers=state.takeovers + 1)
 
 
 def closed(state: State) -> State:
-    """Leave the lane idle; what the conversation has consumed so far stays."""
+    """Leave the lane idle; the conversation's token counts stay."""
     return State(
         owner=state.owner,
         prev=state.prev,
@@ -123,12 +125,12 @@ def closed(state: State) -> State:
 
 
 def titled(state: State, n: int) -> State:
-    """Give the conversation a title of its own; the turn stands where it stood."""
+    """Give the conversation its own title; the turn's position stays."""
     return replace(state, titled=n)
 
 
 def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
-    """Return the tally behind a batch that holds these entries, put at `at`. Pure."""
+    """Return the tally after a batch with these entries, put at `at`. Pure."""
     for entry in entries:
         match entry:
             case Decided():
@@ -154,7 +156,7 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """Return what two calls consumed together."""
+    """Return the sum of the usage of two calls."""
     return Usage(
         input_tokens=one.input_tokens + other.input_tokens,
         cache_read_tokens=one.cache_read_tokens + other.cache_read_tokens,
@@ -170,5 +172,5 @@ def _between_ms(start: str, end: str) -> int:
 
 
 def epoch_ms(at: str) -> int:
-    """Return a time of the log in milliseconds of the epoch."""
+    """Return a time of the log in milliseconds since the Unix epoch."""
     return round(datetime.fromisoformat(at).timestamp() * 1000)

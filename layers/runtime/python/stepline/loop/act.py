@@ -1,11 +1,12 @@
-"""Act: the recorded actions of a round, in order, each result in the log before the next one runs.
+"""Act: run a round's recorded actions in order, each result in the log before the next one runs.
 
     pure     run, put the result; the first put wins
     keyed    the same, with effects named by the call or the content, so that twice is once
-    once     put `started`, run, put the result; whoever finds it started by somebody else runs nothing and
+    once     put `started`, run, put the result; an attempt that finds it started by another one runs nothing
+        and
              records `unverified`
-    steered  what can end early does; put that those behind it are not run
-    program  put `started`, leave the run to another state, put what it left behind
+    steered  end the action early if it can; record that those behind it are not run
+    program  put `started`, leave the run to another state, put its outcome
 
 Source: docs/concepts/log.md#act.
 """
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
-    """Run what is left of the round's actions; return the step that follows."""
+    """Run the rest of the round's actions; return the step that follows."""
     journal = Journal(ports, step.lane(), f"act/{step.epoch}")
     attempt = Attempt(ports=ports, agent=agent, history=history, journal=journal, step=step)
     timeline = attempt.load()
@@ -57,7 +58,10 @@ def act(ports: Ports, agent: Agent, history: History, step: Step) -> Step:
 
 
 def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
-    """Run the next action. Return the batch of its result, the step that runs its program, or None if the round went on without us."""
+    """Run the next action.
+
+    Return the batch of its result, the step that runs its program, or None if the round went on without us.
+    """
     state, tail = timeline.state, timeline.tail
     index = state.cursor.action
     decision = _decision(timeline, state.decided)
@@ -78,7 +82,7 @@ def _run_next(attempt: Attempt, timeline: Timeline) -> Batch | Step | None:
 
 
 def effect_of(registry: Registry, tool_id: str) -> Effect:
-    """Return a tool's effect class. A tool that is gone since the decision is refused, and that changes nothing."""
+    """Return a tool's effect class; `pure` for a tool removed since the decision, which is refused."""
     return registry.find(tool_id).spec.effect if tool_id in registry else "pure"
 
 

@@ -1,4 +1,4 @@
-"""The agent as the loop sees it: its instructions, its tools, and how its model is to be asked."""
+"""The agent as the loop sees it: its instructions, its tools, and the parameters of its model calls."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stepline.tools.registry import Registry
 from stepline.tools.spec import ToolSpec
 
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
-"""Who is asked what to do in a round, in the map from role to model."""
+"""The role of the round's decision, in the map from role to model."""
 
 HOST_MODES: Final[frozenset[Mode]] = frozenset({"process", "docker"})
-"""Modes that run programs beside the functions."""
+"""Modes that run programs beside the functions, as `process` and `docker` do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where the agent's programs run, what one run may use, which tools it may call, and what is shown of its texts.
+    """How the agent's programs run: place, limits, callable tools, and how much of their texts is shown.
 
-    `places` are the modes that this deployment has a place for. `descriptors` and `settings` are the variables
-    that a task is handed for its tools. Secret.
+    `places` are the modes that this deployment has a place for. `descriptors` and `settings` are the
+    variables that a task is handed for its tools. Secret.
     """
 
     profile: RuntimeProfile
@@ -39,7 +39,10 @@ class Execution:
 
 @dataclass(frozen=True, kw_only=True)
 class Summariser:
-    """Instructions for who sums up: whole turns, and the earlier rounds of an open one. Without them nobody is asked."""
+    """Instructions for summaries of whole turns, and of an open turn's earlier rounds.
+
+    Without them no model is asked.
+    """
 
     summary: str = ""
     prefix: str = ""
@@ -52,13 +55,14 @@ NO_SUMMARISER: Final = Summariser()
 class Agent:
     """One agent: immutable, the same for every conversation it serves.
 
-    Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models refuse one.
-    `fanout` bounds how many actions a round may have, and which together; its instructions (`system`) say the same.
-    `strict` ends a generation that does not begin with its thinking, and runs no call whose JSON had to be mended.
-    `gate` are the instructions of the stage that names a new conversation; without them there is none. `summariser`
-    instructs who sums up what the context has no room for.
-    `shelves` hold what the agent reads outside the conversation, by the family of the paths. `announced` returns the
-    lines that a bundle's code wants said in a request, for this request alone.
+    Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models
+    refuse one. `fanout` bounds how many actions a round may have, and which together; the instructions
+    (`system`) say the same. `strict` ends a generation that does not begin with its thinking, and runs no
+    call whose JSON had to be repaired. `gate` holds the instructions of the stage that names a new
+    conversation; if empty, there is no such stage. `summariser` holds the instructions for summaries of what
+    the context has no room for. `shelves` hold content outside the conversation that the agent can read, by
+    the family of the paths. `announced` returns the lines that a bundle's code adds to the announce of one
+    request.
     """
 
     system: str

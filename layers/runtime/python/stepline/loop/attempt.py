@@ -1,4 +1,4 @@
-"""An attempt at a step: what one invocation of Decide or Act works with, and what it puts under its claim."""
+"""One attempt at a step: what an invocation of Decide or Act depends on, and its writes under its claim."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ NOTHING = Usage()
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One invocation of Decide or Act: its step, and what it works with.
+    """One invocation of Decide or Act: its step, ports and agent.
 
-    `claim` is the batch by which it holds the round, `watch` tells when what it waits for is to end early.
+    `claim` is the batch by which it holds the round; `watch` tells when its current wait should end early.
     """
 
     ports: Ports
@@ -47,7 +47,7 @@ class Attempt:
     watch: Watch = field(default_factory=NeverSteered)
 
     def load(self, *, consistent: bool = False) -> Timeline:
-        """Return the timeline of the lane; `consistent`: with every batch that was put before this call."""
+        """Return the timeline of the lane; `consistent`: with every batch put before this call."""
         return self.history.load(self.journal, segment=self.step.segment, consistent=consistent)
 
     def follow(self, batch: Batch) -> Timeline:
@@ -55,17 +55,17 @@ class Attempt:
         return self.history.follow(self.journal, batch)
 
     def now(self) -> str:
-        """Return the time, as the log has it."""
+        """Return the current time in the log's format."""
         return utc(self.ports.clock.now())
 
     def caught_up(self, timeline: Timeline) -> Timeline:
-        """Return the timeline with the steer in it, if one came since."""
+        """Return the timeline, reloaded if a steer came since."""
         if self.watch.steer() <= timeline.n:
             return timeline
         return self.load(consistent=True)
 
     def amend(self, timeline: Timeline, *entries: Entry, usage: Usage = NOTHING) -> Timeline | Step:
-        """Put entries that change what is read of the conversation and nothing else, while round and claim are ours.
+        """Put entries that change only how the conversation reads, while round and claim are ours.
 
         `usage` is what they cost. Return the timeline behind them, or the step to go to.
 
@@ -78,7 +78,7 @@ class Attempt:
                 return gone
             check_claim(at.state, self.claim)
             if any(isinstance(entry, Steered) and entry.n <= at.state.steered for entry in entries):
-                return at  # it stands there already: put by ourselves, and the answer was lost
+                return at  # already recorded: our own put, whose answer was lost
             state = replace(
                 at.state,
                 input_tokens=at.state.input_tokens + usage.prompt_tokens,
@@ -99,7 +99,7 @@ class Attempt:
         return self.follow(batch)
 
     def context(self, timeline: Timeline, action: Action, at: str) -> ToolContext:
-        """Return what the action's tool is given; one that cannot end early is not told to."""
+        """Return the context for the action's tool; only a cancellable tool gets a way to be cancelled."""
         tools = self.agent.registry
         ends_early = action.tool_id in tools and tools.find(action.tool_id).spec.cancellable
         return ToolContext(
@@ -120,7 +120,7 @@ class Attempt:
 
 
 def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch) -> Completion:
-    """Ask a model for a text that nobody follows while it comes, and end that early if the user steers.
+    """Ask a model for a text that is not streamed to clients; end the call early if the user steers.
 
     Raises what `ModelStream` raises.
     """
@@ -132,7 +132,7 @@ def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch) -> Comple
 
 
 def count_usage(meter: Meter, usage: Usage) -> None:
-    """Count what a recorded call of a model consumed."""
+    """Count the usage of a recorded model call."""
     meter.count(INPUT_TOKENS, usage.prompt_tokens)
     meter.count(CACHED_TOKENS, usage.cache_read_tokens)
     meter.count(OUTPUT_TOKENS, usage.output_tokens)

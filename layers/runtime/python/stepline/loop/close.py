@@ -1,16 +1,13 @@
 """Close: the exit gate and the turn's one end.
 
-Whatever reactive event the model has not seen keeps the turn open while rounds are left, and otherwise opens
+A reactive event that the model has not seen keeps the turn open while rounds are left, and otherwise opens
 the next turn in the very batch that closes this one: an event is rendered, promoted or dropped, never lost.
 Source: docs/concepts/log.md#close.
 
-The settlement: what becomes of events that a turn's end finds unseen, and of one that comes to no turn.
+The settlement decides that for each unseen event at the turn's end. Source: docs/reference/live-events.md.
 
-Source: docs/reference/live-events.md.
-
-The answer of a turn that ends without one of the model's: what was done, what is open, what went wrong last.
-
-It is a function of the turn's own entries, so that a retried step gives the same one.
+A turn that ends without an answer of the model's gets a status answer: what was done, what is open, the last
+problem. It is a function of the turn's own entries, so that a retried step gives the same one.
 Source: docs/concepts/turn.md#budget.
 """
 
@@ -63,7 +60,7 @@ ERRORS = {
     "ModelRateLimited": "model_rate_limited",
     "States.Timeout": "step_timeout",
 }
-"""Names that reach the state machine's Catch → the code a client sees; everything else is `step_failed`."""
+"""Error names that reach the state machine's Catch → client error codes; all others are `step_failed`."""
 
 MESSAGES = {
     "context_limit": "The conversation no longer fits into the model's context window.",
@@ -83,7 +80,10 @@ def close(ports: Ports, step: Step) -> Step:
 
 
 def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
-    """The same with the error `code`, if there is one: then only turn and epoch need to be this step's own."""
+    """End the turn, with the error `code` if there is one; return the step that follows.
+
+    With a code, only turn and epoch need to be this step's own.
+    """
     lane = step.lane()
     journal = Journal(ports, lane, "close")
 
@@ -131,9 +131,9 @@ def _defer(suffix: Sequence[Batch], tail: Batch, state: State) -> Draft:
 
 
 def _closed(decision: Decided | None, ports: Ports, state: State, code: str, stop: Steered | None) -> Closed:
-    """Return the turn's end: by a stop, by the decision that it stands at, or by the error that ended it."""
+    """Return the turn's end: by a stop, by the decision it stands at, or by the error that ended it."""
     now = utc(ports.clock.now())
-    # A turn that a release opened which did not count is not counted from its middle.
+    # A turn opened by a release that kept no tally gets no partial one.
     tally = state.tally if state.tally.opened_ms else Tally()
     closing = Closed(
         turn=state.turn,
@@ -165,7 +165,7 @@ def _closed(decision: Decided | None, ports: Ports, state: State, code: str, sto
 
 
 def _stopped(closing: Closed, cut: Decided | None) -> Closed:
-    """Return the end of a turn that was stopped; of the decision that the stop cut off, what was shown stays."""
+    """Return the end of a stopped turn, with the part of the answer that was shown before the stop."""
     ended = replace(closing, outcome="completed", reason="stop", message=STOPPED, answer=STOPPED)
     if cut is None or not cut.answer:
         return ended
@@ -179,7 +179,7 @@ def _reason(decision: Decided, state: State) -> str:
 
 
 def _cited(decision: Decided | None) -> dict[str, Any]:
-    """Return what a decision's answer cites, of what it cites anywhere, as an end of it stores that."""
+    """Return the citations of a decision's answer, in the fields of a turn's end."""
     if decision is None or not (decision.citations or decision.unresolved):
         return {}
     from stepline.protocol.citation.citation_stream import cite  # noqa: PLC0415 - 10 ms that most turns need not spend
@@ -188,13 +188,13 @@ def _cited(decision: Decided | None) -> dict[str, Any]:
 
 
 def _named(decision: Decided | None, state: State, closing: Closed) -> list[Entry]:
-    """Return the title that the turn's summary gives a conversation that has none."""
+    """Return the title that the turn's summary gives an untitled conversation."""
     title = parse_title(decision.summary) if decision and not state.titled else ""
     return [Titled(title=title, at=closing.at, turn=closing.turn)] if title else []
 
 
 def _unended(suffix: Sequence[Batch], closing: Closed) -> list[Entry]:
-    """Return the end of a compaction that the turn began and does not live to end: whoever heard of it waits for that."""
+    """Return the end of each compaction that the turn began and did not end: clients wait for it."""
     begun: dict[str, Compacting] = {}
     for entry in (entry for batch in suffix for entry in batch.entries):
         if isinstance(entry, Compacting):
@@ -217,7 +217,7 @@ def _end(
     before: Sequence[Entry],
     settled: Settlement,
 ) -> Draft:
-    """Return the closing batch; `before` is what the turn says ahead of its end."""
+    """Return the draft of the closing batch; `before` are the entries ahead of the turn's end."""
     n = tail.n + 1
     entries: list[Entry] = [*before, closing, *settled.dropped]
     state = closed(tail.state)
@@ -232,13 +232,13 @@ def _end(
 
 
 def _decision(suffix: Sequence[Batch], state: State) -> Decided | None:
-    """Return the decision that the turn stands at: it came after what the model saw, so it was read with that."""
+    """Return the decision that the turn stands at, if it was made behind the last rendered batch."""
     decided = (batch for batch in suffix if batch.n == state.decided)
     return next((e for batch in decided for e in batch.entries if isinstance(e, Decided)), None)
 
 
 def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
-    """Find the batch that closed this step's turn, if it is the retry of a close that got through, and redo."""
+    """On the retry of a close that got through, find the batch that closed this step's turn, and redo."""
     for batch in journal.since(step.epoch, consistent=True):
         if any(isinstance(entry, Closed) and entry.turn == step.turn for entry in batch.entries):
             follow_closing(ports, lane, batch)
@@ -247,7 +247,7 @@ def _settled(ports: Ports, lane: Lane, step: Step, journal: Journal) -> Step:
 
 
 def follow_closing(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Do what a closing batch asks for beside the log, perhaps again."""
+    """Carry out the effects of a closing batch, perhaps again."""
     publish(ports, lane, batch)
     _after(ports, lane, batch)
 
@@ -260,9 +260,9 @@ def _after(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 class Settlement(NamedTuple):
-    """What becomes of the events that the model has not seen: `promoted` open the next turn, `dropped` are handed back.
+    """The fate of events that the model has not seen: `promoted` ones open the next turn.
 
-    `holding` says that one of them keeps the turn open, as long as it has rounds left.
+    `dropped` ones are handed back. `holding`: one of them keeps the turn open, as long as it has rounds left.
     """
 
     holding: bool
@@ -271,9 +271,9 @@ class Settlement(NamedTuple):
 
 
 def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
-    """Settle the events behind what the model saw last, as the table of live events has it.
+    """Settle the events behind the last rendered batch by the table of live events.
 
-    A stop among them, heeded or not, settles those before it and keeps the turn from going on.
+    A stop among them, heeded or not, settles those before it and lets none hold the turn open.
     """
     entries = [(batch.n, entry) for batch in suffix if batch.n > state.rendered for entry in batch.entries]
     unseen = [(n, entry) for n, entry in entries if isinstance(entry, Inbound)]
@@ -283,7 +283,7 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
     promoted, handed, holding = [], [], False
     for n, event in unseen:
         if n in heeded or (event.steers and n <= newest_text):
-            continue  # the turn heeded it, or a later one that is read with it
+            continue  # the turn heeded it, or a later one that includes it
         rule = event.rule
         holding = holding or (rule.holds and not stop)
         fate = rule.stopped if n < stop else rule.unseen
@@ -296,14 +296,14 @@ def settle_events(suffix: Sequence[Batch], state: State) -> Settlement:
 
 
 def stop_of(suffix: Sequence[Batch], state: State) -> Steered | None:
-    """Return the stop that leads the turn here, if one does."""
+    """Return the stop that ended the turn, if there is one."""
     entries = (entry for batch in suffix for entry in batch.entries)
     heeded = (e for e in entries if isinstance(e, Steered) and e.n == state.steered and e.turn == state.turn)
     return next((entry for entry in heeded if not entry.finalize), None)
 
 
 def hand_back(n: int, event: Inbound, reason: DropReason) -> Dropped:
-    """Return what says that the event of batch `n` comes to nothing, so that its sender may say it again."""
+    """Return the record that the event of batch `n` was dropped, so that its sender can send it again."""
     return Dropped(n=n, reason=reason, message_id=event.message_id, event=event.event)
 
 
@@ -320,7 +320,10 @@ GO_ON: Final = "What was done is kept in the conversation; send a message to con
 
 
 def status_answer(entries: Iterable[Entry], plans: Iterable[Plan], *, turn: str, cause: Cause) -> str:
-    """Return the answer in Markdown. `entries` are the turn's own so far, `plans` the newest snapshots of all plans."""
+    """Return the status answer in Markdown.
+
+    `entries` are the turn's own so far, `plans` the newest snapshots of all plans.
+    """
     own = tuple(entries)
     results = [entry for entry in own if isinstance(entry, Resulted)]
     # The decision that is replaced by this answer is not in the log yet.
@@ -335,7 +338,7 @@ def status_answer(entries: Iterable[Entry], plans: Iterable[Plan], *, turn: str,
 
 
 def _files(done: Sequence[Resulted]) -> list[str]:
-    """Return the files of the turn, each once."""
+    """Return the turn's files, each once, as list items."""
     paths = [block.path for entry in done for block in entry.blocks if block.path.startswith("fi:")]
     own = list(dict.fromkeys(path for path in paths if ".code." not in path))
     more = [f"  - and {len(own) - FILES_MAX} more"] if len(own) > FILES_MAX else []

@@ -1,16 +1,16 @@
-"""Decide: one round's question to the model, and its answer in the log before anything acts on it.
+"""Decide: ask the model for one round, and put its decision into the log before anything acts on it.
 
-The first attempt streams under the claim of the batch that opened the round; a later one takes a claim of its
-attempt first. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
+The first attempt streams under the claim of the batch that opened the round; a later one first takes a claim
+of its own. The model is sampled once an attempt; a conflict only moves the place where the decision is put.
 Source: docs/concepts/log.md#decide.
 
-Tending: what a round does to the context before it asks the model, so that the request is cheap and fits.
+Before it asks, a round tends the context, so that the request is cheap and fits.
 
-    the cache is dead       → older turns are pruned; nothing that is cached is lost by it
+    the cache is dead        → older turns are pruned, which costs no cached prefix
     the request is too large → room is made, step by step
 
-Every reduction is a batch of its attempt, put under the round's claim before the request that shows it: whoever folds
-the log reads the same text.
+Every reduction is a batch of its own, put under the round's claim before the request that shows it: every
+fold of the log reads the same text.
 Source: docs/concepts/context.md#forgetting.
 """
 
@@ -65,7 +65,7 @@ def decide(
     *,
     sampler: Sampler = sample,
 ) -> Step:
-    """Ask the model once and record what it decided; return the step that follows.
+    """Ask the model once and record its decision; return the step that follows.
 
     Raises:
         Fenced: another attempt owns the round. The state machine tries again and finds its result.
@@ -97,7 +97,7 @@ def decide(
 
 
 def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Timeline, Sample] | Step:
-    """Heed steers and ask the model; return the timeline that it was asked with and its answer, or the step to go to."""
+    """Heed steers and ask the model; return the rendered timeline and the sample, or the step to go to."""
     while True:
         heeded = heed(attempt, timeline)
         if isinstance(heeded, Step):
@@ -128,7 +128,7 @@ def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
 
 
 def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int) -> Batch | Step:
-    """Put the decision at whatever n is next, while the round and the claim are ours."""
+    """Put the decision at the next n, while round and claim are ours."""
     ports, journal, step, claim = attempt.ports, attempt.journal, attempt.step, attempt.claim
     rendered = timeline.n
 
@@ -160,7 +160,7 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
 
 
 def _steer_before(journal: Journal, timeline: Timeline, at: Batch) -> Steer | None:
-    """Return the steer that came after what the model saw, and before what it decided could be recorded behind `at`."""
+    """Return the steer that came after the rendered timeline, up to batch `at`."""
     between = journal.since(timeline.n, upto=at.n, consistent=True) if at.n > timeline.n else []
     return steer_in(between, timeline.state.steered)
 
@@ -175,9 +175,9 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
 
 
 def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
-    """Return the decision as it is recorded: one that nobody may try again becomes an exit.
+    """Return the decision to record: one that cannot be tried again becomes an exit.
 
-    Its answer is what the user has seen of one, or else what there is to say of the turn so far.
+    Its answer is the one shown to the user, or else a status answer.
     """
     left = finalize_left(timeline)
     decision = settle_final(decision, left)
@@ -221,11 +221,11 @@ def _billed(state: State, decision: Decided) -> State:
 
 
 FORCED_MAX: Final = 3
-"""So often a round is made smaller because the provider refused it."""
+"""Maximum retries with a smaller request after ContextLimit."""
 
 
 def tend(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Make the context ready for a request; return the timeline to render, or the step to go to if the round is not ours.
+    """Prepare the context for a request; return the timeline to render, or the step to go to.
 
     Raises:
         Fenced: another attempt owns the round.
@@ -256,11 +256,11 @@ def _make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) ->
 def sample_fitting(
     attempt: Attempt, timeline: Timeline, sampler: Sampler
 ) -> tuple[Timeline, Sample] | Timeline | Step:
-    """Tend the context and sample, again with less as long as the provider finds that too large.
+    """Tend the context and sample, with a smaller request as long as the provider finds it too large.
 
-    Return the timeline that was rendered and what came of it, or the step to go to; a timeline alone if a steer stands
-    in it that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if the request
-    does not get smaller any more, or not enough.
+    Return the rendered timeline and its sample, or the step to go to; or a timeline alone, if it holds a
+    steer that came before the model said anything. Raises what the sampler and `tend` raise; ContextLimit if
+    the request cannot get smaller, or not small enough.
     """
     tended = tend(attempt, timeline)
     for left in reversed(range(FORCED_MAX + 1)):
@@ -270,7 +270,7 @@ def sample_fitting(
             return tended, sampler(attempt, tended)
         except SteplineError as error:
             if error.context.get("told_chars"):
-                raise  # that is shown under this claim: whoever asks again does it under one of its attempt
+                raise  # text was shown under this claim: the next attempt streams under its own
             newer = attempt.caught_up(tended)
             if steer_of(newer) is not None:
                 logger.warning("call failed while the user steered", extra={"code": error.reason})

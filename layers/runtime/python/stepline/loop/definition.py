@@ -1,4 +1,4 @@
-"""The loop in Amazon States Language, made from the table."""
+"""The state machine in Amazon States Language, rendered from the graph."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def render_definition(
     """Return the state machine in Amazon States Language; `functions` maps a function's name to its ARN.
 
     A task gets `{step, attempt}` and its answer becomes the whole state; an error is put beside the step, so
-    that the state after it still knows whose turn it is. Without a function `execute` no state runs programs
-    beside the functions, without `remote` none runs them elsewhere; without both, Act answers a decision that asks
-    for one.
+    that the next state still knows the turn. Without a function `execute` no state runs programs beside the
+    functions, without `remote` none runs them elsewhere; without both, Act answers a decision that asks for
+    one.
     """
     absent = absent_states(executes="execute" in functions, remote=remote)
     states: dict[str, Any] = {
@@ -83,9 +83,9 @@ def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> di
 
 
 def _render_remote(partition: str) -> dict[str, Any]:
-    """Return the state that starts a task with the names in `$.launch` and keeps the step as it was.
+    """Return the state that starts a task with the names in `$.launch` and keeps the step unchanged.
 
-    It calls the service as its SDK does, because the shorter integration knows no client token.
+    It uses the SDK integration, because the optimised one has no client token.
     """
     variables = {TOKEN_VARIABLE: "$$.Task.Token", SECRET_VARIABLE: "$.launch.secret"}
     overrides = {

@@ -1,7 +1,8 @@
-"""The loop as a table: its states, what each may answer, and what a failure of each leads to.
+"""The loop as a table: its states, the routes each may answer, and the state that a failure leads to.
 
-The state machine (`definition`), its Retry and Catch lists, the tests and the diagram in docs/reference/loop.md all
-come from this table, and so does the course of a turn without a state machine (`turn`). It knows no ARN.
+The state machine (`definition`), its Retry and Catch lists, the tests and the diagram in
+docs/reference/loop.md all come from this table, and so does the course of a turn without a state machine
+(`turn`). It knows no ARN.
 Source: docs/reference/loop.md.
 """
 
@@ -37,7 +38,7 @@ TRANSPORT_ERRORS: Final = (
     "Lambda.SnapStartNotReadyException",
     "Lambda.SnapStartTimeoutException",
 )
-# The handler may have run, and nobody knows how far: the log tells the next attempt.
+# The handler may have run, to an unknown point: the next attempt reads from the log how far.
 UNKNOWN_ERRORS: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
 MODEL_ERRORS: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
 OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in MODEL_ERRORS)
@@ -53,7 +54,7 @@ class Retry(Value):
 
 
 class Task(Value):
-    """A state that runs a function: its time, its retries in order, and where success and failure lead."""
+    """A state that runs a function: its timeout, its retries in order, and its next states."""
 
     name: str
     function: str
@@ -68,7 +69,10 @@ class Task(Value):
 
 
 class RemoteTask(Value):
-    """A state that starts a task elsewhere and waits until it reports, or is not heard of for `heartbeat_s`."""
+    """A state that starts a task elsewhere and waits for its report.
+
+    It fails after `heartbeat_s` without a heartbeat.
+    """
 
     name: str
     timeout_s: int
@@ -78,7 +82,7 @@ class RemoteTask(Value):
 
 
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
-    """Typed names stand before the unknown ones; each list has its own count."""
+    """Return retries with the specific errors before the unknown ones; each list has its own count."""
     overload = (Retry(errors=MODEL_ERRORS, interval_s=5, tries=3),) if model else ()
     return (
         Retry(errors=TRANSPORT_ERRORS, interval_s=1, tries=transport),
@@ -113,7 +117,7 @@ TASKS: Final = (
         next=LAUNCHER,
         catch="Close",
     ),
-    # Never tried again: whether the program ran is for the next state to find out, from what the run left behind.
+    # Never retried: the next state finds out from the run's objects whether the program ran.
     Task(
         name="Execute",
         function="execute",
@@ -132,7 +136,7 @@ TASKS: Final = (
     ),
 )
 
-# Not tried again either. The program's own time is kept by the task; this one is for a task that keeps none.
+# Not retried either. The task enforces the program's own timeout; this one covers a task that does not.
 REMOTE: Final = RemoteTask(
     name="ExecuteTask",
     timeout_s=PROVISION_S + RUN_MAX_S + COLLECT_S,
@@ -141,7 +145,7 @@ REMOTE: Final = RemoteTask(
     catch="Act",
 )
 
-# The word a step answers in `route` → the state that follows. `stop` says the turn belongs to another execution.
+# The `route` of a step → the state that follows. `stop`: the turn belongs to another execution.
 ROUTES: Final[Mapping[str, str]] = {
     "decide": "Decide",
     "act": "Act",
@@ -152,7 +156,7 @@ ROUTES: Final[Mapping[str, str]] = {
 }
 DEFAULT_ROUTE: Final = "Close"
 
-# What Prepare answers if there is a program to run; anything else means that the round went on without one.
+# The routes of Prepare if there is a program to run; any other means that the round went on without one.
 LAUNCHES: Final[Mapping[str, str]] = {"execute": "Execute", "execute_task": REMOTE.name}
 DEFAULT_LAUNCH: Final = "Decide"
 

@@ -1,12 +1,12 @@
-"""Room: what a round does when its request outgrew the budget, or the provider refused it as too large.
+"""Make room: reduce a request that outgrew the budget, or that the provider refused as too large.
 
-    estimate → what has to go → Pruned                                 results as stubs, turns as cards
-                              → Compacting → a model is asked → Compacted    turns and rounds as summaries
-                              → Compacted                              the same in the runtime's attempt words
+    estimate → needed reduction → Pruned                               results as stubs, turns as cards
+                                → Compacting → a model is asked → Compacted    turns and rounds as summaries
+                                → Compacted                            the same in the runtime's own words
 
-Each is a batch of its attempt under the round's claim. Who takes the round again finds what was done and goes on from
-there: a compaction that began does not begin a second time. A model is asked once at most each time that room is
-made, and not the time after it was asked in vain.
+Each is a batch of its own under the round's claim. An attempt that takes the round over finds these batches
+and continues from there: a compaction that began does not begin a second time. Each time room is made, a
+model is asked once at most, and not the time after it was asked in vain.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -35,13 +35,13 @@ from stepline.timeline.fold import Timeline
 logger = logging.getLogger(__name__)
 
 PASSES_MAX: Final = 4
-"""Steps that one round may take; more than one only where something arrived in between."""
+"""Maximum steps in one round; more than one only if something arrived in between."""
 WORDS_BYTES: Final = 800
-"""Where a summary may have less than that, no model is asked for one."""
+"""A summary with less room than this is written without a model."""
 
 
 def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> Timeline | Step:
-    """Make the request fit, or if `forced` smaller than it is; return the timeline to render, or the step to go to.
+    """Make the request fit, or smaller if `forced`; return the timeline to render, or the step to go to.
 
     Raises:
         Fenced: another attempt owns the round.
@@ -72,12 +72,12 @@ def make_room(attempt: Attempt, timeline: Timeline, *, forced: bool = False) -> 
 
 
 def after(rung: Pruned | Outline) -> int:
-    """Return the tokens of the request that a step leads to."""
+    """Return the estimated tokens of the request after this step."""
     return rung.after_tokens if isinstance(rung, Pruned) else rung.entry.after_tokens
 
 
 def _need(attempt: Attempt, timeline: Timeline, *, forced: bool) -> Need | None:
-    """Return what has to be done; None if the request fits."""
+    """Return the reduction that the request needs; None if it fits."""
     rules, agent = attempt.ports.policy.context, attempt.agent
     overhead = _overhead(attempt.ports, agent, timeline, attempt.step)
     before = estimate_request(timeline, overhead)
@@ -115,7 +115,7 @@ def _compact(
 
 
 def _has_words_for(agent: Agent, outline: Outline) -> bool:
-    """Tell whether this compaction has room for what the agent's model is instructed to sum up."""
+    """Return True if this compaction has room for a summary that the agent has instructions for."""
     texts = agent.summariser
     told = (bool(texts.summary) * outline.memory_bytes, bool(texts.prefix) * outline.checkpoint_bytes)
     return max(told) >= WORDS_BYTES
@@ -134,7 +134,7 @@ def _beginning(entry: Compacted) -> Compacting:
 
 
 def _ending(timeline: Timeline, entry: Compacted, words: Words, need: Need, *, at: str) -> Compacted:
-    """Return the end of a compaction: with the words, if the request gets shorter by them."""
+    """Return the end of a compaction: completed if its texts shorten the request, else skipped or failed."""
     ended = replace(
         entry,
         at=at,
@@ -167,7 +167,7 @@ def _put(attempt: Attempt, timeline: Timeline, ended: Compacted) -> Timeline | S
 
 
 def _settle(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """End a compaction that began, and that nothing asks for any more."""
+    """End a pending compaction that is no longer needed."""
     pending = timeline.compaction.pending
     if pending is None:
         return timeline

@@ -1,4 +1,4 @@
-"""What settles an action: `started` before it where it may run once only, and its result behind it.
+"""Settle an action: put `started` before one that may run only once, and its result afterwards.
 
 Source: docs/concepts/log.md#act.
 """
@@ -30,7 +30,7 @@ MAYBE = (
 
 
 def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline: str = "") -> Batch | None:
-    """Put `started`, again if that answer took long; None if the action is no longer ours to start."""
+    """Put `started`, again if the put took long; None if the action is no longer ours to start."""
     clock, claim = attempt.ports.clock, 0
     while True:
 
@@ -53,7 +53,10 @@ def start(attempt: Attempt, tail: Batch, index: int, action: Action, *, deadline
 def record(
     attempt: Attempt, tail: Batch, index: int, result: Resulted, *, claim: int | None = None
 ) -> Batch | None:
-    """Put the result and return its batch, unless the round went on without us or, for a started action, somebody else settled it."""
+    """Put the result and return its batch; None if the round went on without us.
+
+    For a started action, also None if another attempt settled it.
+    """
 
     def plan(at: Batch) -> Draft | None:
         if not _is_next(attempt, at, index) or (claim is not None and at.state.claim != claim):
@@ -69,7 +72,10 @@ def record(
 
 
 def skip(attempt: Attempt, tail: Batch, steer: Steer, actions: Sequence[Action]) -> Batch | None:
-    """Put that these actions, the rest of the round's, are not run because of a steer; None if the round went on without us."""
+    """Put that the rest of the round's actions are not run because of a steer.
+
+    Return the batch; None if the round went on without us.
+    """
     step, ports = attempt.step, attempt.ports
     at = utc(ports.clock.now())
     index = tail.state.cursor.action
@@ -92,7 +98,7 @@ def skip(attempt: Attempt, tail: Batch, steer: Steer, actions: Sequence[Action])
 def result_of(
     action: Action, context: ToolContext, output: ToolOutput, *, duration_ms: int = 0, program: bool = False
 ) -> Resulted:
-    """Return what an action's output stores."""
+    """Return the result entry for an action's output."""
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
@@ -111,7 +117,7 @@ def result_of(
 
 
 def unverified(attempt: Attempt, action: Action) -> Resulted:
-    """Return the result of an action that somebody else started and nobody saw end."""
+    """Return the result of an action that another attempt started and whose end is unknown."""
     at = utc(attempt.ports.clock.now())
     block = Produced(
         type="react.notice",

@@ -1,15 +1,12 @@
-"""Steer: whoever runs a step of the turn heeds what the user says in between, once, and records that it did.
+"""Steer: the step of the turn that is running heeds what the user says meanwhile, once, and records it.
 
-    a generation, a tool, a program   ends early; what it had brought so far is kept
+    a generation, a tool, a program   ends early; its output so far is kept
     the actions behind it             are not run, and their results say so
-    a text                            leaves a bounded number of rounds to come to an end
-    no text                           says stop: the close is next, without asking the model again
+    a steer with a text               leaves a bounded number of rounds to finalize
+    a steer without a text            is a stop: the close is next, without asking the model again
 
-A message or another reactive event behind a steer lets the turn go on as it likes.
-Source: docs/reference/live-events.md.
-
-Coming to an end: what a turn may still do, and say, after a steer with a text.
-
+A message or another reactive event behind a steer lifts its bound on the turn.
+`finalize_*` say what a turn may still do, and how much it may write, after a steer with a text.
 Source: docs/reference/live-events.md.
 """
 
@@ -37,32 +34,32 @@ Phase = Literal["", "decision", "tools"]
 
 
 class Steer(NamedTuple):
-    """A steer that nobody has heeded yet, and the batch that brought it."""
+    """A steer that was not heeded yet, and the number of its batch."""
 
     n: int
     event: Inbound
 
     @property
     def stops(self) -> bool:
-        """Whether it says stop."""
+        """True if it is a stop."""
         return self.event.rule.then == "close"
 
 
 def find_steer(events: Iterable[tuple[int, Inbound]], heeded: int) -> Steer | None:
-    """Return which of the steers behind batch `heeded` counts: the newest stop, or else the newest; None if there are none."""
+    """Return the steer behind batch `heeded` that counts: the newest stop, or else the newest steer."""
     found = [Steer(n, event) for n, event in events if event.steers and n > heeded]
     stops = [steer for steer in found if steer.stops]
     return next(reversed(stops or found), None)
 
 
 def steer_of(timeline: Timeline) -> Steer | None:
-    """Return what a timeline's open turn has not heeded yet."""
+    """Return the steer that the timeline's open turn has not heeded yet."""
     events = timeline.events_since(timeline.state.steered)
     return find_steer(((event.n, event.inbound) for event in events), timeline.state.steered)
 
 
 def steer_in(batches: Sequence[Batch], heeded: int) -> Steer | None:
-    """Return what batches of an open turn ask for that is not heeded yet."""
+    """Return the steer among batches of an open turn that was not heeded yet."""
     found = ((batch.n, entry) for batch in batches for entry in batch.entries if isinstance(entry, Inbound))
     return find_steer(found, heeded)
 
@@ -70,7 +67,7 @@ def steer_in(batches: Sequence[Batch], heeded: int) -> Steer | None:
 def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase) -> Steered:
     """Return the record that a steer was heeded in a phase of the round at which `state` stands."""
     iteration = state.cursor.iteration
-    # A round in which something was under way is over with it.
+    # A steer that cuts off a round's work also ends that round.
     left = policy.max_iterations + state.credits - iteration - bool(phase)
     return Steered(
         n=steer.n,
@@ -85,7 +82,7 @@ def heeding(steer: Steer, policy: Policy, state: State, *, at: str, phase: Phase
 
 
 def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Heed what was said before the model is asked; return the timeline to go on with, or the step to go to.
+    """Heed steers that came before the model is asked; return the newest timeline, or the step to go to.
 
     Raises Fenced.
     """
@@ -103,7 +100,7 @@ def heed(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
 
 
 def not_run(action: Action, iteration: int, at: str) -> Resulted:
-    """Return the result of an action that a steer came before."""
+    """Return the result of an action that was not run because of a steer."""
     return Resulted(
         call_id=action.call_id,
         tool_id=action.tool_id,
@@ -115,13 +112,13 @@ def not_run(action: Action, iteration: int, at: str) -> Resulted:
 
 
 FINALIZE_TOOLS: Final = ("react.write", "react.patch", "react.plan", "react.hide")
-"""What a turn may still do that comes to an end: put down what it has."""
+"""Tools that a turn may still call after a steer with a text: they store what it has."""
 STOPPED: Final = "Stopped at your request."
 TOKENS_MIN: Final = 512
 
 
 def finalize_left(timeline: Timeline) -> int:
-    """Return how many rounds the open turn has to come to an end, counting the next one; 0 if it goes on as it likes."""
+    """Return how many rounds the turn has to finalize, counting the next one; 0 if it is not bounded."""
     state = timeline.state
     if not state.finalize:
         return 0
@@ -130,19 +127,19 @@ def finalize_left(timeline: Timeline) -> int:
 
 
 def finalize_tools(agent: Agent) -> tuple[str, ...]:
-    """Return what an agent may still call then."""
+    """Return the tools that an agent may still call while it finalizes."""
     return tuple(tool for tool in FINALIZE_TOOLS if tool in agent.callable_ids)
 
 
 def finalize_tokens(policy: Policy, max_tokens: int) -> int:
-    """Return how long an answer of such a round may be."""
+    """Return the maximum tokens of an answer while the turn finalizes."""
     return min(max_tokens, max(TOKENS_MIN, policy.finalize_max_tokens))
 
 
 def settle_final(decision: Decided, left: int) -> Decided:
-    """Return a decision of a turn that comes to an end: in its last round anything but an answer becomes one.
+    """Return the decision of a finalizing turn: in its last round anything but an answer becomes one.
 
-    `left` counts the rounds that are left, this one among them; 0 if the turn goes on as it likes.
+    `left` counts the rounds that are left, this one included; 0 if the turn is not bounded.
     """
     if left != 1 or (decision.accepted and decision.action != "call_tool"):
         return decision

@@ -1,15 +1,12 @@
-"""One sample of the model: ask, take the stream apart, show it to the listeners, and judge it.
+"""One sample of the model: ask, parse the stream, show it to the listeners while it comes, and judge it.
 
-Listen to one generation: take the stream apart and show it, while it comes, to whoever watches.
+The call is ended early when nothing that may follow can count: when the user steers, when the generation
+begins with anything but its thinking, and when a decision comes that no round has room for. A call that fails
+after an answer was shown completely is a success: asked again, the model would give the user another answer.
 
-The call is ended early when nothing that may follow can count: when the user steers, when the generation begins with
-anything but its thinking, and when a decision comes that no round has room for. A call that fails behind an answer that was shown to
-its end has done what it was for: asked again, the model would give the user another answer.
-
-Writes what a generation shows to the stream of its claim: text to its lane, what lanes there are to a lane of theirs.
-
-That one holds a JSON object a line, so it is stored, sent and resumed by character offset like every other.
-A lane's line goes out before its text.
+Text goes to its lanes in the stream of the claim, lane metadata to the control lane. That one holds a JSON
+object a line, so it is stored, sent and resumed by character offset like every other. A lane's line goes out
+before its text.
 """
 
 from __future__ import annotations
@@ -57,14 +54,15 @@ from stepline.tools.plan import apply_acks, parse_acks
 logger = logging.getLogger(__name__)
 
 UNHEARD = Verdict(accepted=False)
-"""Of a generation that nobody heard to its end."""
+"""The verdict on a generation that was cut off."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """What came of asking once; where it stands in the log is decided later. A steer may have cut the decision off.
+    """The result of one model call, before it has a place in the log. A steer may have cut the decision off.
 
-    `shown` is what the user saw of an answer, `raw` all that the model wrote; `sources` are what it could cite.
+    `shown` is the part of the answer that the user saw, `raw` the model's whole text; `sources` are those it
+    could cite.
     """
 
     decision: Decided
@@ -77,7 +75,10 @@ Sampler: TypeAlias = Callable[[Attempt, Timeline], Sample]
 
 
 def sample(attempt: Attempt, timeline: Timeline) -> Sample:
-    """Ask the model what to do in this round, until it has said so or the attempt's watch sees a steer. Raises what `ModelStream` raises."""
+    """Ask the model for this round's decision, until it is complete or the attempt's watch sees a steer.
+
+    Raises what `ModelStream` raises.
+    """
     ports, agent, step = attempt.ports, attempt.agent, attempt.step
     began = ports.clock.now()
     last_round = is_last_round(ports, timeline, step)
@@ -93,7 +94,7 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
 
 
 def cut_off(taken: Sample) -> Decided:
-    """Return the record of a generation that a steer makes void: what was seen of it and what it cost, and nothing to do."""
+    """Return the record of a generation that a steer made void: the text shown, the cost, and no action."""
     made = taken.decision
     if made.interrupted:
         return made
@@ -125,13 +126,13 @@ def _judge(heard: Heard, rules: RoundRules) -> Verdict:
 
 
 def is_last_round(ports: Ports, timeline: Timeline, step: Step) -> bool:
-    """Tell whether this round is the one reserved for an answer."""
+    """Return True if this round is the one reserved for an answer."""
     spent = step.iteration + 1 >= ports.policy.max_iterations + timeline.state.credits
     return spent or finalize_left(timeline) == 1
 
 
 def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> RoundRules:
-    """Return what may run in this round, for whoever shows the generation and whoever judges it."""
+    """Return the rules of this round, for showing the generation and for judging it."""
     return RoundRules(
         tools=agent.tools,
         allowed=frozenset(finalize_tools(agent)) if finalize_left(timeline) else agent.callable_ids,
@@ -146,7 +147,7 @@ def round_rules(agent: Agent, timeline: Timeline, step: Step, *, last_round: boo
 
 
 def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_round: bool) -> ModelRequest:
-    """Return the request of this round: a pure function of the timeline, but for the time in its last part."""
+    """Return the request of this round: a pure function of the timeline but for the time in its last part."""
     rendered = render(
         timeline,
         system=agent.system,
@@ -175,7 +176,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
 
 
 def weigh_overhead(timeline: Timeline, request: ModelRequest) -> int:
-    """Return the bytes of a request beside its timeline: what stands before it and behind it."""
+    """Return the bytes of a request beside its timeline: the parts before it and behind it."""
     end = timeline.parts.ends[-1] if timeline.parts.ends else 0
     others = (*request.system, *request.content[len(timeline.parts.sealed) :])
     return sum(byte_length(part.text) for part in others) - text_bytes(timeline.pieces[end:])
@@ -221,7 +222,7 @@ def _record(
 def _measured(
     ports: Ports, agent: Agent, timeline: Timeline, decision: Decided, *, began: datetime
 ) -> Decided:
-    """Return the decision with what it tells of the provider's cache."""
+    """Return the decision with its findings about the provider's cache."""
     system = digest_system(agent.system)
     bust = find_bust(
         timeline,
@@ -240,7 +241,7 @@ def _measured(
 
 
 def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) -> Plan | None:
-    """Return the current plan as the notes acknowledge it; a round that changes plans does not count."""
+    """Return the current plan as the notes acknowledge it; None in a round that changes plans."""
     if any(action.tool_id == "react.plan" for action in verdict.actions):
         return None
     current = next((plan for plan in timeline.plans.values() if plan.current and plan.is_open()), None)
@@ -249,9 +250,9 @@ def _acknowledged(timeline: Timeline, step: Step, verdict: Verdict, now: str) ->
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """A generation as it came, and the answer as far as it was shown.
+    """A generation as it came, and the part of the answer that was shown.
 
-    `stopped` is the code for which we ended the call; the transcript then ends where that was known. A call that
+    `stopped` is the code for which we ended the call; the transcript ends where that was found. A call that
     failed behind its answer has the stop reason `cut`. `steered`: the user steered before it came to its end.
     """
 
@@ -263,7 +264,10 @@ class Heard:
 
 
 def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
-    """Stream one answer through the parser to the listeners, until it ends or a steer is seen. Raises what `ModelStream` raises."""
+    """Stream one answer through the parser to the listeners, until it ends or a steer is seen.
+
+    Raises what `ModelStream` raises.
+    """
     parser, guard = ChannelParser(), PrefixGuard() if rules.strict else None
     aborted: AbortReason = "provider_error"
     stopped, steered = "", False
@@ -290,7 +294,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
                 aborted = "cancelled"
         finally:
             rest = parser.close(aborted or "eof")
-            if guard is None or not guard.violation:  # else what was kept back counts as little as the rest
+            if guard is None or not guard.violation:  # else the text held back is void, like the rest
                 screen.show(rest)
             screen.close(aborted)
     return Heard(
@@ -311,7 +315,10 @@ def _hear(
     guard: PrefixGuard | None,
     watch: Watch,
 ) -> str:
-    """Follow the stream to its end, which may be ours; return the code for which we ended it, if no steer did."""
+    """Follow the stream to its end; return the code for which we ended it, "" if we did not.
+
+    A steer has no code.
+    """
     asked_s, first = ports.clock.monotonic_s(), True
     stopped = ""
     for piece in running:
@@ -320,7 +327,7 @@ def _hear(
             ports.meter.count(FIRST_DELTA_MS, round((ports.clock.monotonic_s() - asked_s) * 1000))
         if stopped or watch.requested:
             running.abort()
-            continue  # what was under way when the call was ended
+            continue  # text in flight when the call was ended
         events = parser.feed(piece)
         stopped = guard.feed(piece) if guard else ""
         if not stopped:
@@ -333,7 +340,7 @@ def _hear(
 
 
 class Screen:
-    """Shows one generation. `close` is its end, also after an error: no lane stays open."""
+    """Write one generation to its stream. `close` ends it, also after an error: no lane stays open."""
 
     def __init__(self, stream: RelayStream, rules: RoundRules) -> None:
         self._push = stream.push
@@ -341,7 +348,7 @@ class Screen:
 
     @property
     def cut(self) -> str:
-        """The code behind which nothing of the generation can count; "" while something can."""
+        """The code after which nothing of the generation can count; "" while something can."""
         return self._show.cut
 
     @property
@@ -351,15 +358,15 @@ class Screen:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was shown, and its decision is complete."""
+        """True if an answer was shown and its decision is complete."""
         return self._show.answered
 
     def show(self, events: Sequence[ChannelEvent]) -> None:
-        """Take the next events of the parser."""
+        """Show the next events of the parser."""
         self._write(self._show.show(events))
 
     def close(self, reason: AbortReason) -> None:
-        """Close every lane, saying why if the generation did not come to its end."""
+        """Close every lane, with the reason if the generation did not come to its end."""
         self._write(self._show.close(reason))
 
     def _write(self, events: Iterable[LaneEvent]) -> None:

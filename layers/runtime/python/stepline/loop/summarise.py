@@ -1,7 +1,7 @@
-"""Summarising: the words of a compaction, from a model in as many calls as it takes, or else from the runtime.
+"""Summaries for a compaction: written by a model in as many calls as needed, or else by the runtime.
 
-A model that has nothing to say, refuses, or is too small for the request costs no turn, and neither does a user who
-steers meanwhile: the runtime's own words take the place of its. Errors that another try may mend are the state machine's.
+A model that returns nothing, refuses, or is too small for the request costs no turn, and neither does a steer
+meanwhile: the runtime's own summary is used. Retryable errors are left to the state machine.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -44,18 +44,18 @@ PREFIX_ROLE: Final = "context.compaction.turn_prefix"
 SUMMARY_TOKENS: Final = 640
 PREFIX_TOKENS: Final = 720
 NOTHING_SAID: Final = "The model broke the protocol, and nothing came of it."
-"""Of rounds without a call, a note or an answer."""
+"""The summary of rounds without a call, a note or an answer."""
 TOO_LONG: Final = 3
-"""A text so many times as long as there is room for it is no summary."""
+"""A text longer than its room by this factor is not accepted as a summary."""
 STEERED: Final = "steered"
 FRAME_BYTES: Final = 400
-"""Slack for what stands around the parts of a request."""
+"""Slack for the text around the parts of a request."""
 
 _FAILED: Final = (ContextLimit, ModelRefused)
 
 
 class Words(Value):
-    """What is said in the place of turns and of rounds; `reason` tells why it is not, or not all, a model's."""
+    """The summaries that replace turns and rounds; `reason` says why they are not, or not all, a model's."""
 
     summary: str = ""
     checkpoint: str = ""
@@ -65,7 +65,7 @@ class Words(Value):
 
 @dataclass(frozen=True)
 class _Subject:
-    """What one of the two texts is about, and the text `before` whose place it takes."""
+    """The subject of one of the two texts, and the text `before` that it replaces."""
 
     pieces: Sequence[Piece]
     turns: Sequence[str]
@@ -74,7 +74,7 @@ class _Subject:
     rounds: bool
 
     def own_words(self) -> str:
-        """Return the text that the runtime writes."""
+        """Return the text as the runtime writes it."""
         if self.rounds:
             body = tell_rounds(self.pieces, self.before, self.most_bytes // 2)
         else:
@@ -82,13 +82,13 @@ class _Subject:
         return self.composed(body) or NOTHING_SAID
 
     def composed(self, body: str) -> str:
-        """Return a text with the ledger behind it. What looks like a ledger in it was the author's, and goes."""
+        """Return a text with the ledger appended; a ledger that the author wrote into it is removed."""
         ledger = take_ledger(self.pieces, self.before, calls=self.rounds)
         return compose(split_text(body)[0], ledger, self.most_bytes)
 
 
 def tell(timeline: Timeline, outline: Outline) -> Words:
-    """Return the runtime's own words."""
+    """Return the runtime's own summaries."""
     return Words(
         summary=_history(timeline, outline).own_words() if outline.first_kept else "",
         checkpoint=_prefix(timeline, outline).own_words() if outline.entry.split else "",
@@ -104,9 +104,9 @@ def summarise(
     budget_bytes: int,
     watch: Watch,
 ) -> Words:
-    """Return a model's words, unless `watch` sees a steer; no request of its has more than `budget_bytes`.
+    """Return a model's summaries, or the runtime's once `watch` sees a steer.
 
-    Raises what another try may mend.
+    No request has more than `budget_bytes`. Raises retryable errors.
     """
     writer = _Writer(model, budget_bytes, watch)
     texts, summary, checkpoint = agent.summariser, "", ""
@@ -148,7 +148,7 @@ def _prefix(timeline: Timeline, outline: Outline) -> _Subject:
 
 @dataclass
 class _Writer:
-    """Asks a model, as often as it takes; `reason` is why it was of no use, `usages` what each call consumed."""
+    """Ask a model as often as needed; `reason` says why its text was not used, `usages` are the calls'."""
 
     model: ModelClient
     budget_bytes: int
@@ -157,7 +157,7 @@ class _Writer:
     reason: str = ""
 
     def write(self, subject: _Subject, role: str, system: str, max_tokens: int) -> str:
-        """Return a text about the subject: the model's, if it is one, else the runtime's."""
+        """Return a text about the subject: the model's if it is valid, else the runtime's."""
         body = ""
         try:
             body = self._ask(subject, role, system, max_tokens)
@@ -167,7 +167,7 @@ class _Writer:
         return subject.composed(body) if body else subject.own_words()
 
     def _ask(self, subject: _Subject, role: str, system: str, max_tokens: int) -> str:
-        """Return the model's text, each chunk's brought up to date by the next one."""
+        """Return the model's text, updated chunk by chunk."""
         text, most = split_text(subject.before)[0], subject.most_bytes
         room = self.budget_bytes - byte_length(system) - most - FRAME_BYTES
         for chunk in split_chunks(serialise(subject.pieces, subject.turns), room):

@@ -30,9 +30,10 @@ Swept = Literal["idle", "alive", "started", "taken_over", "closed"]
 
 
 def sweep(ports: Ports) -> dict[str, int]:
-    """Look at every lane marked open for a while; return how many of them came to which end.
+    """Check every lane that has been marked open for a while; return the number of lanes by result.
 
-    A lane that cannot be swept now is counted as `failed`: it must not keep the ones behind it from their turn.
+    A lane that cannot be swept now is counted as `failed`: it must not keep the ones behind it from their
+    turn.
     """
     before = utc(ports.clock.now() - timedelta(seconds=ports.policy.absent_after_s))
     return dict(Counter(_try_lane(ports, lane.lane) for lane in ports.log.open_lanes(before=before)))
@@ -47,11 +48,11 @@ def _try_lane(ports: Ports, lane: Lane) -> Swept | Literal["failed"]:
 
 
 def sweep_lane(ports: Ports, lane: Lane) -> Swept:
-    """Bring one lane on: clear a stale mark, start, take over or close."""
+    """Repair one lane: clear a stale mark, start, take over or close."""
     journal = Journal(ports, lane, "sweep")
     tail = journal.tail(consistent=True)
     if tail.state.status == "idle":
-        # The mark is still there: whoever closed the turn may have died before the rest of what a close does.
+        # The mark is still there: the process that closed the turn may have died before the close's effects.
         if (closing := _closing(journal, tail)) is not None:
             follow_closing(ports, lane, closing)
         ports.log.clear_open(lane, tail.n)
@@ -68,7 +69,7 @@ def sweep_lane(ports: Ports, lane: Lane) -> Swept:
 
 
 def _closing(journal: Journal, tail: Batch) -> Batch | None:
-    """Return the batch that left the lane idle; what stands behind it is little."""
+    """Return the batch that left the lane idle; few batches stand behind it."""
     batch: Batch | None = tail
     while batch is not None and not any(isinstance(entry, Closed) for entry in batch.entries):
         batch = journal.get(batch.n - 1) if batch.n > 1 else None
@@ -76,7 +77,7 @@ def _closing(journal: Journal, tail: Batch) -> Batch | None:
 
 
 def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
-    """Give the open turn of `seen` to a new execution, or end it if that was done too often."""
+    """Give the open turn of `seen` to a new execution, or end it if that happened too often."""
     if seen.state.takeovers >= ports.policy.takeovers:
         close_turn(ports, standing_step(lane, seen), code="execution_lost")
         return "closed"
@@ -84,7 +85,7 @@ def replace_owner(ports: Ports, lane: Lane, seen: Batch) -> Swept:
 
 
 def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """See that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
+    """Check that the turn which `batch` found open is alive; an ingress is the first to notice a dead one."""
     if batch.state.status != "open":
         return
     status = ports.machine.status(execution_name(lane, batch.state.epoch))
@@ -93,7 +94,7 @@ def revive(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def judge(ports: Ports, lane: Lane, tail: Batch) -> Literal["alive", "absent", "dead"]:
-    """Tell whether the execution of the open turn lives, was never started, or is to be given up."""
+    """Classify the execution of the open turn: alive, never started, or to be given up."""
     name = execution_name(lane, tail.state.epoch)
     status = ports.machine.status(name)
     if status == "ended":

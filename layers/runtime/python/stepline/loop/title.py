@@ -1,8 +1,8 @@
-"""The gate: the stage before the first round of a new conversation, for an agent that has one.
+"""The gate stage: before the first round of a new conversation, a model gives it a title.
 
-A model names the conversation, and what it says is a batch of its attempt, put under the round's claim before the first
-decision: whoever takes the round again finds the title and does not ask. A gate never costs the turn: if the provider
-takes no such request, or the user steers meanwhile, the conversation is called by the beginning of its first message.
+The title is a batch of its own, put under the round's claim before the first decision: an attempt that takes
+the round over finds it and does not ask. A gate never costs the turn: if the provider refuses the request, or
+the user steers meanwhile, the title is the beginning of the first message.
 Source: docs/concepts/turn.md#two-versions.
 """
 
@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 ROLE: Final = "gate.simple"
 MAX_TOKENS: Final = 400
 BEGIN_CHARS: Final = 8_000
-"""So much of a conversation's beginning is enough to name it."""
+"""Characters of the conversation's beginning that the model gets to name it."""
 CHANNELS: Final = (THINKING, ChannelSpec("output", "text", replace_citations=False))
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
 
 
 def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
-    """Name a new conversation; return the timeline to render, or the step to go to if the round is not ours.
+    """Name a new conversation; return the timeline to render, or the step to go to if the round is lost.
 
     Raises:
         Fenced: another attempt owns the round.
@@ -50,14 +50,14 @@ def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
 
 
 def is_new(timeline: Timeline, step: Step) -> bool:
-    """Tell whether this is the first round of a conversation that nobody has named."""
+    """Return True if this is the first round of a conversation without a title."""
     return step.iteration == 0 and len(timeline.history) == 1 and not timeline.state.titled
 
 
 def name_conversation(
     model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str, watch: Watch
 ) -> Titled:
-    """Ask for a title, by the instructions `gate`. Raises what `ModelStream` raises and another try may mend."""
+    """Ask for a title, by the instructions `gate`. Raises the retryable errors of `ModelStream`."""
     begun = "".join(piece.text for piece in timeline.pieces)[:BEGIN_CHARS]
     request = ModelRequest(
         role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS

@@ -1,10 +1,11 @@
-"""A turn: Decide and Act alternate, and Close ends it, as the table of the graph says.
+"""A turn: Decide and Act alternate, and Close ends it, as the graph defines.
 
-Step Functions runs it from `stepline.loop.definition`, a process of one's own from `stepline.bundle.react`, the fault
-harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
+Step Functions runs it from `stepline.loop.definition`, a process of one's own from `stepline.bundle.react`,
+the fault harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
 
     course = turn(step, jitter=jitter)
-    visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state with visit.step
+    visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state with
+        visit.step
     visit = course.send(answer)     # the step that it answered; course.throw(error) if it failed
 
 Source: docs/concepts/turn.md.
@@ -40,11 +41,11 @@ from stepline.model.step import Step
 logger = logging.getLogger(__name__)
 
 Jitter: TypeAlias = Callable[[float], float]
-"""Shortens a pause to anything between nothing and all of it."""
+"""Shortens a pause to a random part of it."""
 
 
 class Visit(NamedTuple):
-    """A state to ask, the step to ask it with, and how long to wait before."""
+    """The state to ask, the step to ask it with, and the pause before."""
 
     state: str
     step: Step
@@ -100,14 +101,14 @@ def following(state: str, step: Step) -> str:
 
 
 def caught(step: Step, error: Exception) -> Step:
-    """Return the step that the state after a failed one gets: what the failed one got, with the error beside it."""
+    """Return the input of the state after a failed one: the failed one's own, with the error beside it."""
     kind = type(error).__name__
     cause = msgspec.json.encode({"errorType": kind, "errorMessage": str(error)}).decode()
     return replace(step, attempt=0, error={"Error": kind, "Cause": cause})
 
 
 class Patience:
-    """What is left of a state's retries while it is tried. Each list of errors has a count of its own."""
+    """The remaining retries of one state. Each list of errors has its own count."""
 
     def __init__(self, state: str, jitter: Jitter) -> None:
         """Begin with the first try of `state`."""
@@ -118,7 +119,7 @@ class Patience:
 
     @property
     def attempt(self) -> int:
-        """Return how often the state was tried again so far."""
+        """The number of retries of the state so far."""
         return self._used.total()
 
     def pause_s(self, error: Exception) -> float | None:

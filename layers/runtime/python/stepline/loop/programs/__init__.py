@@ -1,1 +1,1 @@
-"""Programs in the loop: launched once, run inline or remotely, settled by what they left."""
+"""Programs in the loop: launched once, run inline or remotely, settled by their outcome."""

@@ -1,7 +1,7 @@
-"""Execute: one run of one program, by whoever took the right to it first.
+"""Execute: run one program once, by the first invocation that takes the right to it.
 
-Everything that happens to the run ends in its envelope; only a service that cannot be reached is raised, and
-then the next state finds no result and says so.
+Every end of the run is in its envelope; only a service that cannot be reached is raised, and
+then the next state finds no result and records that.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -32,11 +32,11 @@ from stepline.programs.envelope import Envelope, lost_envelope
 logger = logging.getLogger(__name__)
 
 Backends = Callable[[Mode], Executor | None]
-"""The backend of a mode, kept warm; None if this deployment does not have it."""
+"""Returns the backend of a mode, kept warm; None if this deployment does not have it."""
 
 
 def execute(ports: Ports, backends: Backends, step: Step) -> Step:
-    """Run the program that the lane waits for, once, unless the user steers; return the step that collects it."""
+    """Run the lane's pending program once, unless the user steers; return the step that collects it."""
     journal = Journal(ports, step.lane(), f"execute/{step.epoch}")
     state = journal.tail(consistent=True).state
     match standing(state, step, "act"):
@@ -56,7 +56,7 @@ def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, st
     except NotFoundError:
         logger.info("nothing to run", extra={"call_id": call})
         return
-    # From the marker on, whatever fails is a run that was lost: so the log is read before.
+    # Behind the marker, any failure is a lost run: so the log is read before.
     batches = journal.since(0, consistent=True)
     if steer_in([batch for batch in batches if batch.n > state.decided], state.steered):
         logger.info("not run, for the user steers", extra={"call_id": call})
@@ -72,7 +72,7 @@ def _run_once(ports: Ports, backends: Backends, journal: Journal, step: Step, st
 def _run(
     ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest, cancel: Cancel
 ) -> Envelope:
-    """Run the program, until it ends or is cancelled, and put what came of it."""
+    """Run the program until it ends or is cancelled, and put its result."""
     executor = backends(request.profile.mode)
     if executor is None:
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
@@ -81,7 +81,7 @@ def _run(
         job = Job(request=request, batches=batches, fetch=ports.artifacts.get, spool=spool, cancel=cancel)
         try:
             run = executor.run(job)
-        except Exception:  # a run's every end is in its envelope: the model must hear of this one too
+        except Exception:  # every end of a run is in its envelope: the model must be told of this one too
             logger.exception("run failed", extra={"call_id": request.exec_id})
             return _put_lost(ports, request, "sandbox_execution_failed", BROKEN)
         return conclude(ports.artifacts, request, run, spool)

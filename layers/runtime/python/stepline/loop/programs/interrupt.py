@@ -1,9 +1,10 @@
 """Interrupt: a steer ends the program that a task runs, and the state that waits for it.
 
-A program beside the functions is ended by the function that runs it, which watches the log. A task has no way to the
-log, and the state that waits for it asks nobody: so whoever admits the steer ends both, as an effect of the steer's
-batch. Whoever launches a task reads the log once more behind the row of its handover, and we look for that row behind
-the steer's batch: one of the two sees the other. Source: docs/concepts/execution.md#when-the-user-steers.
+A program beside the functions is ended by the function that runs it, which watches the log. A task cannot
+read the log, and neither can the state that waits for it: so the process that admits the steer ends both, as
+an effect of the steer's batch. The launcher of a task reads the log once more after writing the row of its
+handover, and this module looks for that row after the steer's batch: one of the two sees the other.
+Source: docs/concepts/execution.md#when-the-user-steers.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 LOOKS: Final = 3
 PAUSE_S: Final = 1.0
-"""Between two looks for a task that is just being started: a list of tasks is late by about that much."""
+"""Pause between two looks for a task that is just being started: listing tasks lags by about that much."""
 
 REASON: Final = "the user steered"
 
 
 def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """End the program that runs in a task while this batch steers; tell whether a state that waited has heard of it.
+    """End the program that runs in a task if this batch steers; return True if a waiting state was told.
 
-    The same batch may come again: what has ended is ended. Nothing is raised: the steer stands in the log, and at the
-    latest the program's own end brings somebody to read it.
+    Idempotent: the same batch may come again. Nothing is raised: the steer is in the log, and is read at the
+    latest when the program ends by itself.
     """
     call = running_program(batch.state)
     if not call or not any(isinstance(entry, Inbound) and entry.steers for entry in batch.entries):
@@ -44,12 +45,12 @@ def interrupt(ports: Ports, lane: Lane, batch: Batch) -> bool:
 
 
 def running_program(state: State) -> str:
-    """Return the call whose program is launched and not settled; nothing if there is none."""
+    """Return the call whose program is launched and not settled; "" if there is none."""
     return state.running if state.executes == state.cursor.action + 1 else ""
 
 
 def _end_task(ports: Ports, ref: str) -> bool:
-    """End a run's wait, then its tasks; one that is still to come up finds no handover. Raises DependencyError."""
+    """End a run's wait, then its tasks; one yet to start finds no handover. Raises DependencyError."""
     cluster = ports.tasks.cluster(ref)
     if not cluster:
         return False
@@ -65,7 +66,7 @@ def _end_task(ports: Ports, ref: str) -> bool:
 
 
 def _await_task(ports: Ports, ref: str, cluster: str) -> tuple[str, ...]:
-    """Look a few times more for a task that is being started; without one, its own end will end the wait."""
+    """Look a few more times for a task that is being started; without one, its own end will end the wait."""
     for _ in range(1, LOOKS):
         ports.clock.pause(PAUSE_S)
         if tasks := ports.tasks.running(ref, cluster):

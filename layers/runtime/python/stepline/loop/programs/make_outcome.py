@@ -1,16 +1,15 @@
-"""What a run left behind: its three objects, and how an outcome is made of them, wherever it ran.
+"""The outcome of a run: its three objects, and how they become an envelope, wherever it ran.
 
-    started.json   whoever puts it runs the program, or says that nobody will; nobody else ever runs it
-    run.json       what a task reports of its run, with the bytes of its files in `files.bin`
-    result.json    what came of a run; nothing else is believed
+    started.json   the right to run the program, or the denial of it; put once, and only its owner runs the
+        program
+    run.json       a task's report of its run, with the bytes of its files in `files.bin`
+    result.json    the outcome of a run; the only one that counts
 
 A run beside the functions goes from its backend's report to `result.json` in one step. One in a task cannot
-judge itself: whoever collects it judges the report, by the same function.
-Source: docs/concepts/execution.md#one-run.
+judge itself: the step that collects it judges the report, by the same function.
 
-Why a run left nothing, in words for the model: from what the state that waited for it ended with. Pure.
-
-Whether the program began is not the state's to say: that is known by `started.json` alone.
+A run without an outcome is explained to the model by the error of the state that waited for it, in a pure
+function; only `started.json` tells whether the program began.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -59,7 +58,7 @@ JSON: Final = "application/json"
 BYTES: Final = "application/octet-stream"
 
 NOBODY: Final = "nobody"
-"""Stands in `started.json` where a run was denied before anybody took it."""
+"""The owner in `started.json` of a run that was denied before it was taken."""
 
 BROKEN: Final = "The execution environment failed before it could report. Ask for the run again once."
 NO_FILES: Final = "the task reported its run, and the files that belong to it could not be taken over"
@@ -67,48 +66,48 @@ ODD_REPORT: Final = "the task's report cannot be read"
 
 
 def claim_run(artifacts: Artifacts, lane: Lane, turn: str, call: str, by: str) -> bool:
-    """Take the one right to run a program, or to say that nobody will; tell whether it is ours."""
+    """Take the one right to run a program, or to deny it; return True if we got it."""
     return artifacts.put(exec_key(lane, turn, call, STARTED), msgspec.json.encode({"by": by}), mime=JSON)
 
 
 def deny_run(artifacts: Artifacts, request: ExecRequest) -> bool:
-    """See to it that a program which has not begun never will; false if somebody has taken the right to run it."""
+    """Make sure that a program which has not begun never will; False if it was taken to be run."""
     if claim_run(artifacts, request.lane, request.turn, request.exec_id, NOBODY):
         return True
     return taken_by(artifacts, request) == NOBODY
 
 
 def taken_by(artifacts: Artifacts, request: ExecRequest) -> str:
-    """Return who has taken the right to run the program: nothing if it is free, `NOBODY` if it is denied for good."""
+    """Return the owner of the right to run the program: "" if it is free, `NOBODY` if it is denied."""
     found = _find(artifacts, _key(request, STARTED))
     return msgspec.json.decode(found, type=_Marker).by if found is not None else ""
 
 
 def keep_request(artifacts: Artifacts, request: ExecRequest) -> ExecRequest:
-    """Put what is to run and return it, or what was put before: the first word stands."""
+    """Put the request of a run and return it, or the one that was put before: the first put wins."""
     if artifacts.put(_key(request, REQUEST), msgspec.json.encode(request), mime=JSON):
         return request
     return load_request(artifacts, request.lane, request.turn, request.exec_id)
 
 
 def load_request(artifacts: Artifacts, lane: Lane, turn: str, call: str) -> ExecRequest:
-    """Return what is to run. Raises NotFoundError, DependencyError."""
+    """Return the request of a run. Raises NotFoundError, DependencyError."""
     return msgspec.json.decode(artifacts.get(exec_key(lane, turn, call, REQUEST)), type=ExecRequest)
 
 
 def store_result(artifacts: Artifacts, request: ExecRequest, envelope: Envelope) -> None:
-    """Put what came of a run; the first word stands."""
+    """Put the result of a run; the first put wins."""
     artifacts.put(_key(request, RESULT), msgspec.json.encode(envelope), mime=JSON)
 
 
 def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) -> Envelope:
-    """Judge what a run left, put the bodies that count, then its envelope, and return that.
+    """Judge a run's outputs, put the valid bodies, then the envelope, and return it.
 
     `spool` holds the bytes of `run.files`, each named by its sha256. Raises DependencyError.
     """
     try:
         verdicts = validate_outputs(request, run, spool)
-    except Exception:  # a run's every end is in its envelope: the model must hear of this one too
+    except Exception:  # every end of a run is in its envelope: the model must be told of this one too
         logger.exception("outputs not judged", extra={"call_id": request.exec_id})
         envelope = lost_envelope(request, "sandbox_execution_failed", BROKEN)
     else:
@@ -120,7 +119,7 @@ def conclude(artifacts: Artifacts, request: ExecRequest, run: Run, spool: Path) 
 
 
 def find_outcome(artifacts: Artifacts, request: ExecRequest) -> Envelope | None:
-    """Return what came of a run, judging a task's report if nobody has yet; None if it left neither.
+    """Return a run's outcome, judging a task's report that is not judged yet; None if it left neither.
 
     Raises DependencyError.
     """
@@ -137,7 +136,7 @@ def find_outcome(artifacts: Artifacts, request: ExecRequest) -> Envelope | None:
 
 
 def _unpack(artifacts: Artifacts, request: ExecRequest, report: bytes, spool: Path) -> Run:
-    """Return a task's report with the bytes of its files in `spool`, or with why there are none."""
+    """Return a task's report with the bytes of its files in `spool`, or with an error if they are missing."""
     try:
         run = msgspec.json.decode(report, type=Run)
     except msgspec.DecodeError:
@@ -186,7 +185,7 @@ CUT_SHORT: Final = (
 CAUSE_CHARS: Final = 300
 
 _OF_ECS: Final = ("Ecs.", "ECS.", "AmazonECS.")
-"""How Step Functions names the errors of RunTask: as the SDK's integration does, and the two older ones."""
+"""Prefixes of RunTask errors in Step Functions: of the SDK integration, and two older ones."""
 
 _REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
 _NAMES: Final = re.compile(
@@ -195,7 +194,7 @@ _NAMES: Final = re.compile(
 
 
 def explain_loss(error: Mapping[str, Any] | None, *, begun: bool, steered: bool = False) -> tuple[str, str]:
-    """Return the code and the message of a run without an outcome; `steered`: the log has a steer to heed."""
+    """Return the code and message of a run without an outcome; `steered`: the log has a steer to heed."""
     name, cause = str((error or {}).get("Error", "")), trim_cause(str((error or {}).get("Cause", "")))
     if begun:
         return _explain_begun(name)
@@ -217,6 +216,6 @@ def _explain_begun(name: str) -> tuple[str, str]:
 
 
 def trim_cause(cause: str) -> str:
-    """Return the first line of a cause without the account, the resources and the request that it names."""
+    """Return the first line of a cause, without account, resource and request ids."""
     line = _REQUEST.sub("", cause).strip().partition("\n")[0]
     return _NAMES.sub("…", line)[:CAUSE_CHARS].rstrip(" .")

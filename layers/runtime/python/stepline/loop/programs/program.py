@@ -1,12 +1,13 @@
-"""A program's way through the loop: asked for, launched once, settled by what its run left behind.
+"""A program in the loop: requested, launched once, settled by its run's outcome.
 
-    request.json   what to run, put before the batch that says so
-    started.json   whoever puts it runs the program, or says that nobody will; nobody else ever runs it
-    result.json    what came of it; nothing else is believed
+    request.json   the request, put before the batch that names it
+    started.json   the right to run the program, or the denial of it; put once, and only its owner runs the
+        program
+    result.json    the outcome; the only one that counts
 
 The three lie under `exec/…/<call>/` and are written once. A step that is tried again, a takeover and a late
-runner therefore meet at `started.json`: a program runs once, or it is known that it did not. A steer that comes before
-a launch is what nothing is launched after.
+runner therefore meet at `started.json`: a program runs once, or it is known that it did not. Nothing is
+launched after a steer.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -69,13 +70,13 @@ from stepline.tools.registry import check_call, refusal
 logger = logging.getLogger(__name__)
 
 COLLECT_S = 120
-"""What a run beside the functions may take beyond its program's own time: to restore, to collect, to store."""
+"""Seconds a run beside the functions may take beyond its program's own: to restore, collect and store."""
 
 Status: TypeAlias = Literal["ok", "error", "unverified"]
 
 
 def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> Batch | Step | None:
-    """Launch the action's program, or put what became of it.
+    """Launch the action's program, or put its result.
 
     Return the step that runs it, the batch of its result, or None if the round went on without us.
     """
@@ -98,14 +99,15 @@ def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Ac
     ends = attempt.ports.clock.now() + timedelta(seconds=lasts_s)
     if start(attempt, tail, index, action, deadline=utc(ends)) is None:
         return None
-    # An old request, of an execution that died here: the next look at the log settles what cannot be launched.
+    # An old request, of an execution that died here: the next read of the log settles it.
     return _launch(attempt, timeline, request) if rights_last(attempt.ports, request) else None
 
 
 def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step | None:
-    """Return the step that runs the program; None if the user steers by now, which the next look at the log settles.
+    """Return the step that runs the program; None if the user has steered, which the next read settles.
 
-    A function that runs it watches the log. For a task somebody else does, who may have looked for it too early.
+    A function that runs it watches the log itself. A task is interrupted by the process that admits the
+    steer, which may have looked for it too early.
     """
     if request.profile.mode != "fargate":
         return replace(attempt.step, route="execute", attempt=0, error=None)
@@ -115,7 +117,7 @@ def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step 
 
 
 def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
-    """Decide what the run is given. Raises ToolError, PathError for what the model can mend, or must be told."""
+    """Build the run's request. Raises ToolError, PathError for mistakes that the model must be told."""
     execution = attempt.agent.execution
     if execution is None:
         raise ToolError("this deployment runs no programs", code="execution_unavailable")
@@ -146,12 +148,12 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
 
 
 def most_seconds(profile: RuntimeProfile, limit_s: int) -> int:
-    """Return how long a program may run at most: the state that waits for a task ends by itself."""
+    """Return the maximum seconds of a program: the state that waits for a task has its own timeout."""
     return min(limit_s, RUN_MAX_S) if profile.mode == "fargate" else limit_s
 
 
 def fit_timeout(asked_s: int | None, most_s: int) -> int:
-    """Return how long a program may run: what it asks for, up to what the deployment allows."""
+    """Return the seconds a program may run: as many as it asks for, up to the deployment's limit."""
     return most_s if asked_s is None else max(1, min(asked_s, most_s))
 
 
@@ -184,7 +186,7 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
 
 
 def _count(attempt: Attempt, request: ExecRequest, envelope: Envelope) -> None:
-    """Count a run; of one that was cancelled the time it still had, too."""
+    """Count a run; for a cancelled one, also the time it had left."""
     count = attempt.ports.meter.count
     count(PROGRAMS_RUN)
     cancelled = envelope.code == CANCELLED
@@ -221,13 +223,13 @@ def _result(
 
 
 def _lost(attempt: Attempt, request: ExecRequest, *, steered: bool) -> tuple[Envelope, bool]:
-    """Say what is known of a run without an outcome: that it never began and never will, or that nobody knows.
+    """Return the envelope of a run without an outcome: it never began and never will, or its end is unknown.
 
-    True if it has left one after all.
+    True beside it if an outcome turned up after all.
     """
     artifacts = attempt.ports.artifacts
     begun = not deny_run(artifacts, request)
-    # Between our two looks the runner may have stored what it had.
+    # The runner may have stored its result between our two reads.
     if begun and (found := find_outcome(artifacts, request)) is not None:
         return found, True
     if not begun and not steered and not _has_place(attempt, request):
@@ -237,16 +239,16 @@ def _lost(attempt: Attempt, request: ExecRequest, *, steered: bool) -> tuple[Env
 
 
 def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
-    """Tell whether a run that nobody has taken can be launched again.
+    """Return True if a run that was not taken can be launched again.
 
-    Not where this execution, and no earlier try of this step, has launched it already: a machine from before a
-    deployment has no state that the launch could lead to, and would come back for ever.
+    Not if this execution has launched it already, other than in an earlier try of this step: a machine from
+    before a deployment has no state that the launch could lead to, and would come back for ever.
     """
     led_back = attempt.step.attempt == 0 and state.claim > state.epoch
     return not led_back and rights_last(attempt.ports, request) and _has_place(attempt, request)
 
 
 def _has_place(attempt: Attempt, request: ExecRequest) -> bool:
-    """Tell whether this deployment, which may be a newer one than the request's, can run it."""
+    """Return True if this deployment, which may be newer than the request's, can run it."""
     execution = attempt.agent.execution
     return execution is not None and request.profile.mode in execution.places

@@ -1,17 +1,15 @@
-"""Launch a program in a task of its own: what the task is handed, and how it is got rid of.
+"""Programs in a task of their own: the handover to the task, and its cleanup.
 
     parcel.msgpack   put once beside the request: the log up to it, and rights to the objects of this run
     the secret       where the parcel lies, and the descriptors; read once by the task
-    the row          says that a secret may be there, so that whoever sweeps finds it
+    the row          says that a secret may be there, so that the sweeper finds it
 
-The two objects are put before `started` is in the log, secret and row after it: a step that is tried again hands
-over again, and finds all of it. Source: docs/concepts/execution.md#fargate.
+Request and parcel are put before `started` is in the log, secret and row after it: a step that is tried again
+hands over again, and finds all of it.
 
-Tasks without an owner: one that stopped while a state still waits for it, and handovers nobody took back.
-
-A state that waits for a task hears of its end from the task alone. One that died says nothing, so its end is told
-for it; and what a lost run left (a task, a secret, a row) is found by the row. Both do nothing where there is
-nothing to do. Source: docs/concepts/execution.md#fargate.
+A state that waits for a task is told of its end by the task alone. A task that died says nothing, so
+`end_wait` tells the state instead; and the remains of a lost run (a task, a secret, a row) are found by the
+row. Both do nothing where there is nothing to do. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -58,18 +56,18 @@ PARCEL: Final = "parcel.msgpack"
 READS_MAX: Final = 500
 """Artifacts of the conversation that the tools of a run may read, besides the files of its workspace."""
 WAIT_S: Final = PROVISION_S + RUN_MAX_S + COLLECT_S
-"""After this long nobody waits for a task any more."""
+"""Maximum wait for a task."""
 GRANT_S: Final = 2 * WAIT_S
-"""Rights outlast the wait: an execution that takes the run over hands the same parcel over, while they do."""
+"""Rights outlast the wait: an execution that takes the run over hands over the same parcel meanwhile."""
 
 _NEEDED: Final = ("cluster", "task_definition", "container_name", "subnets")
 NO_PLACE: Final = "This deployment cannot run programs with the profile that was chosen."
 
 
 def check_place(execution: Execution) -> None:
-    """Refuse a profile that nothing here can run.
+    """Refuse a profile that this deployment cannot run.
 
-    Raises ToolError: `backend_unavailable`; `fargate_config_missing`, naming what is.
+    Raises ToolError: `backend_unavailable`; `fargate_config_missing`, naming the missing fields.
     """
     profile = execution.profile
     if profile.mode not in execution.places:
@@ -84,7 +82,10 @@ def check_place(execution: Execution) -> None:
 
 
 def check_handover(attempt: Attempt, request: ExecRequest) -> None:
-    """Refuse a run whose secret would be too large, before anything is written. Raises ToolError `payload_too_large`."""
+    """Refuse a run whose secret would be too large, before anything is written.
+
+    Raises ToolError `payload_too_large`.
+    """
     size_bytes = len(_render_handover(attempt, request).encode())
     if size_bytes > SECRET_MAX_BYTES:
         raise ToolError(
@@ -95,9 +96,9 @@ def check_handover(attempt: Attempt, request: ExecRequest) -> None:
 
 
 def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
-    """Put what the task works with, unless it is there."""
+    """Put the task's parcel, unless it is there."""
     lane, turn, call = request.lane, request.turn, request.exec_id
-    timeline = timeline.whole()  # a task has no way to the log, so it is handed all of it
+    timeline = timeline.whole()  # a task cannot read the log, so it gets all of it
 
     def write(name: str, mime: str) -> Grant:
         return ports.grants.write(exec_key(lane, turn, call, name), mime=mime, ttl_s=GRANT_S)
@@ -114,14 +115,14 @@ def put_parcel(ports: Ports, timeline: Timeline, request: ExecRequest) -> None:
 
 
 def rights_last(ports: Ports, request: ExecRequest) -> bool:
-    """Tell whether the rights in the parcel, which were given after the request was made, outlast another wait."""
+    """Return True if the parcel's rights, given after the request was made, outlast another wait."""
     made = datetime.fromisoformat(request.at)
     lasts = timedelta(seconds=GRANT_S - WAIT_S)
     return request.profile.mode != "fargate" or ports.clock.now() - made <= lasts
 
 
 def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
-    """Return the keys of a run's artifacts: its files, and what the log names, newest first, up to `READS_MAX`."""
+    """Return the keys a run may read: its files, then the log's bodies, newest first, up to `READS_MAX`."""
     files = dict.fromkeys(file.key for file in request.files)
     named = dict.fromkeys(key for key in _named_keys(timeline) if key not in files)
     return (*files, *list(named)[:READS_MAX])
@@ -153,7 +154,7 @@ def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
 
 
 def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
-    """Take the handover of a settled run back; what fails here the sweeper does.
+    """Take the handover of a settled run back; if that fails, the sweeper does it.
 
     A run that did not report may have a task that still runs: its row stays, for the sweeper to stop it.
     """
@@ -165,7 +166,7 @@ def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
 
 
 def deadline_s(profile: RuntimeProfile, timeout_s: int, *, collect_s: int) -> int:
-    """Return how long after its launch a program has ended at the latest."""
+    """Return the seconds from a program's launch to its latest possible end."""
     return PROVISION_S + timeout_s + COLLECT_S if profile.mode == "fargate" else timeout_s + collect_s
 
 
@@ -191,7 +192,7 @@ NOT_NEEDED: Final = "nobody waits for this run any more"
 
 
 class StoppedTask(Value):
-    """A task that has stopped: its own name, and what was said of it. Any of `variables` may be left out of that."""
+    """A stopped task: its name, and the reason it was given. `variables` may be incomplete."""
 
     task: str
     cluster: str
@@ -200,7 +201,7 @@ class StoppedTask(Value):
 
 
 def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
-    """End the state that waits for a task which has stopped; false if nobody waits any more.
+    """End the state that waits for a stopped task; False if no state waits any more.
 
     Raises DependencyError.
     """
@@ -214,9 +215,10 @@ def end_wait(ports: Ports, stopped: StoppedTask) -> bool:
 
 
 def sweep_tasks(ports: Ports) -> dict[str, int]:
-    """End what is left of each handover that should have been taken back; return how many came to which end.
+    """Clean up every overdue handover; return the number of handovers by result.
 
-    One that cannot be ended now is counted as `failed`: it must not keep the ones behind it from their turn.
+    One that cannot be cleaned up now is counted as `tasks_failed`: it must not keep the ones behind it from
+    their turn.
     """
     before = utc(ports.clock.now())
     return dict(Counter(_try_end(ports, stale) for stale in ports.tasks.stale(before=before)))
