@@ -1,1 +1,1 @@
-"""What leaves: frames to the clients that listen, and effects repeated from the log."""
+"""Delivery: frames to the clients that listen, and effects repeated from the log."""

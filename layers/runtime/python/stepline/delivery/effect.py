@@ -1,9 +1,9 @@
 """Effects beside the log: each is a function of one batch, idempotent by a name made from it.
 
-The writer does them after the put; whoever meets the batch again (a retry, a duplicate, the sweeper) does them
-again. Losing one is therefore a delay, and doing one twice is nothing.
+The writer does them after the put; a process that meets the batch again (a retry, a duplicate, the sweeper)
+does them again. Losing one is therefore a delay, and doing one twice is nothing.
 
-The listing row of a conversation: a projection of the log that carries its n, so that a late writer loses.
+The listing row of a conversation is such an effect: it carries the batch's n, so that a late writer loses.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 def redo(ports: Ports, lane: Lane, batch: Batch) -> bool:
-    """Start the execution that this batch asks for, if it opened or took over a turn; tell whether it began now."""
+    """Start the execution of a turn that this batch opened or took over; return True if it began now."""
     if not any(isinstance(entry, Opened | TakenOver) for entry in batch.entries):
         return False
     return ports.machine.start(execution_name(lane, batch.n), standing_step(lane, batch))
 
 
 def standing_step(lane: Lane, batch: Batch) -> Step:
-    """Return the step at which the open turn of this batch stands: the input of its epoch's execution."""
+    """Return the step at which this batch's open turn stands: the input of its epoch's execution."""
     state = batch.state
     return Step(
         tenant=lane.tenant,
@@ -49,11 +49,11 @@ def standing_step(lane: Lane, batch: Batch) -> Step:
 
 
 def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Send the batch's events to whoever follows now: who does is looked up after the put.
+    """Send the batch's events to the current subscribers, looked up after the put.
 
-    Where nobody can say who follows, nobody hears of the batch now. That fails no step: the batch stands, a step that is
-    tried again would not send it either, and an action that was just started would count as interrupted. The next frame
-    shows every client the gap, and a ping shows it the loss of a last one.
+    If the subscribers cannot be looked up, the events are not sent. That fails no step: the batch stands, a
+    retried step would not send it either, and an action that was just started would count as interrupted. The
+    next frame shows every client the gap, and a ping shows the loss of a last one.
     """
     try:
         frames = event_frames(ports, lane, batch)
@@ -66,9 +66,10 @@ def publish(ports: Ports, lane: Lane, batch: Batch) -> None:
 def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
     """Return the frames of the batch's events that may leave; none if it has no events.
 
-    There is no other way out, live or replayed, so it is here that a batch is made whole: a tail, as the sweeper reads
-    it, has its long texts elsewhere. A batch whose events are all withheld is framed all the same: it is a link of the
-    chain that a client finds holes by. Raises DependencyError where a long text cannot be had.
+    Every frame, live or replayed, comes from here, so it is here that a batch is hydrated: a tail, as the
+    sweeper reads it, has its long texts elsewhere. A batch whose events are all withheld is framed all the
+    same: it is a link of the chain by which a client finds gaps. Raises DependencyError if a long text cannot
+    be read.
     """
     events = derive(hydrate(ports.artifacts, batch))
     if not events:
@@ -83,7 +84,7 @@ def event_frames(ports: Ports, lane: Lane, batch: Batch) -> list[bytes]:
 
 
 def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> None:
-    """Post frames to one connection; what it does not get its resume fetches."""
+    """Post frames to one connection; its resume fetches those that do not arrive."""
     posting = Posting(
         subscriptions=ports.subscriptions, publisher=ports.publisher, meter=ports.meter, clock=ports.clock
     )
@@ -91,7 +92,7 @@ def deliver(ports: Ports, lane: Lane, connection: str, frames: list[bytes]) -> N
 
 
 def project(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Bring the conversation's listing row up to this batch."""
+    """Update the conversation's listing row to this batch."""
     closing = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
     ports.log.project(
         Listing(
@@ -109,7 +110,7 @@ def project(ports: Ports, lane: Lane, batch: Batch) -> None:
 
 
 def _title(ports: Ports, lane: Lane, batch: Batch) -> str:
-    """Return the conversation's own title, or the beginning of its first message, on one line; a steer is none."""
+    """Return the conversation's title, or its first message's beginning, on one line; a steer is ignored."""
     n = batch.state.titled or 1
     found = batch if batch.n == n else hydrate(ports.artifacts, ports.log.get(lane, n) or EMPTY)
     named = (entry.title for entry in found.entries if isinstance(entry, Titled))

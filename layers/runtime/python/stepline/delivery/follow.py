@@ -1,8 +1,8 @@
-"""Following: what a server that holds clients itself sends to one of them, first from the log and then as it comes.
+"""Following: send one client its frames from a server that holds the connection, from the log and then live.
 
-It hears the feed before it reads the log, so nothing falls between the two; what comes twice is left out, and what is
-missing (`prev` tells of events, the character offset of text) is read. A feed that is cut therefore costs a read, and
-no event is lost, repeated or out of place.
+It subscribes to the feed before it reads the log, so nothing falls between the two; duplicates are left out,
+and gaps (`prev` shows those of events, the character offset those of text) are read. A feed that is cut
+therefore costs a read, and no event is lost, repeated or out of order.
 Source: docs/how-to/redis.md#serving-clients.
 """
 
@@ -49,7 +49,7 @@ def follow(
 
 
 class Follower:
-    """Where one client stands: the newest batch it has whole, the parts it has of the one after, and the running text."""
+    """One client's position: its newest complete batch, its parts of the next one, and its running text."""
 
     def __init__(self, ports: Ports, lane: Lane, *, after: int, claim: int, have: Mapping[str, int]) -> None:
         self._ports = ports
@@ -62,7 +62,7 @@ class Follower:
         self._tail: Batch | None = None
 
     def catch_up(self) -> list[bytes]:
-        """Return everything that the log has and the client has not, and last a frame that says how far that is."""
+        """Return everything that the log has and the client has not, then a sync frame with the position."""
         missed = self._journal.since(self._cursor, consistent=True)
         tail = missed[-1] if missed else self._newest()
         frames = [
@@ -84,13 +84,13 @@ class Follower:
         return [*frames, encode_frame(sync)]
 
     def _newest(self) -> Batch:
-        """Return the batch at the cursor, behind which there is none: the one read last, unless live frames led on from it."""
+        """Return the batch at the cursor: the one read last, unless live frames moved the cursor on."""
         if self._tail is None or self._tail.n < self._cursor:
             return self._journal.tail(consistent=True)
         return self._tail
 
     def take(self, body: bytes) -> list[bytes]:
-        """Return what the client gets for a frame that the feed brought."""
+        """Return the frames to send to the client for a frame from the feed."""
         match decode_frame(body):
             case EventFrame() as frame if self._is_next(frame):
                 return [body]
@@ -108,7 +108,7 @@ class Follower:
         return frame.n <= self._cursor or (frame.n == self._begun_n and frame.part <= self._parts)
 
     def _is_next(self, frame: EventFrame) -> bool:
-        """Tell whether the frame continues what the client has; if so, it has this one, too."""
+        """Return True if the frame continues the client's position, and advance the position to it."""
         parts = self._parts if frame.n == self._begun_n else 0
         if not frame.prev <= self._cursor < frame.n or frame.part != parts + 1:
             return False
@@ -123,7 +123,7 @@ class Follower:
         if frame.claim < self._claim or frame.off + len(frame.text) <= have:
             return []
         if frame.off > have:
-            return self.catch_up()  # what was lost is stored within a second
+            return self.catch_up()  # lost text is stored within a second
         return [self._tell(replace(frame, off=have, text=frame.text[have - frame.off :]))]
 
     def _stored_text(self, tail: Batch) -> list[bytes]:

@@ -1,11 +1,12 @@
-"""Posting: frames to the connections that listen; what a connection cannot take it asks for later.
+"""Posting: send frames to the connections that listen; a connection that cannot keep up catches up by resume.
 
-    takes it             gets the frames in their order, whatever becomes of the others
-    cannot take it now   is tried again a few times, from the frame it could not take on; then it is left to its resume
-    has just been left   gets one try a batch, until it takes one again
+    takes it             gets the frames in order, whatever happens to the others
+    cannot take it now   is tried again a few times, from the frame that failed; then it is left to its resume
+    was just left        gets one try a batch, until it takes one again
     is gone              loses its subscription
 
-A step waits for slow connections together, for less than a second a batch; a gateway that answers late is asked once.
+A step waits for slow connections together, for less than a second a batch; a gateway that answers late is
+asked once.
 Source: docs/concepts/streaming.md#durable-events.
 """
 
@@ -26,23 +27,23 @@ from stepline.ports.clock import Clock, Meter
 logger = logging.getLogger(__name__)
 
 PAUSES_S: Final = (0.05, 0.1, 0.2, 0.4)
-"""At most, between two tries. Their sum is what slow connections can hold a step for, where the gateway itself is quick."""
+"""Longest pauses between two tries. Their sum bounds how long slow connections delay a step."""
 
 PATIENCE_S: Final = 1.0
-"""How long after its first try a batch is tried again: a gateway that answers late makes each try long."""
+"""Seconds after the first try during which a batch is tried again: a slow gateway makes each try long."""
 
 QUIET_S: Final = 10.0
-"""How long a connection that was left is not waited for."""
+"""Seconds for which a connection that was left is not retried."""
 
 Waiting: TypeAlias = Mapping[str, Sequence[bytes]]
-"""What each connection is still to get."""
+"""The frames that each connection has yet to get."""
 
 Left: TypeAlias = Sequence[bytes] | None
-"""What a connection could not take; None if it is gone."""
+"""The frames that a connection could not take; None if it is gone."""
 
 PostOne: TypeAlias = Callable[[str, Sequence[bytes]], Left]
 PostAll: TypeAlias = Callable[[PostOne, Waiting], Mapping[str, Left]]
-"""Posts to each connection, one after the other or at once; its `PostOne` touches nothing but the publisher."""
+"""Posts to each connection, one after the other or at once; its `PostOne` touches only the publisher."""
 
 
 def in_turn(post: PostOne, waiting: Waiting) -> Mapping[str, Left]:
@@ -52,7 +53,7 @@ def in_turn(post: PostOne, waiting: Waiting) -> Mapping[str, Left]:
 
 @dataclass(frozen=True, kw_only=True)
 class Posting:
-    """Broadcasts through the gateway that holds the connections."""
+    """Broadcast through the gateway that holds the connections."""
 
     subscriptions: Subscriptions
     publisher: Publisher
@@ -65,7 +66,7 @@ class Posting:
         self._post(lane, dict.fromkeys(self.subscriptions.listeners(lane), frames))
 
     def deliver(self, lane: Lane, connection: str, frames: Sequence[bytes]) -> None:
-        """Post frames to one connection; what it does not get it asks for again."""
+        """Post frames to one connection; its resume asks for those that do not arrive."""
         self._post(lane, {connection: frames})
 
     def _post(self, lane: Lane, waiting: Waiting) -> None:
@@ -81,7 +82,7 @@ class Posting:
         self._leave([*behind, *waiting])
 
     def _try(self, lane: Lane, waiting: Waiting) -> Waiting:
-        """Post to each; return what is left."""
+        """Post to each connection; return the frames that are left."""
         behind: dict[str, Sequence[bytes]] = {}
         posted = 0
         for connection, left in self.post_all(self._post_frames, waiting).items():
@@ -111,7 +112,7 @@ class Posting:
         self.meter.count(SOCKETS_GONE)
         try:
             self.subscriptions.drop(lane, connection)
-        except DependencyError as error:  # the next frame will find it gone as well
+        except DependencyError as error:  # the next frame finds it gone as well
             logger.warning("subscription not dropped", extra={"code": error.reason})
 
     def _is_quiet(self, connection: str) -> bool:

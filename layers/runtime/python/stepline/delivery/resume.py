@@ -1,6 +1,6 @@
-"""Resume: a client gets exactly what it missed, and goes over to live without a gap.
+"""Resume: a client gets exactly the events it missed, and goes over to live without a gap.
 
-Subscribe first, then read strongly, then send: whatever is appended meanwhile arrives live as well, and the
+Subscribe first, then read strongly, then send: batches appended meanwhile arrive live as well, and the
 client merges both by event number and character offset.
 Source: docs/concepts/streaming.md#resume.
 """
@@ -33,14 +33,13 @@ def resume(
     have: Mapping[str, int],
     claim: int,
 ) -> None:
-    """Send a connection every event after `after`, and the running text beyond what it has of stream `claim`.
+    """Send a connection every event after `after`, and the text of stream `claim` beyond `have`.
 
-    It listens until `until_s`; `have` counts characters by lane name.
+    It is subscribed until `until_s`; `have` counts characters by lane name.
 
     Raises:
         NotFoundError: the conversation is absent or foreign.
         InputError: `resume_beyond_end`, it has no event `after`.
-
     """
     journal = Journal(ports, lane, "resume")
     end = journal.tail(consistent=True)
@@ -75,7 +74,7 @@ def pong(ports: Ports, lane: Lane, *, user: str, connection: str) -> None:
 
 
 def check_readable(tail: Batch, user: str) -> None:
-    """Raise NotFoundError unless the conversation exists and is this user's; the two look alike on purpose."""
+    """Raise NotFoundError unless the conversation exists and is this user's; both look alike on purpose."""
     if not tail.n:
         raise NotFoundError("no such conversation")
     check_owner(tail, user)
