@@ -1,1 +1,1 @@
-"""What enters: connections, messages, events and feedback, validated and admitted to the log."""
+"""Ingress: connections, messages, events and feedback, validated and admitted to the log."""

@@ -1,10 +1,7 @@
-"""Who may come in: from an allowed site, with a ticket or the bearer token of a trusted issuer.
+"""Access: allowed origins, tickets or bearer tokens of a trusted issuer, and the rate of messages.
 
-Which site a browser may connect from.
-
-How often one user may speak, over all connections, in every minute of the clock.
-
-Tickets in use: one for somebody who has shown a token, and one that renews an open connection.
+The rate is counted per user, over all connections, in every minute of the clock. A ticket opens a connection
+for a client that has shown a token, or renews an open one.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from stepline.ports.identity import Tickets, ticket_ends_at
 
 
 class Handshake(Value):
-    """What a client shows at the door; an absent header or parameter is empty. Secret."""
+    """A client's credentials and origin; an absent header or parameter is empty. Secret."""
 
     origin: str = ""
     authorization: str = ""
@@ -34,14 +31,13 @@ def authenticate(
     tickets: Tickets,
     verify: Callable[[str], Principal],
 ) -> Principal:
-    """Return whom a client speaks for. A ticket stands alone: beside one, the header is not looked at.
+    """Return the principal of a client. If there is a ticket, the authorization header is ignored.
 
     Raises:
         AuthError: `origin_not_allowed`, then `unauthorized` or `auth_expired`.
-        DependencyError: it cannot be said now.
-
+        DependencyError: the ticket or token cannot be checked now.
     """
-    # A ticket that a foreign site got hold of is still good where it was meant for.
+    # First, so that a foreign site does not use up a ticket that it got hold of.
     check_origin(shown.origin, allowed_origins)
     if shown.ticket:
         return tickets.redeem(shown.ticket)
@@ -54,8 +50,8 @@ def authenticate(
 def check_origin(origin: str, allowed: Sequence[str]) -> None:
     """Refuse a browser of a foreign site; a client without an Origin header is no browser. Raises AuthError.
 
-    Browsers write an origin in one way, so it is compared letter by letter. `null` is what pages without a site
-    say (a sandboxed frame, a file), so it names nobody, whatever is allowed.
+    Browsers write an origin in one way, so it is compared letter by letter. `null` is sent by pages without a
+    site (a sandboxed frame, a file), so it is refused even if it is in `allowed`.
     """
     if origin and (origin == "null" or origin not in allowed):
         raise AuthError("this origin may not connect", code="origin_not_allowed")
@@ -69,7 +65,6 @@ def check_rate(ports: Ports, principal: Principal) -> None:
 
     Raises:
         LimitError: `rate_limited`, with a sentence and `retry_after_s` that say when to try again.
-
     """
     limit = ports.policy.user_messages_per_minute
     if limit <= 0:
@@ -84,7 +79,7 @@ def check_rate(ports: Ports, principal: Principal) -> None:
 
 
 class Grant(Value):
-    """A ticket, how long it is good for, and where it opens a websocket. Secret."""
+    """A ticket, its lifetime, and the websocket it opens. Secret."""
 
     ticket: str
     expires_in_s: int
@@ -99,13 +94,12 @@ def issue_ticket(ports: Ports, principal: Principal, url: str) -> Grant:
 
 
 def renew(ports: Ports, connection: str, old: Principal, ticket: str) -> Principal:
-    """Let a later token of the same user stand behind a connection, whether or not the old one has expired.
+    """Replace a connection's principal by a later token of the same user, even after the old one has expired.
 
-    What the connection listens to, it hears for as long.
+    The connection's subscriptions last as long.
 
     Raises:
-        AuthError: the ticket is not valid, or it is somebody else's; it is used up either way.
-
+        AuthError: the ticket is not valid, or it is another user's; it is used up either way.
     """
     fresh = ports.tickets.redeem(ticket)
     if (fresh.tenant, fresh.project, fresh.user) != (old.tenant, old.project, old.user):

@@ -3,10 +3,8 @@
     idle, asks for an answer → [in, turn opened]        open → [in]
     idle, does not           → [in]                     idle, steers → [in, dropped]
 
-Which event does what is the table of `model.live_event`. The batch, the message's row and the listing's open mark are
-one transaction. Source: docs/concepts/log.md#admission.
-
-Where an event stands once it was submitted, in the words of whoever submitted it.
+`model.live_event` holds the table of events and what each does. The batch, the message's row and the
+listing's open mark are one transaction. Source: docs/concepts/log.md#admission.
 """
 
 from __future__ import annotations
@@ -41,8 +39,8 @@ Fate: TypeAlias = Literal["opened", "joined", "kept", "dropped"]
 class Arrival:
     """One event from outside, before it has a place in the log.
 
-    `kind` is what its sender calls it; `reactive` is None where they left that to the kind. `source` names the service
-    that speaks for the user.
+    `kind` is the sender's name for it; `reactive` is None if the sender left that to the kind. `source` names
+    the service that acts for the user.
     """
 
     message_id: str
@@ -57,7 +55,7 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """Where a message stands: its batch, what it became, and whether it had been there before."""
+    """The place of a message in the log: its batch, the kind it became, and whether it was there before."""
 
     batch: Batch
     event: str
@@ -65,7 +63,7 @@ class Admitted:
 
     @property
     def fate(self) -> Fate:
-        """What its batch did with it: it opened a turn, joined the open one, waits for the next, or came to nothing."""
+        """The event's fate: it opened a turn, joined the open one, is kept for the next, or was dropped."""
         if any(isinstance(entry, Dropped) for entry in self.batch.entries):
             return "dropped"
         if any(isinstance(entry, Opened) for entry in self.batch.entries):
@@ -82,15 +80,15 @@ def admit(
     until_s: int = 0,
     founds: bool = True,
 ) -> Admitted:
-    """Put the message into the conversation's log, once, and see to its execution; let its sender listen till `until_s`.
+    """Put the message into the conversation's log, once, start or check its execution, and publish it.
 
-    Without `founds` there must be such a conversation already.
+    Its sender's `connection` is subscribed until `until_s`. Without `founds` the conversation must exist
+    already.
 
     Raises:
         InputError: `message_id_taken`, by an event of another source.
-        NotFoundError: the conversation belongs to somebody else, or is not there.
+        NotFoundError: the conversation belongs to another user, or does not exist.
         BusyError: the lane is contended; the client sends again.
-
     """
     journal = Journal(ports, lane, "admit")
 
@@ -111,7 +109,7 @@ def admit(
 
     batch = journal.commit(plan, on_duplicate=again)
     steers = event_of(batch).steers
-    if steers:  # first of all: somebody waits for it
+    if steers:  # first of all: a running step waits for it
         ports.signals.notify(lane, batch.n)
     if connection:
         ports.subscriptions.subscribe(lane, connection, until_s)
@@ -130,7 +128,7 @@ def event_of(batch: Batch) -> Inbound:
 
 
 def see_to(ports: Ports, lane: Lane, batch: Batch) -> None:
-    """Start the execution of a turn this batch opened; if the lane was open already, see that it is alive."""
+    """Start the execution of a turn this batch opened; otherwise check that an open turn is alive."""
     if redo(ports, lane, batch):
         ports.meter.count(TURNS_STARTED)
     else:
@@ -160,7 +158,10 @@ def draft_admission(ports: Ports, lane: Lane, arrival: Arrival, tail: Batch) -> 
 
 
 def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
-    """Return the entry of an event; a message that finds no turn open is a prompt. Raises InputError `bad_event`."""
+    """Return the entry of an event; a message without an open turn is a prompt.
+
+    Raises InputError `bad_event`.
+    """
     reactive = is_reactive(arrival.kind, arrival.reactive)
     kind = {FOLLOWUP: PROMPT if idle else FOLLOWUP, STOP: STEER}.get(arrival.kind, arrival.kind)
     return Inbound(
@@ -177,16 +178,16 @@ def make_event(arrival: Arrival, *, at: str, idle: bool) -> Inbound:
 
 
 def _credit(ports: Ports, event: Inbound) -> int:
-    """Return the rounds that an event brings; it may ask for others, within the turn's cap, where events bring any."""
+    """Return the rounds that an event adds; its payload may ask for another number where events add any."""
     standard = ports.policy.event_credit
     return int(event.payload.get(CREDIT, standard)) if standard > 0 else 0
 
 
 class Standing(Value):
-    """Where an event stands: batch `n` of the conversation, under the kind it became, and what that batch did with it.
+    """The place of a submitted event: batch `n` of the conversation, its kind, and its fate.
 
-    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since there was
-    nothing to steer. A `duplicate` stood there before.
+    It `opened` turn `turn_id`, `joined` that open turn, is `kept` for the next one, or was `dropped`, since
+    there was nothing to steer. A `duplicate` was there before.
     """
 
     n: int
@@ -197,7 +198,7 @@ class Standing(Value):
 
 
 def standing_of(admitted: Admitted) -> Standing:
-    """Return where an admitted event stands."""
+    """Return the standing of an admitted event."""
     return Standing(
         n=admitted.batch.n,
         kind=admitted.event,

@@ -1,4 +1,4 @@
-"""The intake of events from outside: what one must be before it may enter a conversation, whoever brings it."""
+"""Validation of events from outside, on every way into a conversation."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from stepline.model.ids import Lane, check_segment
 from stepline.model.wire.live_event import CREDIT, FOLLOWUP, KIND, PROMPT, STEER, STOP, is_reactive
 
 TEXT_MAX_BYTES: Final = 128 * 1024
-"""Of UTF-8; no more fits through the websocket."""
+"""Of UTF-8; a longer text does not fit through the websocket."""
 PAYLOAD_MAX_BYTES: Final = 24 * 1024
-"""Of what a payload says beside its text, as JSON: with everything around it, it fits into a batch."""
+"""Of a payload without its text, as JSON: with everything around it, it fits into a batch."""
 PAYLOAD_MAX_DEPTH: Final = 32
 _INTEGERS: Final = range(-(2**63), 2**63)
-"""Beyond these a number does not come back from the log as it was."""
+"""Larger numbers do not come back from the log unchanged."""
 
 
 def take_event(
@@ -42,22 +42,22 @@ def take_event(
     until_s: int = 0,
     founds: bool = True,
 ) -> Admitted:
-    """Admit an event once everything in it is as it must be. Raises what `checked_arrival` and `admit` raise."""
+    """Validate an event and admit it. Raises what `checked_arrival` and `admit` raise."""
     checked = checked_arrival(ports, lane, arrival)
     return admit(ports, lane, checked, connection=connection, until_s=until_s, founds=founds)
 
 
 def checked_arrival(ports: Ports, lane: Lane, arrival: Arrival) -> Arrival:
-    """Return the event with its payload's text as its own, once everything in it is as it must be.
+    """Return a valid event, with its payload's text as its own.
 
     Raises:
-        InputError: `bad_message_id`; `bad_event`; `bad_attachment`; `attachment_missing`, nothing is stored under a
+        InputError: `bad_message_id`; `bad_event`; `bad_attachment`; `attachment_missing`, nothing is stored
+            under a
             reference.
         LimitError: `message_too_large`, its text is; `payload_too_large`, `too_many_attachments`;
             `attachments_too_large`, they and the text together.
-        NotFoundError: it has attachments, and the conversation belongs to somebody else.
+        NotFoundError: it has attachments, and the conversation belongs to another user.
         DependencyError: the log or the artifact store does not answer.
-
     """
     check_segment(arrival.message_id, "message_id")
     if arrival.kind == PROMPT or not KIND.fullmatch(arrival.kind):
@@ -95,7 +95,7 @@ def _check_payload(payload: Mapping[str, Any]) -> None:
 
 
 def _check_json(value: object, depth: int) -> None:
-    """Refuse what would not come back from JSON as it is. Raises InputError `bad_event`."""
+    """Refuse values that JSON does not return unchanged. Raises InputError `bad_event`."""
     if not isinstance(value, dict | list):
         _check_leaf(value)
         return
@@ -141,7 +141,7 @@ def _check_kind(arrival: Arrival, text: str, payload: Mapping[str, Any]) -> None
 
 
 def _check_attachments(ports: Ports, lane: Lane, arrival: Arrival, text: str) -> None:
-    """Look whether everything is stored that an event names; nobody learns that of a conversation of others."""
+    """Check that every attachment of the event is stored; only for a conversation of the same user."""
     if not arrival.attachments:
         return
     if len(arrival.attachments) > ATTACHMENTS_MAX:

@@ -1,4 +1,4 @@
-"""Feedback: what somebody thinks of a turn's answer enters the log, once for each thing said.
+"""Feedback: a user's or a machine's opinion of a turn's answer enters the log, once for each statement.
 
 It belongs to no turn of its own: it changes no state, and the next request shows it.
 Source: docs/concepts/log.md#feedback.
@@ -28,7 +28,7 @@ TEXT_MAX_CHARS = 4_000
 
 @dataclass(frozen=True, kw_only=True)
 class Opinion:
-    """What is thought of turn `turn`, and by whom; one that says nothing takes back what its origin said before."""
+    """An opinion of turn `turn` and its origin; an empty one withdraws the origin's earlier one."""
 
     turn: str
     reaction: Literal["ok", "not_ok", "neutral"] | None = None
@@ -40,10 +40,11 @@ class Opinion:
 def submit_feedback(
     ports: Ports, history: History, lane: Lane, opinion: Opinion, *, user: str
 ) -> Batch | None:
-    """Put an opinion of a turn that has ended; return its batch, or None if the newest of its origin says the same.
+    """Put an opinion of a turn that has ended; return its batch, or None if it repeats its origin's newest.
 
     Raises:
-        NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such turn.
+        NotFoundError: `not_found`, the conversation is not this user's; `turn_not_found`, it has no such
+            turn.
         InputError: `turn_open`, the turn has no answer yet.
         LimitError: the text is longer than TEXT_MAX_CHARS.
         BusyError: the lane is contended.
@@ -78,7 +79,10 @@ def submit_feedback(
 
 
 def check_turn(timeline: Timeline, turn: str) -> None:
-    """Refuse what is about no turn, or about one that runs. Raises NotFoundError `turn_not_found`, InputError `turn_open`."""
+    """Refuse feedback on an unknown or running turn.
+
+    Raises NotFoundError `turn_not_found`, InputError `turn_open`.
+    """
     if turn not in timeline.turns:
         raise NotFoundError("no such turn", code="turn_not_found")
     if timeline.current is not None and timeline.current.id == turn:
@@ -86,7 +90,7 @@ def check_turn(timeline: Timeline, turn: str) -> None:
 
 
 def is_said(timeline: Timeline, entry: Feedback) -> bool:
-    """Tell whether the newest feedback of this turn and origin says the same, whenever it was said."""
+    """Return True if the newest feedback of this turn and origin says the same, regardless of its time."""
     newest = timeline.feedback.get(feedback_key(entry))
     if newest is None:
         return entry.withdrawn

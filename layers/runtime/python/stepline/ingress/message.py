@@ -1,4 +1,4 @@
-"""One message of one connection: who sent it, what it asks, and exactly one answer or one error event."""
+"""One message of one connection: check its sender, carry it out, and post one answer or one error event."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ SEND_AGAIN = "This could not be done right now. Please send it again in a moment
 
 
 def receive(ports: Ports, connection: str, body: str) -> None:
-    """Take one message; whatever is wrong with it becomes one error frame with a stable code and the message's id.
+    """Handle one message; any refusal becomes one error frame with a stable code and the message's id.
 
-    What is wrong with us (a bug, a right that a role lacks) propagates: the edge counts it, logs it and reports it.
+    Internal failures (a bug, a right that a role lacks) propagate: the edge counts, logs and reports them.
     """
     try:
         principal = recognise(ports, connection)
@@ -65,7 +65,7 @@ def receive(ports: Ports, connection: str, body: str) -> None:
 
 
 def recognise(ports: Ports, connection: str) -> Principal:
-    """Return who is behind the connection, though their token may have expired. Raises AuthError `unauthorized`."""
+    """Return the connection's principal, even if the token has expired. Raises AuthError `unauthorized`."""
     principal = ports.subscriptions.principal(connection)
     if principal is None:
         raise AuthError("this connection is not known")
@@ -73,7 +73,7 @@ def recognise(ports: Ports, connection: str) -> Principal:
 
 
 def check_expiry(ports: Ports, principal: Principal) -> None:
-    """Refuse whose token has expired. Raises AuthError `auth_expired`."""
+    """Refuse a principal whose token has expired. Raises AuthError `auth_expired`."""
     if principal.expires_at <= ports.clock.now().timestamp():
         raise AuthError("the token has expired; renew it, or connect again", code="auth_expired")
 
@@ -81,7 +81,7 @@ def check_expiry(ports: Ports, principal: Principal) -> None:
 def answer(
     ports: Ports, connection: str, principal: Principal, message: Send | Event | Resume | Ping
 ) -> None:
-    """Do what the message asks."""
+    """Carry out the message."""
     lane = Lane(tenant=principal.tenant, project=principal.project, conversation=message.conversation)
     match message:
         case Send() | Event():
@@ -103,7 +103,7 @@ def answer(
 
 
 def read_arrival(user: str, message: Send | Event) -> Arrival:
-    """Return what a message tells the conversation."""
+    """Return the event that a message submits."""
     if isinstance(message, Send):
         return Arrival(message_id=message.message_id, user=user, text=message.text)
     return Arrival(
@@ -117,7 +117,7 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
 
 
 def refuse(ports: Ports, connection: str, body: str, code: str, text: str, *, retry_after_s: int = 0) -> None:
-    """Post one error frame about a message, with the names in it that can be read."""
+    """Post one error frame about a message, with the message and conversation ids found in it."""
     names = read_names(body)
     frame = ErrorFrame(
         code=code,
@@ -130,7 +130,7 @@ def refuse(ports: Ports, connection: str, body: str, code: str, text: str, *, re
 
 
 def report_internal(ports: Ports, connection: str, body: str) -> None:
-    """Tell the client that a message failed for a reason of ours, without saying which."""
+    """Tell the client that a message failed for an internal reason, without saying which."""
     refuse(ports, connection, body, "internal", "Something went wrong here. Please send it again.")
 
 
