@@ -1,12 +1,12 @@
-"""What the timeline is told of a run: its status, its files, previews of its texts, and the tools it called.
+"""Timeline blocks of a run: its status, its files, previews of its texts, and the tools it called.
 
     tc:<turn>.<call>.result           the report; `meta` holds the facts, deleted files among them
     fi:<turn>.outputs/…, .files/…     each file that was taken over, by its stored bytes
     tc:<turn>.<call>.view.<i>         a preview of the i-th of them
     tc:<turn>.<sub-call>.call/.result  a tool that the program called; `meta.parent` is the run's call
 
-The program itself needs no block here: the log has it with the decision, at `fi:<turn>.code.<call>`. A block with
-`meta.silent` is found by its path and takes no room in the timeline: the report names what it stands for.
+The program itself needs no block here: the log has it with the decision, at `fi:<turn>.code.<call>`. A block
+with `meta.silent` is found by its path and takes no room in the timeline: the report names its content.
 Source: docs/concepts/execution.md#in-the-timeline.
 """
 
@@ -29,7 +29,7 @@ from stepline.tools.context import ToolContext, render_json
 from stepline.tools.execute_code import EXECUTE
 
 CALLS_CHARS: Final = 100_000
-"""Of parameters and returned values that one run's calls leave in the log."""
+"""Maximum characters of parameters and returned values that one run's calls leave in the log."""
 
 
 def run_blocks(envelope: Envelope, context: ToolContext) -> tuple[Block, ...]:

@@ -1,10 +1,7 @@
-"""The files of other turns that a program names, found in its text.
+"""Checks of a program's text before it runs. It runs as it was written or not at all.
 
-A program runs as it was written, so nothing here changes it; what is found decides whether it can work at all.
-Only literals are looked at, not comments. They are found by their quotes and not by Python's own parser, because
-the text may be any text and this runs where we are trusted.
-
-What is checked of a program before it runs. It runs as it was written or not at all.
+Files of other turns that the program names are found in its literals, not in comments. Literals are found by
+their quotes and not by Python's own parser, because the text may be any text and this process is trusted.
 
 The working directory is the root of the current turn, so `outputs/x` and `files/x` are that turn's without a
 change to the text. Source: docs/reference/execution.md#before-the-run.
@@ -33,24 +30,27 @@ _LITERAL: Final = re.compile(
     ),
     re.DOTALL,
 )
-"""A comment, or a literal with its text as the only group that took part; one that nobody closes goes to the end."""
+"""A comment, or a literal whose text is the only matching group; an unclosed one goes to the end."""
 _REFERENCE: Final = re.compile(
     rf"(?<![A-Za-z0-9_-])(?:fi:(?P<logical>{TURN.pattern})\.(?:files/|outputs/|user\.attachments/|external\.)"
     rf"|(?P<physical>{TURN.pattern})/(?:files|outputs|attachments|external)/)(?P<rest>[^\n\\'\"<>|]*)"
 )
 _OPEN_END: Final = re.compile(r"[{*?\[%]")
-"""Where a path stops being fixed: a field of an f-string, a pattern, a format."""
+"""The end of a path's fixed part: a field of an f-string, a pattern, a format."""
 
 
 class Reference(Value):
-    """A file of another turn: `path` is where it would lie, `logical` its logical path."""
+    """A file of another turn: `path` is its physical path, `logical` its logical path."""
 
     path: str
     logical: str
 
 
 def find_absent(code: str, *, turn: str, present: Collection[str]) -> tuple[Reference, ...]:
-    """Return what a program of `turn` names of other turns and does not find; `present` are physical paths."""
+    """Return the files of other turns that a program of `turn` names and would not find.
+
+    `present` are physical paths.
+    """
     if not any(found["logical"] or found["physical"] for found in _foreign(code, turn)):
         return ()
     absent: dict[str, Reference] = {}
@@ -67,7 +67,7 @@ def _foreign(text: str, turn: str) -> Iterator[re.Match[str]]:
 
 
 def _resolve(found: re.Match[str], present: Collection[str]) -> Reference | None:
-    """Return what a reference names if it is not there; None if it is, or if it names no file.
+    """Return the file that a reference names if it is absent; None if it is present, or names no file.
 
     A file's name may hold blanks and a sentence goes on after a path, so both readings are tried.
     """
@@ -120,7 +120,7 @@ _NOTICES: Final = {
 
 
 def check_program(code: str, *, turn: str, present: Collection[str]) -> None:
-    """Refuse a program that cannot work; `present` are the files it will find, by their physical paths.
+    """Refuse a program that cannot work; `present` are the physical paths of its workspace.
 
     Raises:
         ToolError: `exec_missing_code`; `exec_code_contaminated` with `marker`, `line`, `excerpt`;
@@ -146,12 +146,12 @@ def check_program(code: str, *, turn: str, present: Collection[str]) -> None:
 
 
 def notice_code(code: str) -> str:
-    """Return the notice that goes with the code of a refusal; the same code if it has no other."""
+    """Return the notice code for a refusal's code; the same code if there is no other."""
     return _NOTICES.get(code, code)
 
 
 def _check_clean(code: str) -> None:
-    """Refuse a text that is more than a program: a leftover of the channels, or a fence around it."""
+    """Refuse a text that holds more than a program: a channel tag, or a fence around it."""
     fence, leftover = _FENCE.match(code), _LEFTOVER.search(code)
     if fence:
         at, marker = fence.start(1), fence[1]

@@ -1,7 +1,7 @@
-"""The contract of a run: which files the program promises, as the model wrote it and as we take it.
+"""The contract of a run: parse the files that the program promises, and normalise their names.
 
-The checks come in a fixed order and the first one that fails refuses the whole contract, because a program that
-writes to a path we would have to guess loses its file.
+The checks come in a fixed order and the first one that fails refuses the whole contract, because a program
+that writes to a path we would have to guess loses its file.
 Source: docs/reference/execution.md#contract.
 """
 
@@ -30,14 +30,14 @@ _VISIBILITIES: Final[dict[str, Visibility]] = {"external": "external", "internal
 
 
 class Contract(Value):
-    """The files, in the model's order. `rewritten` holds, for each that was named otherwise, how and what it is now."""
+    """The files, in the model's order. `rewritten` holds pairs of the model's name and the completed one."""
 
     files: tuple[ContractFile, ...]
     rewritten: tuple[tuple[str, str], ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What the model is told about its contract."""
+        """Notices to the model about its contract."""
         if not self.rewritten:
             return ()
         message = (
@@ -76,7 +76,7 @@ def normalise_contract(params: Mapping[str, Any], *, turn: str) -> Contract:
                 code="invalid_filename",
                 filename=raw[:200],
             )
-        # `outputs/x` is how the prompt tells the model to write it; to mention that it was understood costs tokens.
+        # The prompt tells the model to write `outputs/x`; a notice for that would only cost tokens.
         if raw not in (filename, filename.removeprefix(f"{turn}/")):
             rewritten.append((raw, filename))
         files.append(
@@ -92,7 +92,7 @@ def normalise_contract(params: Mapping[str, Any], *, turn: str) -> Contract:
 
 
 def _read_items(raw: Any) -> list[dict[str, Any]]:
-    """Return the objects of a contract; what else stands in the list is read over."""
+    """Return the objects of a contract; other items of the list are ignored."""
     if raw is None or raw == "":
         raise ToolError(
             "the call has no contract: list every file that the program will write", code="missing_artifacts"
@@ -118,7 +118,7 @@ def _read_items(raw: Any) -> list[dict[str, Any]]:
 
 
 def _text(item: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of the values that is a text with something in it, without the blanks around."""
+    """Return the first value that is a text and not blank, stripped."""
     values = (item.get(key) for key in keys)
     return next((value.strip() for value in values if isinstance(value, str) and value.strip()), "")
 
@@ -138,7 +138,7 @@ def _visibility(item: Mapping[str, Any], number: int) -> Visibility:
 
 
 def _place(raw: str, turn: str) -> str:
-    """Return where a file of the current turn lies below the artifact root."""
+    """Return the physical path of a file of the current turn."""
     try:
         path: FilePath = artifact_path(turn, raw)
     except PathError as refused:
@@ -150,7 +150,7 @@ def _place(raw: str, turn: str) -> str:
 
 
 def _unique_name(filename: str, taken: set[str]) -> str:
-    """Return the file's name without its ending, numbered if another file of the contract has it."""
+    """Return the file's name without its extension, numbered if another file of the contract has it."""
     stem = posixpath.splitext(posixpath.basename(filename))[0]
     name, number = stem, 1
     while name in taken:

@@ -1,7 +1,7 @@
-"""From what a backend reports and what its files are worth to the envelope; the same keys whatever failed.
+"""Make the envelope from a backend's report and the verdicts on its files; the same keys for every failure.
 
-Of several errors one is named: what kept the program from ending well comes before files that are missing, and
-those before files that are no good. Source: docs/reference/execution.md#envelope.
+If there are several errors, one is named: a failure of the program comes before missing files, and
+those before invalid files. Source: docs/reference/execution.md#envelope.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ADVICE: Final = {
 
 
 def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelope:
-    """Return what one run came to."""
+    """Return the envelope of a run."""
     taken = [(verdict, _output(verdict)) for verdict in verdicts.files if not verdict.code]
     error = _error(run, verdicts.failed)
     envelope = Envelope(
@@ -111,17 +111,17 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
 
 
 def lost_envelope(request: ExecRequest, code: str, message: str) -> Envelope:
-    """Return the envelope of a run of which nothing more is known than why."""
+    """Return the envelope of a run that left no outcome, with the reason."""
     return make_envelope(request, Run(error=code, message=message), Verdicts())
 
 
 def is_lost(envelope: Envelope) -> bool:
-    """Tell whether a run came to nothing through its surroundings, and not through the program."""
+    """Return True if a run failed through its environment, and not through the program."""
     return bool(envelope.code) and envelope.code not in _ADVICE.keys() - {"unverified"}
 
 
 def output_bodies(request: ExecRequest, verdicts: Verdicts, spool: Path) -> list[tuple[Path, Body]]:
-    """Return what has to be in the store before the envelope names it: bytes in the spool, and their object."""
+    """Return the bodies to store before the envelope names them: file in the spool, and object."""
     bodies = {
         verdict.sha256: (spool / verdict.sha256, _body(request, verdict))
         for verdict in verdicts.taken
@@ -187,7 +187,7 @@ def _file_errors(failed: Iterable[Verdict]) -> tuple[FileError, ...]:
 
 
 def _error(run: Run, failed: tuple[Verdict, ...]) -> RunError | None:
-    """Return the one error that is named, None for a success."""
+    """Return the one error to name, None for a success."""
     missing = [verdict for verdict in failed if verdict.code in MISSING]
     unsound = [verdict for verdict in failed if verdict.code not in MISSING]
     if run.error or run.returncode != 0:
@@ -223,7 +223,7 @@ def _error(run: Run, failed: tuple[Verdict, ...]) -> RunError | None:
 
 
 def _failure(run: Run) -> str:
-    """Say in one line why the program did not end well."""
+    """Return one line that says why the program failed."""
     lines = error_lines(run.program_log)
     said = last_exception(run.program_log) or (lines[-1] if lines else "")
     status = f"exit status {run.returncode}" if run.returncode is not None else ""

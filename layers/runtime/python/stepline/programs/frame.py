@@ -1,7 +1,7 @@
-"""The frames between a program and its supervisor, without the socket: bytes in, bodies out.
+"""Frames between a program and its supervisor, without the socket: bytes in, bodies out.
 
-A frame is its body's length in four bytes, big-endian, and the body, a JSON object in UTF-8. Bytes inside a body
-are `{"__type__": "bytes", "__data__": <base64>}`, at any depth.
+A frame is its body's length in four bytes, big-endian, and the body, a JSON object in UTF-8. Bytes inside a
+body are `{"__type__": "bytes", "__data__": <base64>}`, at any depth.
 Source: docs/reference/executor-protocol.md#frames.
 """
 
@@ -22,10 +22,10 @@ _DATA: Final = "__data__"
 
 
 class FrameReader:
-    """Takes the bytes of one connection as they come. What it holds is never longer than one frame."""
+    """Split the bytes of one connection into frames. It never holds more than one frame."""
 
     def __init__(self, max_bytes: int = REQUEST_BYTES_MAX) -> None:
-        """Take bodies of up to `max_bytes`."""
+        """Accept bodies of up to `max_bytes`."""
         self._max_bytes = max_bytes
         self._held = bytearray()
 
@@ -35,10 +35,10 @@ class FrameReader:
         return len(self._held)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take what came next, return the bodies it completes.
+        """Take the next bytes and return the bodies that they complete.
 
-        Raises ToolError `frame_too_large` as soon as a header announces too much; the stream has no next frame
-        then.
+        Raises ToolError `frame_too_large` as soon as a header announces too much; the stream has no next
+        frame then.
         """
         held = self._held
         held += data
@@ -59,12 +59,12 @@ class FrameReader:
 
 
 def render_frame(body: bytes) -> bytes:
-    """Return the frame of a body that the other side takes: the caller keeps to its limit."""
+    """Return the frame of a body; the caller keeps to the size limit of the other side."""
     return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
 def pack_bytes(value: Any) -> Any:
-    """Return a JSON value in which bytes are written as JSON writes them here."""
+    """Return a JSON value with bytes in their JSON form."""
     match value:
         case bytes() | bytearray() | memoryview():
             return {_TYPE: "bytes", _DATA: base64.b64encode(value).decode()}
@@ -77,7 +77,7 @@ def pack_bytes(value: Any) -> Any:
 
 
 def unpack_bytes(value: Any) -> Any:
-    """Return a decoded JSON value with its bytes as bytes. Raises ToolError `bad_params` for broken base64."""
+    """Return a decoded JSON value with its bytes restored. Raises ToolError `bad_params` for bad base64."""
     match value:
         case {"__type__": "bytes", "__data__": str(data)} if len(value) == 2:
             try:

@@ -1,6 +1,6 @@
-"""The host of a run's tools: looks a call up among the declared ones, runs it, and keeps a record of it.
+"""The host of a run's tools: look up a call among the registered tools, run it, and record it.
 
-Nothing is found by attribute or by name of a module: a call names the id of a tool that is registered, meant for
+Nothing is looked up by attribute or module name: a call names the id of a tool that is registered, meant for
 programs, and granted to this run, or it is refused.
 Source: docs/reference/executor-protocol.md#tools.
 """
@@ -33,7 +33,7 @@ from stepline.tools.registry import Registry, Tool, check_call
 logger = logging.getLogger(__name__)
 
 RESULT_BYTES_MAX: Final = REPLY_BYTES_MAX - 1024
-"""What a result may take of its frame; the rest is the reply around it."""
+"""Maximum bytes of a result in its frame; the rest is for the reply around it."""
 
 RET_CHARS: Final = 4_000
 PARAMS_CHARS: Final = 16_000
@@ -46,7 +46,7 @@ INSTEAD: Final = {
     "react.pull": "end the program; the agent pulls the file and runs a program again",
     "exec_tools.execute_code_python": "a program does not start another run; import what you need",
 }
-"""What a program does instead of a call that is the agent's own."""
+"""Alternatives for a program to calls that only the agent may make."""
 
 
 def sub_call_id(exec_id: str, index: int) -> str:
@@ -55,7 +55,7 @@ def sub_call_id(exec_id: str, index: int) -> str:
 
 
 class _Unseen:
-    """The conversation as a program has it: whole, and nothing is left out because the model can see it."""
+    """The conversation for a program: nothing counts as visible, so nothing is left out."""
 
     def __init__(self, timeline: Resolver) -> None:
         self._timeline = timeline
@@ -94,7 +94,7 @@ class ToolHost:
         clock: Clock,
         exec_id: str,
     ) -> None:
-        """Grant the tools `allowed` of `registry`; `context` makes the context of the call it is given the id of.
+        """Grant the tools `allowed` of `registry`; `context` makes the context of a call from its id.
 
         All contexts share one pool of sources: no two calls give one number to two sources.
         """
@@ -104,7 +104,7 @@ class ToolHost:
         self._clock = clock
         self._exec_id = exec_id
         self._lock = threading.Lock()
-        # Of its own: bad parameters cost time and memory by their number, and are judged one call after the other.
+        # A lock of its own: invalid parameters cost time and memory, so they are checked one call at a time.
         self._checking = threading.Lock()
         self._records: list[ToolCallRecord] = []
         self._events: list[tuple[ToolEvent, ...]] = []
@@ -112,19 +112,19 @@ class ToolHost:
 
     @property
     def calls(self) -> list[ToolCallRecord]:
-        """The calls in the order in which they began; one that still runs has the code `unfinished`."""
+        """The calls in the order in which they began; a running one has the code `unfinished`."""
         with self._lock:
             return list(self._records)
 
     @property
     def events(self) -> list[ToolEvent]:
-        """What the finished calls told the user, by the order of the calls."""
+        """The events that the finished calls emitted, in the order of the calls."""
         with self._lock:
             return [event for told in self._events for event in told]
 
     @property
     def sources(self) -> list[Source]:
-        """The rows of the pool that the finished calls brought, ascending."""
+        """The rows of the pool from the finished calls, ascending."""
         with self._lock:
             return [self._sources[sid] for sid in sorted(self._sources)]
 
@@ -148,7 +148,7 @@ class ToolHost:
         return value
 
     def _attempt(self, tool_id: Any, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
-        """Look a tool up and run it. Whatever breaks, the program is told only what was meant for it."""
+        """Look a tool up and run it. Of any failure, the program gets only the part meant for it."""
         try:
             return self._run(self._find(tool_id), params, index, events)
         except ToolError:
@@ -177,13 +177,13 @@ class ToolHost:
         return tool
 
     def _run(self, tool: Tool, params: Any, index: int, events: list[ToolEvent]) -> tuple[Any, bytes]:
-        """Return what the program gets, as a value and as JSON."""
+        """Return the program's result, as a value and as JSON."""
         with self._checking:
             given = unpack_bytes(params)
             if not isinstance(given, Mapping):  # only now: an object may stand for bytes
                 raise ToolError("params is an object", code="bad_params")
             check_call(tool.spec, given)
-            # Here, too: what all contexts share, the pool above all, is made by the first one.
+            # Under the lock, too: the first context creates the state that all share, above all the pool.
             context = self._context(sub_call_id(self._exec_id, index))
         context = dataclasses.replace(context, timeline=_Unseen(context.timeline))
         try:
@@ -199,7 +199,7 @@ class ToolHost:
         return value, ret
 
     def _open(self, tool_id: Any, params: Any) -> tuple[int, ToolCallRecord]:
-        """Note that a call begins, so that one which never ends is on record too."""
+        """Record the beginning of a call, so that one which never ends is on record too."""
         shown, cut = _shown_params(params)
         record = ToolCallRecord(
             tool_id=_shown(tool_id),
@@ -221,7 +221,7 @@ class ToolHost:
 
 
 def _value(output: ToolOutput) -> Any:
-    """Return the JSON value of an output: the tool's own for programs, or what its blocks say."""
+    """Return the JSON value of an output: the tool's own for programs, or its blocks."""
     if output.ret is not None:
         return output.ret
     blocks = [{"path": block.path, "mime": block.mime, "text": block.text} for block in output.blocks]
@@ -248,10 +248,10 @@ def _shown(tool_id: Any) -> str:
 
 
 def _shown_params(params: Any) -> tuple[dict[str, Any], bool]:
-    """Return the parameters as the record keeps them, and whether something is missing.
+    """Return the parameters as recorded, and whether they are incomplete.
 
-    Long values are cut one by one; an object that is still long, because it has many, is kept as the beginning of
-    its JSON.
+    Long values are cut one by one; an object that is still too long, because it has many, is kept as the
+    beginning of its JSON.
     """
     if not isinstance(params, dict):
         return {}, params is not None

@@ -1,7 +1,7 @@
-"""The manifest of an artifact root: which file holds which bytes, and by which names files may stand there.
+"""The manifest of an artifact root: the content hash of each file, and checks of the files' names.
 
-Two manifests of one root, before and after a run, say what the run did: no time stamp of a file is believed, its
-program can set them. Source: docs/concepts/execution.md.
+Two manifests of one root, before and after a run, show the changes of the run. File times are not used,
+because a program can set them. Source: docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepline.model.traversal import Names, ancestors, refuse
 
 
 class FileFact(Value):
-    """What a manifest knows of one file. `mode` is 0o644 or 0o755: nothing else survives a run."""
+    """Hash, size and mode of one file. `mode` is 0o644 or 0o755: no other survives a run."""
 
     sha256: str
     size_bytes: int
@@ -40,7 +40,7 @@ class Manifest(Value):
 
 
 class Difference(Value):
-    """What became of a root. `changed` are new files and those with other bytes; a mode alone changes nothing."""
+    """The changes of a root. `changed` are new files and those with other bytes; modes do not count."""
 
     changed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def _same_bytes(one: FileFact | None, other: FileFact) -> bool:
 
 
 def check_place(path: str) -> FilePath | AttachmentPath:
-    """Return what a physical path names, if it is written as we would write it. Raises PathError."""
+    """Return the path object of a physical path in canonical form. Raises PathError."""
     place = from_physical(path)
     if physical(place) != path:
         refuse("path_not_canonical", "a physical path is written in Unicode NFC", path)

@@ -1,11 +1,9 @@
-"""The preview of a text file that a program wrote: its beginning, and how much of it that is.
+"""The envelope's values: the outcome of a run, as its result is stored and read.
 
-The values of an envelope: what one run came to, as its result is stored and read by everybody after it.
+Every field is always written, whatever failed and wherever the program ran, so that a reader never asks
+whether a key is there. Source: docs/reference/execution.md#envelope.
 
-Every field is always written, whatever failed and wherever the program ran, so that a reader never asks whether a
-key is there. Source: docs/reference/execution.md#envelope.
-
-What came of a run's files, one by one: made by `outputs`, read by the envelope.
+Also the verdicts on a run's files (made by `outputs`, read by the envelope), and the preview of a text file.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from stepline.model.source import Source
 from stepline.tools.window import Span, Window, decode_pieces, find_part
 
 PREVIEWS_CHARS: Final = 24_000
-"""Of all files of one run."""
+"""Maximum characters of previews of one run."""
 PREVIEW_CHARS_MIN: Final = 500
-"""A shorter piece of a longer file is not worth its header."""
+"""A shorter preview of a longer file is not worth its header."""
 
 TITLE: Final = "[TEXT FILE PREVIEW]"
 
@@ -40,7 +38,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class Preview(Value):
-    """What is shown of a text, under its header; `whole` if nothing is left out."""
+    """The preview of a text, under its header; `whole` if nothing is left out."""
 
     text: str
     whole: bool
@@ -57,7 +55,7 @@ def read_text(path: Path, *, keep_chars: int = PREVIEW_CHARS) -> Window | None:
 
 
 def render_preview(beginning: Window, path: str, *, max_chars: int = PREVIEW_CHARS) -> Preview:
-    """Render what is shown of the file at a logical path, up to `max_chars` of its characters."""
+    """Render a preview of the file at a logical path, up to `max_chars` of its characters."""
     window = replace(beginning, text=beginning.text[:max_chars])
     whole = window.end == window.size
     lines = [TITLE, f"path: {path}", f"lines: {window.notation()}"]
@@ -75,7 +73,7 @@ def render_preview(beginning: Window, path: str, *, max_chars: int = PREVIEW_CHA
 
 
 class Output(Value, omit_defaults=False):
-    """Where the bytes of a file are: `path` below the artifact root, and by its logical path."""
+    """The location of a file's bytes: `path` below the artifact root, and its logical path."""
 
     path: str
     logical_path: str
@@ -84,7 +82,7 @@ class Output(Value, omit_defaults=False):
 
 
 class Artifact(Value, omit_defaults=False):
-    """A promised file that is there, as a resource of the conversation."""
+    """A promised file that was taken over, as a resource of the conversation."""
 
     resource_id: str
     output: Output
@@ -95,7 +93,7 @@ class Artifact(Value, omit_defaults=False):
 
 
 class Item(Value, omit_defaults=False):
-    """The same file by the name that the contract gave it."""
+    """The same file under its name in the contract."""
 
     artifact_id: str
     output: Output
@@ -115,7 +113,7 @@ class FileError(Value, omit_defaults=False):
 
 
 class Succeeded(Value, omit_defaults=False):
-    """A promised file that is there. `unchanged`: as it was before the run."""
+    """A promised file that was taken over. `unchanged`: as it was before the run."""
 
     artifact_id: str
     filename: str
@@ -124,7 +122,7 @@ class Succeeded(Value, omit_defaults=False):
 
 
 class OutputFile(Value, omit_defaults=False):
-    """A file of the run that the log will name, promised or not. `preview` is empty for what is no text."""
+    """A file of the run that the log will name, promised or not. `preview` is empty unless it is a text."""
 
     path: str
     logical_path: str
@@ -139,7 +137,7 @@ class OutputFile(Value, omit_defaults=False):
 
 
 class RunError(Value, omit_defaults=False):
-    """Why a run is no success. `error` repeats the code and `description` says what to do about it."""
+    """The error of a failed run. `error` repeats the code and `description` advises the model."""
 
     code: str
     message: str
@@ -151,9 +149,9 @@ class RunError(Value, omit_defaults=False):
 
 
 class Envelope(Value, omit_defaults=False):
-    """One run's outcome. `ok`: it ended with 0 and every promised file is there and sound.
+    """One run's outcome. `ok`: it ended with 0 and every promised file is there and valid.
 
-    `user_…` is what the program printed, `runtime_…` what its surroundings did.
+    `user_…` is the program's output, `runtime_…` that of its environment.
     """
 
     exec_id: str
@@ -186,17 +184,17 @@ class Envelope(Value, omit_defaults=False):
 
     @property
     def code(self) -> str:
-        """Why it is no success; empty if it is one."""
+        """The code of the error; empty for a success."""
         return self.error.code if self.error else ""
 
     @property
     def message(self) -> str:
-        """The same in words."""
+        """The message of the error; empty for a success."""
         return self.error.message if self.error else ""
 
     @property
     def kept(self) -> tuple[OutputFile, ...]:
-        """The files that nobody promised."""
+        """The files that the contract does not name."""
         return tuple(file for file in self.files if not file.contracted)
 
 
@@ -206,13 +204,13 @@ def decode_envelope(data: bytes) -> Envelope:
 
 
 MISSING: Final = frozenset({"missing_file", "empty_file"})
-"""Codes of promised files that are not there; the others are there and no good."""
+"""Codes of promised files that are absent or empty; the others are there, but invalid."""
 
 
 class Verdict(Value):
-    """What came of one file. `code` is empty for a file that is taken over.
+    """The verdict on one file. `code` is empty for a file that is taken over.
 
-    `key` is set for a file that lies there as it was before the run: its bytes are in the store, not in the spool.
+    `key` is set for a file that the run left unchanged: its bytes are in the store, not in the spool.
     `path` is physical, `logical` the same as a logical path.
     """
 
@@ -235,7 +233,7 @@ class Verdict(Value):
 
 
 class Verdicts(Value):
-    """What came of a run's files: those of the contract in its order, others that are kept, others that are not."""
+    """The verdicts on a run's files: those of the contract in its order, others kept, others not kept."""
 
     files: tuple[Verdict, ...] = ()
     kept: tuple[Verdict, ...] = ()

@@ -1,13 +1,12 @@
-"""What of a run's files counts: each promised file judged by fixed rules, every other one kept for the agent.
+"""Judge a run's files: promised files by fixed rules, all others kept for the agent within limits.
 
-Only what the collector took over is looked at; the bytes are read from the spool. The first rule that fails decides.
-A file that fails is not taken over: what stood at its path before the run stands there still.
+Only files that the collector took over are judged; their bytes are read from the spool. The first rule that
+fails decides. A file that fails is not taken over: the file at its path stays as it was before the run.
+
+A workbook must open and have a visible sheet, the most common mistakes of programs. Only the parts that tell
+this are read, each up to a limit on the inflated bytes, and their XML without a document type: a program's
+file is not trusted.
 Source: docs/reference/execution.md#outputs.
-
-Whether an XLSX file opens and shows something: what a program most often gets wrong about one.
-
-Only the parts that say so are read, each up to a limit that is counted on what comes out, and their XML without a
-document type: a file of a program is no friend.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from stepline.programs.outcome import (
 
 PART_BYTES_MAX: Final = 8 * 1024 * 1024
 DIRECTORY_BYTES_MAX: Final = 1024 * 1024
-"""Of the list of parts, which is read whole: a workbook of a thousand sheets needs a third of it."""
+"""Maximum bytes of the list of parts, which is read whole; a thousand sheets need a third of it."""
 ELEMENTS_MAX: Final = 10_000
 
 OPEN_FAILED: Final = "xlsx_open_failed"
@@ -60,7 +59,7 @@ _HIDDEN: Final = ("hidden", "veryHidden")
 
 
 class Flaw(Value):
-    """What is wrong with a workbook."""
+    """A defect of a workbook."""
 
     code: str
     message: str
@@ -71,7 +70,7 @@ class _Unreadable(Exception):  # noqa: N818 - no error: it ends the look into on
 
 
 def inspect_workbook(path: Path) -> Flaw | None:
-    """Return what is wrong with an XLSX file; None if it opens and has a sheet that is not hidden."""
+    """Return the defect of an XLSX file; None if it opens and has a sheet that is not hidden."""
     try:
         states = _sheet_states(path)
     except (_Unreadable, OSError, *BROKEN, RuntimeError) as error:
@@ -111,7 +110,7 @@ def _read(book: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _pieces(part: IO[bytes]) -> Iterator[bytes]:
-    """Yield a part piece by piece, at most one piece more than it may have."""
+    """Yield a part piece by piece, at most one piece more than its limit."""
     read_bytes = 0
     while read_bytes <= PART_BYTES_MAX and (piece := part.read(CHUNK_BYTES)):
         read_bytes += len(piece)
@@ -119,7 +118,7 @@ def _pieces(part: IO[bytes]) -> Iterator[bytes]:
 
 
 def _elements(data: bytes, name: str) -> list[dict[str, str]]:
-    """Return the attributes of every element of a local name; a document type, and so any entity, is refused."""
+    """Return the attributes of every element with a local name; refuse a document type, and so any entity."""
     found: list[dict[str, str]] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -143,18 +142,21 @@ def _elements(data: bytes, name: str) -> list[dict[str, str]]:
 
 OUTPUTS_KEPT_MAX: Final = 50
 PROJECT_KEPT_MAX: Final = 500
-"""Of files nobody promised: below `outputs/`, and below `files/`, which is the project and normally kept whole."""
+"""Maximum files kept outside the contract, below `outputs/` and below `files/`.
+
+The latter is the project, and normally kept whole.
+"""
 
 PROBLEMS_NAMED: Final = 3
 
 BLOCKED: Final = "artifact_internal_path_blocked"
 
 _BYTES_MIN: Final = {PDF: 500, DOCX: 1000, PPTX: 2000, XLSX: 1000}
-"""No application writes a smaller one with anything in it."""
+"""No application writes a smaller file with any content."""
 
 
 def validate_outputs(request: ExecRequest, run: Run, spool: Path) -> Verdicts:
-    """Judge what a run left; `spool` holds the bytes of `run.files`, each named by its sha256. Raises OSError."""
+    """Judge a run's files; `spool` holds the bytes of `run.files`, named by their sha256. Raises OSError."""
     collected = {file.path: file for file in run.files}
     inputs = {file.path: file for file in request.files}
     unchanged = {path: inputs[path] for path in run.unchanged if path in inputs}
@@ -202,7 +204,7 @@ def _judge(
 
 
 def _inspect(verdict: Verdict, path: Path | None) -> Verdict:
-    """Judge what a file holds. One without new bytes was inspected when it was written."""
+    """Judge a file's content. One without new bytes was inspected when it was written."""
     if path is not None and (blocked := _blocked_archive(path, verdict)):
         return _failed(verdict, BLOCKED, blocked.message, detail=blocked.detail)
     least = _BYTES_MIN.get(verdict.mime, 0)
@@ -230,7 +232,7 @@ class _Blocked(Value):
 
 
 def _blocked_archive(path: Path, verdict: Verdict) -> _Blocked | None:
-    """Return why an archive must not be passed on; None for a sound one and for what is no archive."""
+    """Return why an archive must not be passed on; None for a valid one and for other files."""
     problems = inspect_archive(path, mime=verdict.mime)
     if not problems:
         return None
@@ -239,7 +241,7 @@ def _blocked_archive(path: Path, verdict: Verdict) -> _Blocked | None:
 
 
 def _with_text(verdict: Verdict, spool: Path, room: int, *, most: int) -> tuple[Verdict, int]:
-    """Return the verdict with what is known of a text, and how many characters of previews are left."""
+    """Return the verdict with the facts of a text, and the characters left for previews."""
     if verdict.code or verdict.key or not is_text(verdict.mime):
         return verdict, room
     beginning = read_text(spool / verdict.sha256, keep_chars=most)
@@ -255,7 +257,7 @@ def _with_text(verdict: Verdict, spool: Path, room: int, *, most: int) -> tuple[
 
 
 def _keep(others: Iterable[CollectedFile], spool: Path, turn: str) -> tuple[list[Verdict], list[RefusedFile]]:
-    """Return the files nobody promised that are kept, and those that are not."""
+    """Return the files without a promise that are kept, and those that are not."""
     room = {"files": PROJECT_KEPT_MAX, "outputs": OUTPUTS_KEPT_MAX}
     kept: list[Verdict] = []
     left: list[RefusedFile] = []
@@ -299,7 +301,7 @@ def _failed(verdict: Verdict, code: str, message: str, *, detail: str = "") -> V
 
 
 def _covers(refused: str, path: str) -> bool:
-    """Tell whether what was refused is the file at a path, or a folder on the way to it."""
+    """Return True if the refused path is the file at `path`, or a folder above it."""
     refused = _canonical(refused)
     return path == refused or path.startswith(f"{refused}/")
 

@@ -1,7 +1,7 @@
-"""The bytes of a run's files in one object: their contents one after the other, each content once.
+"""The bytes of a run's files joined into one object: each content once, one after the other.
 
-The report that goes with it says where each begins and what it is: contents stand in the order in which the files
-first name them, and every one is held against its size and its hash. Source: docs/concepts/execution.md#fargate.
+The report beside it gives order and sizes: contents stand in the order in which the files first name them,
+and each is checked against its size and its hash. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def contents(files: Sequence[CollectedFile]) -> dict[str, int]:
 
 
 def join_files(files: Sequence[CollectedFile], spool: Path, target: Path) -> None:
-    """Write the contents of `files`, which lie in `spool` under their hashes, into one new file. Raises OSError."""
+    """Write the contents of `files`, found in `spool` by their hashes, into one new file. Raises OSError."""
     with target.open("xb") as joined:
         for sha256 in contents(files):
             with (spool / sha256).open("rb") as content:
@@ -36,8 +36,8 @@ def join_files(files: Sequence[CollectedFile], spool: Path, target: Path) -> Non
 def split_files(pieces: Iterable[bytes], files: Sequence[CollectedFile], spool: Path) -> None:
     """Write the contents that come in `pieces`, cut anywhere, into `spool`, each under its hash.
 
-    Raises SandboxError `collect_failed` if they are not those that `files` name; what was written then counts for
-    nothing.
+    Raises SandboxError `collect_failed` if they are not those that `files` name; the written files are then
+    void.
     """
     stream = _Stream(iter(pieces))
     for sha256, size_bytes in contents(files).items():
@@ -52,7 +52,7 @@ def split_files(pieces: Iterable[bytes], files: Sequence[CollectedFile], spool: 
 
 
 class _Stream:
-    """Bytes that come in pieces, taken in amounts of one's own."""
+    """Read a sequence of pieces in amounts of any size."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces

@@ -1,4 +1,4 @@
-"""What a run printed: its end, the lines that look like errors, the tracebacks."""
+"""Extracts of a run's output: its tail, the lines that look like errors, the tracebacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LINE_CHARS_MAX: Final = 300
 TRACEBACKS_MAX: Final = 3
 TRACEBACK_CHARS_MAX: Final = 4_000
 
-# One character before `Error` tells as much as the whole word, and nothing is looked at twice for it.
+# One character before `Error` is enough to match, and keeps the scan linear.
 _ERROR: Final = re.compile(r"(?i:\berror\b)|\wError\b|Exception")
 _HEAD: Final = "Traceback (most recent call last):"
 _NOISE: Final = (
@@ -19,11 +19,11 @@ _NOISE: Final = (
     "Exception ignored in:",
     "Task exception was never retrieved",
 )
-"""What an event loop prints while the interpreter goes down; it says nothing about the program."""
+"""Lines that an event loop prints at interpreter exit; they say nothing about the program."""
 
 
 def tail(text: str, chars_max: int) -> str:
-    """Return the end of a text, beginning with a line if that costs less than half of it."""
+    """Return the end of a text, from the start of a line if that costs less than half of it."""
     if len(text) <= chars_max:
         return text
     end = text[-chars_max:]
@@ -34,7 +34,7 @@ def tail(text: str, chars_max: int) -> str:
 
 
 def error_lines(text: str) -> tuple[str, ...]:
-    """Return the last lines that speak of an error, each once, in their order."""
+    """Return the last lines that mention an error, each once, in order."""
     found: dict[str, None] = {}
     for raw in text.splitlines():
         line = raw.strip()
@@ -56,7 +56,7 @@ def tracebacks(text: str) -> tuple[str, ...]:
 
 
 def last_exception(text: str) -> str:
-    """Return the line that names what the last traceback was about; empty if there is none."""
+    """Return the line that names the exception of the last traceback; empty if there is none."""
     ended = [
         block[-1] for block in _blocks(text.splitlines()) if len(block) > 1 and not block[-1][:1].isspace()
     ]
@@ -64,7 +64,7 @@ def last_exception(text: str) -> str:
 
 
 def _blocks(lines: list[str]) -> list[list[str]]:
-    """Cut out the tracebacks: a head, its indented frames, and the first line after them."""
+    """Extract the tracebacks: a head, its indented frames, and the first line after them."""
     blocks: list[list[str]] = []
     current: list[str] | None = None
     for line in lines:
@@ -79,7 +79,7 @@ def _blocks(lines: list[str]) -> list[list[str]]:
 
 
 def _middle_out(text: str) -> str:
-    """Return a long traceback without its middle: where it began and what it was about are at its ends."""
+    """Return a long traceback without its middle: origin and exception are at its ends."""
     if len(text) <= TRACEBACK_CHARS_MAX:
         return text
     half = TRACEBACK_CHARS_MAX // 2

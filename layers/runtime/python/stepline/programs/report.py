@@ -1,6 +1,6 @@
-"""The report: a run's envelope as the model reads it, the verdict first and the program's words last.
+"""The report: a run's envelope as the model reads it, the verdict first and the program's output last.
 
-What a program or its tools wrote stands indented, so that it can look like nothing of ours.
+Text that a program or its tools wrote is indented, so that it cannot look like ours.
 Source: docs/reference/execution.md#report.
 """
 
@@ -21,7 +21,7 @@ KEPT_CHARS: Final = 3_000
 LINE_CHARS_MAX: Final = 300
 INFRA_CHARS: Final = 2_000
 LOG_CHARS: Final = 4_500
-"""Of the program's log with its indentation."""
+"""Maximum characters of the program's log with its indentation."""
 
 _QUOTE: Final = "    "
 
@@ -80,7 +80,7 @@ def _succeeded(envelope: Envelope) -> list[str]:
 
 
 def _infra(envelope: Envelope) -> str:
-    """Return what the surroundings said, if they failed or speak of an error."""
+    """Return the environment's output, if it failed or mentions an error."""
     lines = [*envelope.runtime_error_lines, *_flat(envelope.runtime_tracebacks)]
     if not lines and envelope.error and envelope.error.details["run"]["error"]:
         lines = tail(envelope.runtime_err_tail, INFRA_CHARS).splitlines()
@@ -104,7 +104,7 @@ def _calls(envelope: Envelope, turn: str) -> list[str]:
 
 
 def _listed(title: str, items: Iterable[str], *, most: int = LIST_MAX, chars: int = LIST_CHARS) -> str:
-    """Return a titled list, as far as it fits."""
+    """Return a titled list, cut to fit."""
     lines = [f"- {_line(item)}" for item in items]
     shown = _fitting(lines[:most], chars)
     if shown < len(lines):
@@ -113,7 +113,7 @@ def _listed(title: str, items: Iterable[str], *, most: int = LIST_MAX, chars: in
 
 
 def _quoted(title: str, text: str, chars: int) -> str:
-    """Return the last lines of a foreign text below a title, as far as they fit."""
+    """Return the last lines of a foreign text below a title, cut to fit."""
     if not text.strip():
         return ""
     lines = [f"{_QUOTE}{line[-chars:]}" for line in text.strip("\n").splitlines()]
@@ -122,7 +122,7 @@ def _quoted(title: str, text: str, chars: int) -> str:
 
 
 def _fitting(lines: Iterable[str], chars: int) -> int:
-    """Return how many of the lines, from the first on, have no more than `chars` characters together."""
+    """Return how many of the first lines have at most `chars` characters together."""
     lengths = accumulate(len(line) + 1 for line in lines)
     return sum(1 for _ in takewhile(lambda length: length <= chars, lengths))
 

@@ -1,8 +1,9 @@
-"""The gate: what becomes of one request, before any tool is looked at. No clock, no socket, no tool.
+"""The request gate: check one request of a program before any tool is involved. No clock, no socket, no tool.
 
-The order of the checks is part of the protocol: whoever may not speak learns nothing but that, and only a run
-whose jail has reported itself may call anything. The order is one of costs too: the fields of a request are found
-and not read until its token is known, and parameters are not built until they are known to be few.
+The order of the checks is part of the protocol: a peer without the right to call learns nothing else, and
+only a run whose jail has reported itself may call anything. It is also an order of cost: the fields of a
+request are located but not decoded until its token is verified, and parameters are not built until they are
+known to be few.
 Source: docs/reference/executor-protocol.md#order-of-checks.
 """
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 DEPTH_MAX: Final = 64
 VALUES_MAX: Final = 10_000
-"""Of the parameters of one call. What validates, records or copies them walks them in Python, value by value."""
+"""Maximum values in a call's parameters: they are validated, recorded and copied in Python, one by one."""
 
 REFUSED_MAX: Final = 32
-"""Refused requests of a run, after which it gets no new connection and loses those that ask for one more refusal."""
+"""Refused requests of a run before it gets no new connection, and each further one closes its own."""
 
 HANGS_UP: Final = frozenset(
     {
@@ -42,18 +43,18 @@ HANGS_UP: Final = frozenset(
         "unknown_type",
     }
 )
-"""Codes after which a connection has no next request."""
+"""Codes after which the connection is closed."""
 
-# Every value but the first of its container has a comma before it, and every container but one is a value.
+# Every value but the first of its container follows a comma, and every container but one is a value.
 _MARKS_MAX: Final = 2 * VALUES_MAX + 1
 _SHORT_BYTES: Final = 4096
-"""Of the fields that have no business to be long, which are all but the call itself."""
+"""Maximum bytes of the fields that should be short, which are all but the call itself."""
 
 _NULL: Final = msgspec.Raw(b"null")
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """Where the fields of a request lie. None is decoded: a hostile one costs memory many times its size."""
+    """The raw fields of a request. None is decoded: a hostile one costs memory many times its size."""
 
     v: msgspec.Raw = _NULL
     id: msgspec.Raw = _NULL
@@ -69,7 +70,7 @@ _REQUEST: Final = msgspec.json.Decoder(_Request)
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """The jail has closed itself and says how far."""
+    """The report of the jail: it is closed, with this isolation."""
 
     id: int
     isolation: Isolation
@@ -77,7 +78,7 @@ class Hello:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A call to make. `tool_id` and `params` are as they came: the host of the tools judges them."""
+    """A call to run. `tool_id` and `params` are as received: the tool host checks them."""
 
     id: int
     tool_id: Any
@@ -86,7 +87,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """An answer without a call. After a `fatal` one, whose `id` is 0, the connection has no next request."""
+    """An answer without a call. After a `fatal` one, whose `id` is 0, the connection is closed."""
 
     id: int
     code: str
@@ -98,10 +99,10 @@ Verdict: TypeAlias = Hello | Call | Refusal
 
 
 class Gate:
-    """The requests of one run, whichever connection they come from. Several threads may ask."""
+    """Check the requests of one run, over all its connections. Several threads may use it."""
 
     def __init__(self, *, token: str, allowed_uids: frozenset[int], quota: int, deadline_s: float) -> None:
-        """Let calls in until `deadline_s` of the caller's clock, at most `quota` of them."""
+        """Allow calls until `deadline_s` of the caller's clock, at most `quota` of them."""
         self._token = token.encode()
         self._allowed_uids = allowed_uids
         self._quota = quota
@@ -112,27 +113,27 @@ class Gate:
         self.isolation: Isolation | None = None
 
     def check_peer(self, uid: int) -> Refusal | None:
-        """Judge who connects, before a byte of theirs is read."""
+        """Check the uid of a connecting process, before a byte is read."""
         if uid in self._allowed_uids:
             return None
         return Refusal(id=0, code="wrong_peer", message="this socket is another user's", fatal=True)
 
     def check_refused(self) -> Refusal | None:
-        """Judge whether the run may have one more connection after all that it was refused."""
+        """Check that the run may open one more connection after its refusals so far."""
         if self._refused < REFUSED_MAX:
             return None
         message = f"{REFUSED_MAX} requests of this run were refused; it gets no more connections"
         return Refusal(id=0, code="too_many_refusals", message=message, fatal=True)
 
     def refuse(self, why: ToolError, number: int = 0) -> Refusal:
-        """Count a refused request, here or in its frame already, and return its answer."""
+        """Count a refused request, of the gate's or of its frame's, and return its answer."""
         with self._lock:
             self._refused += 1
             fatal = why.reason in HANGS_UP or self._refused >= REFUSED_MAX
         return Refusal(id=0 if fatal else number, code=why.reason, message=str(why), fatal=fatal)
 
     def take(self, body: Buffer, now_s: float) -> Verdict:
-        """Judge one request, and count it."""
+        """Check one request, and count it."""
         number = 0
         try:
             self._check_time(now_s)
@@ -173,7 +174,7 @@ class Gate:
             return self.isolation
 
     def _count(self) -> None:
-        """Let one more call in. Whatever becomes of it, it counts: a refused one costs the supervisor too."""
+        """Count one more call. A call that fails later counts too: it costs the supervisor as much."""
         if self.isolation is None:
             raise ToolError("the first request of a run is its hello", code="hello_required")
         with self._lock:
@@ -183,7 +184,7 @@ class Gate:
 
 
 def _find_fields(body: Buffer) -> _Request:
-    """Return where the fields of a request are. Raises ToolError `bad_frame`."""
+    """Return the raw fields of a request. Raises ToolError `bad_frame`."""
     try:
         return _REQUEST.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -191,7 +192,7 @@ def _find_fields(body: Buffer) -> _Request:
 
 
 def _short(field: msgspec.Raw) -> bytes:
-    """Return the JSON of a field, of a long one none."""
+    """Return the JSON of a field; b"" if it is long."""
     view = memoryview(field)
     return bytes(view) if view.nbytes <= _SHORT_BYTES else b""
 
@@ -205,7 +206,7 @@ def _read_number(field: msgspec.Raw) -> int:
 
 
 def _read_text(field: msgspec.Raw) -> str:
-    """Return a short text; whatever else the field holds is none."""
+    """Return a short text; "" for any other value."""
     try:
         return msgspec.json.decode(_short(field), type=str)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -213,7 +214,7 @@ def _read_text(field: msgspec.Raw) -> str:
 
 
 def _read_value(field: msgspec.Raw) -> Any:
-    """Return what a field holds. Raises ToolError `bad_params` if that is too much, `bad_frame` if it is no text."""
+    """Return the value of a field. Raises ToolError: `bad_params`, too large; `bad_frame`, no JSON."""
     if count_marks(field, _MARKS_MAX) <= _MARKS_MAX:
         try:
             value = msgspec.json.decode(field)
@@ -228,16 +229,16 @@ def _read_value(field: msgspec.Raw) -> Any:
 
 
 def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int:
-    """Return how many commas and opening brackets some JSON has outside its texts; stop counting after `most`.
+    """Count the commas and opening brackets of some JSON outside its strings; stop after `most`.
 
-    Builds none of its values: in pieces, so that it costs no memory, and never byte by byte, so that eight megabytes
-    take milliseconds.
+    Builds none of its values: in pieces, so that it costs no memory, and never byte by byte, so that eight
+    megabytes take milliseconds.
     """
     view = memoryview(data)
     marks, inside, rest = 0, False, b""
     for start in range(0, view.nbytes, piece_bytes):
         piece = rest + bytes(view[start : start + piece_bytes])
-        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # every quote is a text's begin or end now
+        piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # now every quote begins or ends a string
         rest = b"\\" if piece.endswith(b"\\") else b""
         texts = piece.split(b'"')
         marks += sum(b"".join(texts[inside::2]).count(mark) for mark in (b",", b"[", b"{"))
@@ -248,7 +249,7 @@ def count_marks(data: Buffer, most: int, *, piece_bytes: int = 64 * 1024) -> int
 
 
 def _are_few(value: Any) -> bool:
-    """Say whether a value holds as many others as it may, as deep as it may."""
+    """Return True if a value is within the limits of count and depth."""
     level, seen = [value], 0
     for _ in range(DEPTH_MAX):
         level = [

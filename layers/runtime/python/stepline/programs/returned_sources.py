@@ -1,4 +1,4 @@
-"""The sources that a run brought: those of the tools it called, and the images it made for the user."""
+"""Sources of a run: those of the tools it called, and the images it made for the user."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stepline.timeline.sources_pool import is_eligible, merge_sources
 from stepline.tools.context import ToolContext
 
 IMAGES_MAX: Final = 50
-"""Images of one run that become sources; a program may write any number."""
+"""Maximum images of one run that become sources; a program may write any number."""
 
 
 def run_sources(envelope: Envelope, context: ToolContext) -> tuple[Source, ...]:
-    """Return the rows of the pool that are new or changed by a run: its tools kept to their limit, so all count."""
+    """Return the new or changed pool rows of a run; its tools kept to their limits, so all theirs count."""
     offered = (_row(file, context.turn) for file in envelope.files if file.visibility == "external")
     images = islice(filter(is_eligible, offered), IMAGES_MAX)
     return merge_sources(context.sources.known, (*envelope.sources, *images)).rows

@@ -1,7 +1,7 @@
-"""Archives that a program wrote: what is in them, without believing what they say about themselves.
+"""Inspect an archive that a program wrote, without trusting its headers.
 
-Everything is inflated and counted, nothing is kept and nothing unpacked. A member is judged by its name and kind;
-where two readers could see two different contents, or this one could see less than another, the archive is
+Everything is inflated and counted, nothing is kept and nothing unpacked. A member is judged by its name and
+kind. If two readers could see different contents, or this one could see less than another, the archive is
 unreadable. Source: docs/reference/execution.md#archives.
 """
 
@@ -28,10 +28,10 @@ _GZIP: Final = ("application/gzip", "application/x-gzip", "application/x-gtar")
 
 
 def inspect_archive(path: Path, *, mime: str, limits: ArchiveLimits = _LIMITS) -> list[ArchiveProblem]:
-    """Return why an archive is not to be taken: the first `PROBLEMS_MAX` reasons, none if it may be or is no archive.
+    """Return why an archive is refused: the first `PROBLEMS_MAX` reasons; none if it is valid or no archive.
 
-    `path` lies where only we write; its name says nothing, `mime` what it claims to be. A gzip file that holds a
-    tar archive is judged as one. An office document can be looked into as `application/zip`. Raises OSError.
+    `path` lies where only we write; its name is ignored, `mime` is its claimed type. A gzip file that holds a
+    tar archive is judged as one. An office document can be inspected as `application/zip`. Raises OSError.
     """
     budget = Budget(limits, path.stat().st_size)
     with contextlib.closing(_problems(path, mime.partition(";")[0].strip().lower(), budget, limits)) as found:

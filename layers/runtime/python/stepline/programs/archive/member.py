@@ -1,4 +1,4 @@
-"""What is said of an archive and its members: limits, problems, and which names a member may have."""
+"""Archive members: limits, problems, and checks of names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepline.model.traversal import find_ambiguity, fold_name
 
 CHUNK_BYTES: Final = 64 * 1024
 
-# Folders that no project has on top. `bin`, `lib` and `home` are left out: projects do have them.
+# Top-level folders that no project has. `bin`, `lib` and `home` are left out: projects do have them.
 _PLACES: Final = frozenset(
     {"boot", "dev", "etc", "executed_programs", "lib64", "logs", "proc", "root", "run", "sbin", "sys"}
     | {"tmp", "usr", "var", "workspace"}
@@ -27,7 +27,7 @@ _SHOWN_CHARS: Final = 200
 
 
 class ArchiveLimits(Value):
-    """What an archive may hold. The ratio counts once `ratio_from_bytes` are inflated: small text packs well."""
+    """Limits of an archive. The ratio counts from `ratio_from_bytes` inflated on: small text packs well."""
 
     max_entries: int = 10_000
     max_inflated_bytes: int = 512 * MIB
@@ -36,7 +36,7 @@ class ArchiveLimits(Value):
 
 
 class ArchiveProblem(Value):
-    """One reason not to take an archive; `member` is empty for the archive as a whole."""
+    """A reason to refuse an archive; `member` is empty for the archive as a whole."""
 
     code: str
     message: str
@@ -44,7 +44,7 @@ class ArchiveProblem(Value):
 
 
 class Unfit(Exception):  # noqa: N818 - no error: it ends one inspection and never leaves it
-    """The archive cannot be looked at any further, for this problem."""
+    """The inspection of an archive cannot go on, because of this problem."""
 
     def __init__(self, code: str, message: str, member: str = "") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ def unreadable(message: str, member: str = "") -> Unfit:
 
 
 class Budget:
-    """Counts what really comes out of an archive of `packed_bytes`, and stops where a limit is passed."""
+    """Count the bytes actually inflated from an archive of `packed_bytes`, and raise at a limit."""
 
     def __init__(self, limits: ArchiveLimits, packed_bytes: int) -> None:
         self._limits = limits
@@ -75,7 +75,7 @@ class Budget:
             raise Unfit("archive_too_many_entries", f"it has more than {self._limits.max_entries} members")
 
     def inflate(self, size_bytes: int, member: str = "") -> None:
-        """Count bytes that came out. Raises Unfit."""
+        """Count inflated bytes. Raises Unfit."""
         self._inflated_bytes += size_bytes
         if self._inflated_bytes > self._limits.max_inflated_bytes:
             message = f"it holds more than {self._limits.max_inflated_bytes} bytes"
@@ -87,7 +87,7 @@ class Budget:
 
 
 def drained(inflater: zlib._Decompress, packed: bytes) -> Iterator[bytes]:
-    """Yield all that comes out for some packed bytes, at most `CHUNK_BYTES` at a time. Raises zlib.error."""
+    """Yield the inflated bytes of some packed ones, at most `CHUNK_BYTES` at a time. Raises zlib.error."""
     rest, chunk = packed, b""
     while not inflater.eof and (rest or len(chunk) == CHUNK_BYTES):
         chunk = inflater.decompress(rest, CHUNK_BYTES)
@@ -96,7 +96,7 @@ def drained(inflater: zlib._Decompress, packed: bytes) -> Iterator[bytes]:
 
 
 def judge_name(name: str) -> ArchiveProblem | None:
-    """Say what is wrong with a member's name, as any system would read it. Pure."""
+    """Return the problem of a member's name, as any system would read it. Pure."""
     parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
     if not name or "\0" in name:
         return _problem("archive_path_escape", "the member has no proper name", name)
@@ -114,7 +114,7 @@ def judge_name(name: str) -> ArchiveProblem | None:
 
 
 def judge_elsewhere(name: str, taken: set[str], *, is_folder: bool = False) -> ArchiveProblem | None:
-    """Say why a member is another one on another system. A file's name is taken: no other member may have it."""
+    """Return why a member's name is ambiguous on another system; add a file's name to `taken`."""
     if "\\" in name:
         return _problem("archive_name_ambiguous", "a backslash separates folders on some systems only", name)
     parts = [part for part in name.split("/") if part not in ("", ".")]
@@ -137,7 +137,7 @@ def _problem(code: str, message: str, member: str) -> ArchiveProblem:
 
 
 def shown(member: str) -> str:
-    """Return a member's name so that any log can hold it."""
+    """Return a member's name, escaped for any log."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
         for char in member[:_SHOWN_CHARS]

@@ -1,7 +1,7 @@
 """Tar archives and gzip streams, read once from front to back.
 
-Headers are decoded by the standard library, one block at a time; what follows from them is decided here, for its
-reader holds all members, believes their sizes and skips what it cannot read.
+The standard library decodes single header blocks; the rest is done here, because its
+reader holds all members, trusts their sizes and skips what it cannot read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PLAIN: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
 def raw_chunks(path: Path, budget: Budget) -> Iterator[bytes]:
-    """Yield a file as it is, counted. Raises Unfit, OSError."""
+    """Yield a file unchanged, counted. Raises Unfit, OSError."""
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             budget.inflate(len(chunk))
@@ -40,7 +40,7 @@ def raw_chunks(path: Path, budget: Budget) -> Iterator[bytes]:
 
 
 def gzip_chunks(path: Path, budget: Budget) -> Iterator[bytes]:
-    """Yield what a gzip file holds, all its streams, counted while they are inflated. Raises Unfit, OSError."""
+    """Yield the content of a gzip file, all its streams, counted while inflated. Raises Unfit, OSError."""
     with path.open("rb") as file:
         inflater, rest = _gunzip(), b""
         while rest := rest or file.read(CHUNK_BYTES):
@@ -65,7 +65,7 @@ def _gunzip() -> zlib._Decompress:
 
 
 def inspect_gzip(path: Path, budget: Budget) -> Iterator[ArchiveProblem]:
-    """Yield what is wrong with a gzip file, and with the members of a tar archive in it. Raises Unfit, OSError."""
+    """Yield the problems of a gzip file, and of the members of a tar archive in it. Raises Unfit, OSError."""
     stream = _Stream(gzip_chunks(path, budget))
     head = stream.read(_BLOCK_BYTES)
     try:
@@ -78,7 +78,7 @@ def inspect_gzip(path: Path, budget: Budget) -> Iterator[ArchiveProblem]:
 
 
 class _Stream:
-    """Reads chunks in pieces of the size asked for."""
+    """Read chunks in pieces of the requested size."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -94,7 +94,7 @@ class _Stream:
         return b"".join(pieces)
 
     def skip(self, size_bytes: int) -> None:
-        """Read to nowhere. Raises Unfit where the stream ends before."""
+        """Skip bytes. Raises Unfit if the stream ends before."""
         missing = size_bytes
         while missing:
             if not self._fill():
@@ -104,13 +104,13 @@ class _Stream:
             missing -= passed
 
     def rest(self) -> Iterator[bytes]:
-        """Yield what is left."""
+        """Yield the remaining chunks."""
         while self._fill():
             held, self._held = self._held, b""
             yield held
 
     def is_blank(self) -> bool:
-        """Read to the end; true if only zeros came."""
+        """Read to the end; return True if only zeros came."""
         blank = True
         for held in self.rest():
             blank = blank and not held.strip(b"\0")
@@ -126,7 +126,7 @@ class _Stream:
 
 
 def inspect_tar(chunks: Iterator[bytes], budget: Budget) -> Iterator[ArchiveProblem]:
-    """Yield what is wrong with each member. Raises Unfit, OSError."""
+    """Yield the problem of each member that has one. Raises Unfit, OSError."""
     stream = _Stream(chunks)
     names: list[str] = []
     taken: set[str] = set()
@@ -162,7 +162,7 @@ def _header(stream: _Stream) -> tarfile.TarInfo | None:
 
 
 def _judge(header: tarfile.TarInfo, names: list[str], taken: set[str]) -> Iterator[ArchiveProblem]:
-    """Judge a member by each of the names its headers give it: readers differ in which one they take."""
+    """Judge a member by each of the names its headers give it: readers differ in which one they use."""
     name = names[-1] if names else header.name
     problems = [judge_name(one) for one in (header.name, *names)]
     if header.type not in (*_PLAIN, tarfile.DIRTYPE):
@@ -174,7 +174,7 @@ def _judge(header: tarfile.TarInfo, names: list[str], taken: set[str]) -> Iterat
 
 
 def _size(header: tarfile.TarInfo, stated_bytes: int | None) -> int:
-    """Return how many bytes follow a member's header."""
+    """Return the number of bytes that follow a member's header."""
     size_bytes = header.size if stated_bytes is None else stated_bytes
     if size_bytes < 0 or (size_bytes and header.type not in _PLAIN):
         raise unreadable("a member has a size it cannot have", header.name)
@@ -182,7 +182,7 @@ def _size(header: tarfile.TarInfo, stated_bytes: int | None) -> int:
 
 
 def _extension(header: tarfile.TarInfo, stream: _Stream) -> tuple[list[str], int | None]:
-    """Read a header that describes the next member: the names and the size it gives."""
+    """Read a header that describes the next member; return its names and size."""
     if not 0 <= header.size <= _EXTENSION_MAX_BYTES:
         raise unreadable("a header is too large", header.name)
     body = stream.read(_padded(header.size))[: header.size]
@@ -195,7 +195,7 @@ def _extension(header: tarfile.TarInfo, stream: _Stream) -> tuple[list[str], int
 
 
 def _pax(body: bytes, *, everywhere: bool) -> tuple[list[str], int | None]:
-    """Read the records `<length> <key>=<value>` of a header, as far as they concern name, size and kind."""
+    """Read the records `<length> <key>=<value>` of a header that concern name, size and kind."""
     names: list[str] = []
     size_bytes: int | None = None
     at = 0

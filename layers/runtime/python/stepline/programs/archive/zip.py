@@ -1,10 +1,10 @@
 """Zip archives, inflated by ourselves.
 
-The standard library reads the directory at the end; it would also cut each member at the size that the directory
-states, and so hide what other programs unpack. Hence a member counts as it is stored: it ends where its data end,
-and directory, local header, size and checksum have to agree. Members, directory and its end cover the file from its
-first byte to its last, each byte once: a reader that follows the members and one that follows the directory see the
-same, and nothing else fits into the file, before, between or behind them.
+The standard library reads the directory at the end; it would also cut each member at the size that the
+directory states, and so hide what other programs unpack. Hence a member counts as it is stored: it ends where
+its data end, and directory, local header, size and checksum have to agree. Members, directory and its end
+cover the file from its first byte to its last, each byte once: a reader that follows the members and one that
+follows the directory see the same, and nothing else fits into the file, before, between or behind them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _DESCRIPTORS: Final = tuple(
 _DESCRIBED: Final = 0x8
 _ZIP64_EXTRA: Final = 1
 _NAME_EXTRA: Final = 0x7075
-"""The name once more, in UTF-8, which some readers take and others do not."""
+"""A second name, in UTF-8, which some readers use and others do not."""
 _MAX_16: Final = 0xFFFF
 _MAX_32: Final = 0xFFFFFFFF
 _ENCRYPTED: Final = 0x1
@@ -62,11 +62,11 @@ BROKEN: Final = (
     OverflowError,
     ValueError,
 )
-"""What the standard library raises for a file that is no zip archive, or a damaged one."""
+"""Exceptions that the standard library raises for a file that is no zip archive, or a damaged one."""
 
 
 class BoundedFile(io.FileIO):
-    """A zip file of which nobody reads much at once: the directory is read in one piece, of the size it states."""
+    """A zip file with bounded reads: the standard library reads the directory at once, at its stated size."""
 
     def __init__(self, path: Path, piece_max_bytes: int) -> None:
         super().__init__(path, "rb")
@@ -79,7 +79,7 @@ class BoundedFile(io.FileIO):
 
 
 def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[ArchiveProblem]:
-    """Yield what is wrong with each member. Raises Unfit, OSError."""
+    """Yield the problem of each member that has one. Raises Unfit, OSError."""
     with BoundedFile(path, max(limits.max_entries * _DIRECTORY_ENTRY_BYTES, 2 * CHUNK_BYTES)) as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -109,7 +109,7 @@ def inspect_zip(path: Path, budget: Budget, limits: ArchiveLimits) -> Iterator[A
 
 
 def _is_plain(member: zipfile.ZipInfo) -> bool:
-    """Tell files and folders from links and devices; archives of other systems state no kind."""
+    """Return True for files and folders, False for links and devices; an unstated kind counts as a file."""
     kind = stat.S_IFMT(member.external_attr >> 16)
     return kind in (0, stat.S_IFREG, stat.S_IFDIR)
 
@@ -119,7 +119,10 @@ def _untiled(member: str = "") -> Unfit:
 
 
 def _check_end(file: io.FileIO, directory: int, members: int) -> None:
-    """Check that the file ends with a directory of all members and what says where it is. Raises Unfit, struct.error."""
+    """Check that the file ends with a directory of all members and a matching end record.
+
+    Raises Unfit, struct.error.
+    """
     file.seek(directory)
     for _ in range(members):
         magic, *lengths = _ENTRY.unpack(file.read(_ENTRY.size))
@@ -149,7 +152,7 @@ def _check_end(file: io.FileIO, directory: int, members: int) -> None:
 
 
 def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
-    """Inflate one member to nowhere; return where it ends. Raises what `BROKEN` names, Unfit."""
+    """Inflate one member without keeping it; return where it ends. Raises the errors of `BROKEN`, Unfit."""
     name = member.orig_filename
     file.seek(member.header_offset)
     head = _LOCAL.unpack(file.read(_LOCAL.size))
@@ -178,7 +181,7 @@ def _inflate(file: io.FileIO, member: zipfile.ZipInfo, budget: Budget) -> int:
 
 
 def _long_sizes(fields: Mapping[int, bytes], size_bytes: int, packed_bytes: int) -> tuple[int, int]:
-    """Return the sizes of a member; those that do not fit into its header stand in an extra field. Raises struct.error."""
+    """Return a member's sizes; large ones are in the extra field. Raises struct.error."""
     if _MAX_32 not in (size_bytes, packed_bytes) or _ZIP64_EXTRA not in fields:
         return size_bytes, packed_bytes
     size_bytes, packed_bytes = struct.unpack_from("<2Q", fields[_ZIP64_EXTRA])
@@ -197,7 +200,7 @@ def _fields(extra: bytes) -> dict[int, bytes]:
 
 
 def _judge_spelling(member: zipfile.ZipInfo) -> ArchiveProblem | None:
-    """Say whether readers spell a member's name in different ways."""
+    """Return a problem if readers may decode a member's name differently."""
     stated = member.orig_filename.isascii() or member.flag_bits & _UTF8
     if stated and _NAME_EXTRA not in _fields(member.extra):
         return None
@@ -209,7 +212,7 @@ def _judge_spelling(member: zipfile.ZipInfo) -> ArchiveProblem | None:
 
 
 def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
-    """Return how long the record behind a member is that states its sizes. Raises Unfit."""
+    """Return the length of the data descriptor behind a member. Raises Unfit."""
     at = file.tell()
     found = file.read(max(form.size for form, _ in _DESCRIPTORS))
     file.seek(at)
@@ -221,7 +224,7 @@ def _descriptor_bytes(file: io.FileIO, member: zipfile.ZipInfo) -> int:
 
 
 def _chunks(file: io.FileIO, member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yield what a member holds, at most `CHUNK_BYTES` at a time."""
+    """Yield a member's content, at most `CHUNK_BYTES` at a time."""
     if member.compress_type == zipfile.ZIP_STORED:
         yield from _packed(file, member)
         return
