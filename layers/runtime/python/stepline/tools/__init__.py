@@ -1,1 +1,1 @@
-"""Tools the model may call: one module a tool, each with one schema, run the same way."""
+"""Tools that the model can call: one module per tool, each with one schema, all run the same way."""

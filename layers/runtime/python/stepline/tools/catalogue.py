@@ -1,4 +1,4 @@
-"""The tools every agent starts with."""
+"""The tools of every agent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from stepline.tools.write import WRITE_TOOL
 
 
 def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry:
-    """Return an agent's tools, in the order of the catalogue: those every agent has, its bundle's, those for programs.
+    """Return an agent's tools in catalogue order: common tools, its bundle's, those for programs.
 
-    Tools that have to do with programs are there only where programs run. Raises ValueError if two have one id.
+    `react.pull` and the tools for programs are included only with `executes`. Raises ValueError for a
+    duplicate id.
     """
     pull = (PULL_TOOL,) if executes else ()
     own = (READ_TOOL, WRITE_TOOL, *pull, PLAN_TOOL, HIDE_TOOL)
@@ -26,5 +27,5 @@ def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry
 
 
 def default_registry(*, executes: bool = False) -> Registry:
-    """Return the tools of an agent whose bundle has those that come with the library."""
+    """Return the tools of an agent whose bundle has only the library's own tools."""
     return agent_registry((WEB_SEARCH_TOOL,), executes=executes)

@@ -1,6 +1,6 @@
-"""Content of a logical path: text of the log, or a body in the artifact store that is read when it is asked for.
+"""The content of a logical path: text of the log, or a body in the artifact store, read on demand.
 
-Rows of the pool of sources as they stand at `so:sources_pool[…]`: JSON, ascending by their numbers.
+Rows of the pool of sources, at `so:sources_pool[…]`, are JSON, ascending by number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MISSING_SHOWN: Final = 50
 
 
 def source_rows(path: SourcesPath, context: ToolContext) -> list[dict[str, Any]]:
-    """Return the rows that a path names, ascending. Raises ToolError `not_found` if it names some and none is there."""
+    """Return the rows that a path names, ascending. Raises ToolError `not_found` if it finds none of them."""
     rows = select_sources(context.sources.rows, path.ranges)
     if path.ranges and not rows:
         named = ", ".join(map(str, _missing(path, set())[:10]))
@@ -51,7 +51,7 @@ def source_rows(path: SourcesPath, context: ToolContext) -> list[dict[str, Any]]
 
 
 def sources_block(path: SourcesPath, rows: Sequence[Mapping[str, Any]], context: ToolContext) -> Block:
-    """Return what stands at a path of the pool, as a block that the log does not hold."""
+    """Return the content of a pool path as a block, which the log does not hold."""
     missing = _missing(path, {row["sid"] for row in rows})
     return Block(
         type="react.sources",
@@ -65,12 +65,12 @@ def sources_block(path: SourcesPath, rows: Sequence[Mapping[str, Any]], context:
 
 
 def render_rows(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as JSON, one a line."""
+    """Return rows as JSON, one row per line."""
     return "[" + ",\n".join(render_json(row) for row in rows) + "]"
 
 
 def _missing(path: SourcesPath, there: AbstractSet[int]) -> list[int]:
-    """Return the sids that a path names and the pool does not have; of a long range only the first ones."""
+    """Return the sids that a path names and the pool lacks; of a long range only the first ones."""
     missing: dict[int, None] = {}
     for first, last in path.ranges:
         for sid in range(first, last + 1):
@@ -82,18 +82,18 @@ def _missing(path: SourcesPath, there: AbstractSet[int]) -> list[int]:
 
 
 READABLE: Final = (TurnPath, PlanPath, CallPath, FilePath, AttachmentPath, CodePath)
-"""Paths that lead to blocks of the log. Rows of the pool are read, too; the other families need a store that this agent does not have."""
+"""Paths that lead to blocks of the log. Pool rows are readable, too; other families need a shelf."""
 
 WHOLE_MAX_BYTES: Final = 16 * 1024 * 1024
-"""The largest body that is held in memory whole: as text it may take four times as much, in a function that has 1 GiB."""
+"""Maximum bytes of a body held in memory: as text it may take four times as much, in a function of 1 GiB."""
 TOO_LARGE: Final = "content_too_large"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Content:
-    """The newest content of one path: text of the log, or `body` in the artifact store; `block` says what it is.
+    """The newest content of one path: text of the log, or `body` in the artifact store; `block` describes it.
 
-    `rows` are those of the pool that the text consists of, if it is a list of some.
+    `rows` are the pool rows that the text consists of, if it is a list of rows.
     """
 
     path: str
@@ -105,12 +105,12 @@ class Content:
 
     @property
     def mime(self) -> str:
-        """The type of the content."""
+        """The MIME type of the content."""
         return self.body.mime if self.body else self.block.mime
 
     @cached_property
     def text(self) -> str | None:
-        """The whole text; None for bytes that are none.
+        """The whole text; None for bytes that are no text.
 
         Raises:
             ToolError: `body_missing`; `content_too_large` to be held in memory.
@@ -126,7 +126,10 @@ class Content:
             return None
 
     def find(self, span: Span, *, max_chars: int) -> Found | None:
-        """Return a part of the text, however long the text is; None for bytes that are no text. Raises as `text` does."""
+        """Return a part of the text, whatever its length; None for bytes that are no text.
+
+        Raises the errors of `text`.
+        """
         if self._is_binary:
             return None
         try:
@@ -141,20 +144,20 @@ class Content:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the text has."""
+        """Estimated tokens of the text."""
         return estimate_tokens_of(self.size_bytes)
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the content, by which two showings of it are told apart."""
+        """Hash of the content; identifies the version that a view shows."""
         return self.body.sha256 if self.body else hashlib.sha256(self.written.encode()).hexdigest()
 
     def is_shown_by(self, shown: Shown) -> bool:
-        """Tell whether what is visible is all of this, as it is now."""
+        """Return True if the view shows all of the current content."""
         return shown.digest == ALL or self.sha256.startswith(shown.digest)
 
     def head(self) -> bytes:
-        """Return the first bytes of a body, of which there may be more. Raises as `text` does."""
+        """Return the first bytes of a body. Raises the errors of `text`."""
         return next(self._stream(), b"")[:HEAD_BYTES]
 
     @property
@@ -162,7 +165,7 @@ class Content:
         return self.body is not None and not is_text(self.body.mime)
 
     def _pieces(self) -> Iterator[str]:
-        """Yield the text. Raises UnicodeDecodeError where a body that is said to be text is none."""
+        """Yield the text in pieces. Raises UnicodeDecodeError for a text body that is not UTF-8."""
         if self.body is None:
             yield self.written
             return
@@ -180,7 +183,7 @@ class Content:
 
 
 def check_whole(body: Body) -> None:
-    """Refuse a body that is too large to be held in memory, before it is read. Raises ToolError `content_too_large`."""
+    """Refuse a body too large for memory before it is read. Raises ToolError `content_too_large`."""
     if body.size_bytes > WHOLE_MAX_BYTES:
         raise ToolError(
             f"{body.size_bytes} bytes are too many to be taken whole; react.read shows a part",
@@ -191,7 +194,7 @@ def check_whole(body: Body) -> None:
 
 
 def load_content(path: LogicalPath, context: ToolContext) -> Content:
-    """Return what stands at a path.
+    """Return the content of a path.
 
     Raises:
         ToolError: `family_not_available`, `turn_not_found`, `view_not_readable`, `not_found`.
@@ -223,14 +226,14 @@ def load_content(path: LogicalPath, context: ToolContext) -> Content:
 
 
 def _whole(block: Block, context: ToolContext) -> Content:
-    """Return the content of a block that is all of it."""
+    """Return the content of a path that has this one block."""
     return Content(
         path=block.path, block=block, written=block.text, body=block.body, artifacts=context.artifacts
     )
 
 
 def read_path(text: str, turn: str) -> LogicalPath:
-    """Read the path the model wrote. Raises PathError, with the path it probably meant if it named a file's place."""
+    """Parse the path the model wrote. Raises PathError, with a suggestion if it wrote a physical path."""
     try:
         return parse_path(text)
     except PathError as refused:
@@ -252,7 +255,7 @@ def _meant(text: str, turn: str) -> LogicalPath | None:
 
 
 def _join(blocks: tuple[Block, ...]) -> str:
-    """Return the texts of one group, each beginning on a line of its own."""
+    """Return the texts of one group, each beginning on a new line."""
     texts = [block.text for block in blocks if block.text]
     return "".join(
         text if i == len(texts) - 1 or text.endswith("\n") else f"{text}\n" for i, text in enumerate(texts)

@@ -1,11 +1,11 @@
-"""What a tool is given and what it gives back.
+"""The context and the output of a tool call.
 
-Shelves: what stands outside the conversation and is read by path all the same, as a bundle provides it.
+Shelves hold content outside the conversation that is read by path, provided by a bundle.
 
     ks:<rel>          the bundle's knowledge
     sk:<namespace>.<id>   its skills
 
-A family without a shelf does not exist for the agent. Nothing of a shelf is in the log until a read has shown it.
+A family without a shelf does not exist for the agent. Content of a shelf enters the log when a read shows it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ READ_TOKENS_MIN: Final = 4_000
 
 
 class ReadCaps(Value):
-    """How much of one path a read may show; tokens are estimated, bytes are UTF-8 or a file's."""
+    """Limits of a read of one path; tokens are estimated, bytes are UTF-8 or a file's."""
 
     max_chars: int = 48_000
     max_tokens: int = 12_000
@@ -78,28 +78,28 @@ class Resolver(Protocol):
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """What the model reads of it, in order."""
+        """The pieces that the model reads, in order."""
         ...
 
     def resolve(self, path: str) -> tuple[Block, ...]:
         """Return the newest group of blocks that carry `path`, in order; none if there is no such path.
 
-        `path` is canonical; an alias (`ws:<turn>.conv.working.summary`, `ar:plan.latest:<plan>`, a turn's bare
-        completion) leads to what it stands for. A view (`meta.source_path`) is never its source.
+        `path` is canonical; an alias (`ws:<turn>.conv.working.summary`, `ar:plan.latest:<plan>`, a turn's
+        bare completion) leads to its target. A view (`meta.source_path`) is never its source.
         """
         ...
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
-        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        """Return every block of one turn, in the order of the log; none for an unknown turn."""
         ...
 
     def visible(self, path: str) -> Shown | None:
-        """Return where the model sees the whole of `path` now, the newest place: the block itself, or a view of it."""
+        """Return the newest place where the model sees the whole of `path`: its block, or a view of it."""
         ...
 
 
 class NoDescriptors:
-    """A place without descriptors: there is nothing to read, and asking for a secret is an error."""
+    """No settings, and no secrets: asking for one is an error."""
 
     def get_settings(self) -> Mapping[str, Any]:
         return {}
@@ -113,13 +113,13 @@ class NoDescriptors:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
-    """Whose call this is, and what the tool may use. `ts` is the time of the call, ISO-8601.
+    """One call, and what its tool may use. `ts` is the time of the call, ISO-8601.
 
-    `events` collects what the tool emits. `model`, `settings`, `secrets` and `sources` are for the tools of a
-    bundle, `search` is for those that look something up; a place that has none of them gives none. `sources` is the
-    conversation's pool, to which the calls of a run add together. `shelves` hold what a bundle lets the agent read
-    beside the conversation, by the family of the paths (`tools.shelf`). `rules` are the limits of what the model reads.
-    `cancel` says whether the call is to end early, to a tool that says of itself that it can.
+    `events` collects the events that the tool emits. `model`, `settings`, `secrets` and `sources` are for the
+    tools of a bundle, `search` is for search tools; a deployment may lack any of them. `sources` is the
+    conversation's pool, shared by the calls of a run. `shelves` hold a bundle's content beside the
+    conversation, by the family of the paths. `rules` are the limits of the model's context. `cancel` asks a
+    cancellable tool to end the call early.
     """
 
     lane: Lane
@@ -141,22 +141,22 @@ class ToolContext:
     cancel: Cancel = field(default_factory=NeverCancelled)
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
-        """Return the rows with the numbers by which a text cites them; the call's output returns them, too.
+        """Return the rows with the numbers by which a text cites them, for the call's output.
 
         Raises ToolError `too_many_sources`.
         """
         return self.sources.cite(replace(row, turn_id=row.turn_id or self.turn) for row in rows)
 
     def check_cancelled(self) -> None:
-        """Go on only if the call is still wanted. Raises ToolError `cancelled`."""
+        """Raise ToolError `cancelled` if the call is no longer wanted."""
         if self.cancel.requested:
             raise ToolError("the user steered, and the call ended before it was done", code=CANCELLED)
 
     def emit(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Tell the user's clients something, in order, as soon as the call's result stands in the log.
+        """Send an event to the user's clients, in order, once the call's result is in the log.
 
-        What is no JSON does not break the call: it is logged, and clients are told under the same `kind` that
-        something could not be told.
+        Data that is not JSON does not fail the call: it is logged, and clients get an event of the same
+        `kind` with an error instead.
         """
         try:
             told = msgspec.json.decode(msgspec.json.encode(dict(data)), type=dict[str, Any])
@@ -186,7 +186,7 @@ class ToolContext:
         )
 
     def notice(self, tool_id: str, code: str, message: str, extra: Mapping[str, Any] | None = None) -> Block:
-        """Return a notice about this call's result, which the model reads next round."""
+        """Return a notice about this call's result, which the model reads in the next round."""
         return Block(
             type="react.notice",
             author="system",
@@ -203,10 +203,10 @@ class ToolContext:
 
 
 class ToolOutput(Value):
-    """What a call came to: blocks in the order the model reads them, and the snapshots of changed plans.
+    """The output of a call: blocks in the order the model reads them, and the snapshots of changed plans.
 
-    `ret` is the JSON value that a program gets back; None: what the blocks say. `sources` are what
-    `ToolContext.cite` made of the rows that the call brought, `hides` what the model reads shorter from here on.
+    `ret` is the JSON value returned to a program; if None, it gets the blocks. `sources` are the rows
+    from `ToolContext.cite`, `hides` the paths that the model reads shorter from here on.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -219,12 +219,12 @@ class ToolOutput(Value):
 
 
 def render_json(content: Mapping[str, Any]) -> str:
-    """Return JSON as the model reads it: compact, and nothing but what JSON demands is escaped."""
+    """Return JSON for the model: compact, with no more escapes than JSON requires."""
     return msgspec.json.encode(content).decode()
 
 
 class Shelved(Value):
-    """What stands at a path of a shelf: a text, or `data` for bytes that are none. `path`: where, if an alias was asked for."""
+    """The content of a shelf's path: a text, or `data` for bytes. `path` is the target of an alias."""
 
     text: str = ""
     data: bytes | None = None
@@ -233,13 +233,13 @@ class Shelved(Value):
 
 
 Shelf: TypeAlias = Callable[[str], Shelved | None]
-"""Returns what stands at a canonical path, None if nothing does. Raises ToolError."""
+"""Returns the content of a canonical path, None if there is none. Raises ToolError."""
 
 
 def read_shelf(path: str, shelf: Shelf, context: ToolContext) -> Block:
-    """Return what stands at a path of a shelf as a block that the log does not hold; bytes go to the artifact store.
+    """Return the content of a shelf's path as a block, which the log does not hold.
 
-    Raises ToolError: `not_found`, or what the shelf refuses.
+    Bytes are put into the artifact store. Raises ToolError: `not_found`, or the shelf's own refusal.
     """
     found = shelf(path)
     if found is None:

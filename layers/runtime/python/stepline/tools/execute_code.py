@@ -1,7 +1,7 @@
-"""`exec_tools.execute_code_python`: run a program of the model's in isolation, for the files it promises.
+"""`exec_tools.execute_code_python`: run a program of the model in isolation, for the files it promises.
 
-Only the contract stands here. The program is the text of the code channel, never a parameter, and the loop
-carries it to where programs run: this tool is never run like the others.
+This module holds only the contract. The program is the text of the code channel, never a parameter, and the
+loop carries it to where programs run: this tool is never run like the others.
 Source: docs/reference/tools.md#exec_toolsexecute_code_python.
 """
 
@@ -18,7 +18,7 @@ from stepline.tools.spec import ToolSpec
 
 
 def promised_files(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the files that a contract names, as it names them; what is wrong with one is for the run to say."""
+    """Return the files of a contract, as it names them; it is validated when the run is planned."""
     names = (promise.get("filename", "").strip() for promise in read_promises(params.get("contract")))
     return tuple(name for name in names if name)
 
@@ -89,7 +89,7 @@ EXECUTE: Final = ToolSpec(
 
 
 def exec_tool() -> Tool:
-    """Return the tool, for the registry of a place that has somewhere to run programs."""
+    """Return the tool, for the registry of a deployment that runs programs."""
     return Tool(spec=EXECUTE, run=_refuse)
 
 

@@ -1,7 +1,7 @@
-"""`ctx_tools.fetch_ctx`: what stands in the conversation, whole, for a program to compute with.
+"""`ctx_tools.fetch_ctx`: content of the conversation, whole, for a program to compute with.
 
-Where `react.read` shows the model as much as it can take, this gives a program everything: results as parsed JSON
-or text, and rows of the source pool. Files are not fetched: they lie in the program's folders.
+Where `react.read` shows the model as much as it can take, this gives a program everything: results as parsed
+JSON or text, and rows of the source pool. Files are not fetched: they lie in the program's folders.
 Source: docs/reference/tools.md#ctx_toolsfetch_ctx.
 """
 
@@ -63,11 +63,11 @@ _ELSEWHERE: Final = {
     "sk": ("invalid_path_skill", "skills are instructions for the agent and not for its programs"),
 }
 _MALFORMED: Final = {"ar": "not_found", "tc": "invalid_path_tc", "so": "invalid_path_so"}
-"""The families that are fetched, each with its code for what the grammar refuses: `ar:` has an open set of names."""
+"""The fetchable families, each with its code for a malformed path: `ar:` has an open set of names."""
 
 
 def run_fetch(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Answer every path for itself: one that is refused does not keep the others back."""
+    """Answer each path separately: a refused one does not affect the others."""
     path = params["path"]
     if isinstance(path, str):
         return ToolOutput(ret=_fetch(path, context))
@@ -96,12 +96,12 @@ def _load(path: str, context: ToolContext) -> dict[str, Any]:
         try:
             return {"payload": msgspec.json.decode(content.text)}
         except msgspec.DecodeError:
-            return {"text": content.text}  # says it is JSON and is not: still what stands there
+            return {"text": content.text}  # declared as JSON, but invalid: return it as text
     return {"text": content.text}
 
 
 def _family(path: str) -> str:
-    """Return the family of a path that may be fetched. Raises ToolError `invalid_path_<why>`."""
+    """Return the family of a path that can be fetched. Raises ToolError `invalid_path_<why>`."""
     text = path.strip().removeprefix("conv:")
     if not text:
         raise ToolError("a path is not empty", code="invalid_path_empty")

@@ -1,7 +1,8 @@
-"""`react.hide`: show something in the newest part of the timeline by a short text in its place.
+"""`react.hide`: replace something in the newest part of the timeline by a short text.
 
-Only what stands near the end may be hidden: a provider keeps the prompt's beginning, and a change in it would have
-to be paid for in full. Hidden is not gone: the path leads to the whole, and reading it shows it again at the end.
+Only content near the end may be hidden: a provider caches the prompt's beginning, and a change in it would
+have to be paid for in full. Hidden is not gone: the path leads to the whole, and reading it shows it again at
+the end.
 Source: docs/reference/tools.md#reacthide.
 """
 
@@ -78,7 +79,7 @@ HIDE: Final = ToolSpec(
 
 
 class Outcome(Value):
-    """What became of one path. `code` says why it is not hidden; tokens are estimated."""
+    """The outcome for one path. `code` says why it is not hidden; tokens are estimated."""
 
     path: str
     status: Literal["ok", "not_found", "too_old", "refused"]
@@ -89,7 +90,7 @@ class Outcome(Value):
     overlay: Hide | None = None
 
     def row(self, tail_limit: int) -> dict[str, Any]:
-        """Return what the model reads of it."""
+        """Return the row of the status."""
         row: dict[str, Any] = {
             "path": self.path,
             "status": self.status,
@@ -123,7 +124,7 @@ def run_hide(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 
 
 def _hide(text: str, replacement: str, context: ToolContext) -> Outcome:
-    """Judge one path, as the guards of the editable tail do."""
+    """Judge one path by the limits of the editable tail."""
     pieces, rules = context.timeline.pieces, context.rules
     path = _canonical(text, context)
     found = find_group(pieces, path)
@@ -147,7 +148,7 @@ def _hide(text: str, replacement: str, context: ToolContext) -> Outcome:
 
 
 def _canonical(text: str, context: ToolContext) -> str:
-    """Return the path as the timeline shows it: canonical, and an alias as what it stands for."""
+    """Return the path as the timeline shows it: canonical, with aliases resolved."""
     try:
         path = str(read_path(text, context.turn))
     except PathError:

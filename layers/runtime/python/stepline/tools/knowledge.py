@@ -1,7 +1,7 @@
-"""`react.search_knowledge` and the paths `ks:`: a bundle's own documents, found by its function and read by its function.
+"""`react.search_knowledge` and the paths `ks:`: a bundle's documents, searched and read by its functions.
 
-What a bundle's function returns is taken apart here; what it raises, if it is not an error of ours, is logged and told to
-the model: its search or its document failed, and the turn goes on.
+The values that a bundle's function returns are checked here. An exception other than a SteplineError is
+logged, and the model is told that search or document failed; the turn goes on.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KnowledgeSearch: TypeAlias = Callable[[str, int], Iterable[Mapping[str, Any]]]
-"""Gets a query and how many rows at most; returns rows, best first: `path` (`ks:…`), and of `TEXTS` what it has."""
+"""Takes a query and the maximum rows; returns rows, best first, with `path` (`ks:…`) and any of `TEXTS`."""
 
 KnowledgeRead: TypeAlias = Callable[[str], Any]
-"""Gets a path (`ks:…`); returns a text, bytes, a mapping (`text` or `base64`, `mime`, `missing`, `error`), or None."""
+"""Takes a path (`ks:…`); returns a text, bytes, a mapping (`text` or `base64`, `mime`, `missing`, `error`)
+or None.
+"""
 
 TEXTS: Final[Mapping[str, int]] = {"title": 120, "summary": 300, "excerpt": 420, "kind": 40}
-"""Texts of a row, and how many characters of each are shown."""
+"""Texts of a row, with the maximum characters shown of each."""
 QUERY_CHARS: Final = 400
 LIMIT_MAX: Final = 20
 FAILED: Final = "knowledge_failed"
@@ -87,7 +89,7 @@ def knowledge_shelf(read: KnowledgeRead) -> Shelf:
 
 
 def _call(ask: Callable[[], T]) -> T:
-    """Ask the bundle's function. Raises its own SteplineError, or ToolError `knowledge_failed` in place of anything else."""
+    """Call the bundle's function. Raises its own SteplineError, or ToolError `knowledge_failed`."""
     try:
         return ask()
     except SteplineError:
@@ -98,7 +100,7 @@ def _call(ask: Callable[[], T]) -> T:
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as the model reads it. Raises ToolError for one without a path that can be read."""
+    """Return a row as the model reads it. Raises ToolError for one without a valid path."""
     try:
         path = parse_path(_with_family(str(row["path"])))
     except (KeyError, PathError) as error:

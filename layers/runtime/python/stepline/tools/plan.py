@@ -1,7 +1,8 @@
 """`react.plan`: open plans as snapshots. Everything is checked before anything changes.
 
-A change is a pure function from the newest snapshots to new ones; a plan that is not named in the result is as
-it was. At most one plan is current. Progress on it comes from the notes of later decisions, as acknowledgements.
+A change is a pure function from the newest snapshots to new ones; a plan that is not in the result is
+unchanged. At most one plan is current. Progress on it comes from the notes of later decisions, as
+acknowledgements.
 Source: docs/reference/tools.md#reactplan.
 """
 
@@ -75,7 +76,7 @@ PLAN: Final = ToolSpec(
 
 
 class Change(Value):
-    """What one call changes: `snapshots` in the order of the log, the plan it is about last."""
+    """The changes of one call: `snapshots` in the order of the log, the plan it is about last."""
 
     mode: Mode
     snapshots: tuple[Plan, ...]
@@ -83,18 +84,18 @@ class Change(Value):
 
     @property
     def plan(self) -> Plan:
-        """The plan the call is about, as it now stands."""
+        """The new snapshot of the plan the call is about."""
         return self.snapshots[-1]
 
 
 def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Change the plans. Raises ToolError for what the model can mend."""
+    """Change the plans. Raises ToolError for mistakes the model can correct."""
     made = f"plan:{context.turn}:{context.call_id.removeprefix('tc_')[:8]}"
     change = plan_change(context.timeline.plans, params, plan_id=made, turn=context.turn, ts=context.ts)
     blocks = [context.result(PLAN.tool_id, render_change(change))]
     if change.mode == "close":
         told = context.notice(PLAN.tool_id, "plan_closed", f"{change.plan.plan_id} is closed.")
-        # The result says so, too: one of them is enough for the model.
+        # Silent: the model already reads it in the result.
         blocks.insert(0, replace(told, meta={**told.meta, SILENT: True}))
     return ToolOutput(blocks=tuple(blocks), plans=change.snapshots)
 
@@ -102,7 +103,7 @@ def run_plan(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 def plan_change(
     plans: Mapping[str, Plan], params: Mapping[str, Any], *, plan_id: str, turn: str, ts: str
 ) -> Change:
-    """Return the snapshots that one call adds; `plan_id` names the plan it may make.
+    """Return the snapshots that one call adds; `plan_id` is the id of a new plan.
 
     Raises ToolError `protocol_violation.` with `plan_steps`, `plan_target_required` or `plan_target_missing`.
     """
@@ -132,7 +133,7 @@ def plan_change(
 
 
 def render_change(change: Change) -> str:
-    """Return the result the model reads."""
+    """Return the result that the model reads."""
     plan = change.plan
     lines = [f"mode: {change.mode}"]
     if change.target:
@@ -144,7 +145,7 @@ def render_change(change: Change) -> str:
 
 
 def parse_acks(notes: str) -> dict[int, StepStatus]:
-    """Return the status that the notes report of each step, by its 1-based number; the last word counts.
+    """Return the status that the notes report for each step, by its 1-based number; the last report counts.
 
     A report is a line that begins with a mark and the number, as `✓ [2] …` or `✓ 2. …`.
     """
@@ -156,7 +157,7 @@ def parse_acks(notes: str) -> dict[int, StepStatus]:
 
 
 def apply_acks(plan: Plan, acks: dict[int, StepStatus], turn: str, ts: str) -> Plan | None:
-    """Return the next snapshot of the current plan, or None if the reports change nothing of it."""
+    """Return the next snapshot of the current plan, or None if the reports change nothing."""
     if not (plan.current and plan.is_open()):
         return None
     changed = {

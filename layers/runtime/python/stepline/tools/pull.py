@@ -1,11 +1,8 @@
-"""`react.pull`: say which files of earlier turns a program of this turn needs.
+"""`react.pull`: add files of earlier turns to the workspace of this turn's programs.
 
-Nothing is copied here. The status keeps the physical paths in its meta, and whoever lays out a workspace folds
-them from the log (`stepline.timeline.workspace`). Only stored bytes can be pulled: what the model was shown of a
-file is not the file.
+Nothing is copied here. The status keeps the physical paths in its meta, and the workspace is folded from the
+log (`stepline.timeline.workspace`). Only stored bytes can be pulled: a view of a file is not the file.
 Source: docs/reference/tools.md#reactpull.
-
-The contract of `react.pull`.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ PULL: Final = ToolSpec(
 
 
 TREE_FILES_MAX: Final = 80
-"""Files of a folder that its row names."""
+"""Maximum files of a folder that its row lists."""
 
 _FOLDERS_OF_ATTACHMENTS = re.compile(
     r"(?:user\.attachments|external(?:\.[A-Za-z0-9_-]+(?:\.attachments(?:/[A-Za-z0-9_-]+)?)?)?)/?"
@@ -82,7 +79,7 @@ _OF_TURN = re.compile(rf"fi:{TURN.pattern}\.(?P<rest>.+)", re.DOTALL)
 
 
 class Ref(Value):
-    """What one path asks for: a turn's file, or all below a folder, which ends with a slash."""
+    """The target of one path: a turn's file, or all files below a folder, which ends with a slash."""
 
     asked: str
     turn: str
@@ -91,7 +88,7 @@ class Ref(Value):
 
 
 def run_pull(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Pull every path in the order of the request; one that cannot be pulled keeps none of the others back."""
+    """Pull every path in the order of the request; a refused one does not affect the others."""
     rows: list[dict[str, Any]] = []
     taken: list[str] = []
     refused: dict[str, list[dict[str, str]]] = {"missing": [], "invalid": []}
@@ -119,7 +116,7 @@ def run_pull(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 
 
 def read_ref(text: str, turn: str) -> Ref:
-    """Read a path that the model wants pulled; `turn` is the current one.
+    """Parse a path to pull; `turn` is the current one.
 
     Raises:
         ToolError: `not_a_fi_ref`, `unresolvable_fi_ref`, `attachment_pulls_require_exact_file_ref`,
@@ -157,7 +154,7 @@ def _exact_ref(text: str) -> Ref:
 
 
 def _refuse_foreign(text: str, turn: str) -> NoReturn:
-    """Refuse what is no file's logical path, and name the one that was meant if the text names a file's place."""
+    """Refuse a path that is no file's logical path; suggest one if it is a file's physical path."""
     suggested: dict[str, str | float | list[str] | None] = {}
     try:
         read_path(text, turn)
@@ -169,7 +166,7 @@ def _refuse_foreign(text: str, turn: str) -> NoReturn:
 
 
 def _check_folder(space: str) -> None:
-    """Refuse a folder where files have to be named one by one."""
+    """Refuse a folder in a space whose files must be named one by one."""
     if space == "outputs":
         raise ToolError("outputs are pulled one by one", code="output_pulls_require_exact_file_ref")
     if space == "attachments":
@@ -183,7 +180,7 @@ def _files_of(turn: str, context: ToolContext) -> dict[str, WorkFile]:
 
 
 def _find(ref: Ref, files: dict[str, WorkFile]) -> tuple[Ref, dict[str, WorkFile]]:
-    """Return the files of a ref; one without a file of its own is a folder if files lie below it."""
+    """Return the files of a ref; one without a file of its own is a folder if there are files below it."""
     if found := pick_files(files, ref.path):
         return ref, found
     folder = replace(ref, asked=f"{ref.asked.rstrip('/')}/", path=f"{ref.path.rstrip('/')}/")

@@ -1,4 +1,4 @@
-"""The tools of an agent, and the one way to run a recorded action."""
+"""The registry of an agent's tools, and the way to run a recorded action."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Run: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A contract and the function that keeps it. `run` gets parameters that the schema has accepted."""
+    """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted."""
 
     spec: ToolSpec
     run: Run
 
 
 class Registry:
-    """Tools by id, in the order in which the catalogue lists them."""
+    """Tools by id, in catalogue order."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        """Take the tools. Raises ValueError if two have one id."""
+        """Register the tools. Raises ValueError for a duplicate id."""
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if tool.spec.tool_id in self._tools:
@@ -42,7 +42,7 @@ class Registry:
         return tuple(tool.spec for tool in self._tools.values())
 
     def effect(self, tool_id: str) -> Effect:
-        """Return a tool's effect class; an unknown tool is refused, which is pure."""
+        """Return a tool's effect class; `pure` for an unknown tool, which is refused."""
         tool = self._tools.get(tool_id)
         return tool.spec.effect if tool else "pure"
 
@@ -59,8 +59,8 @@ class Registry:
 def run_tool(registry: Registry, action: Action, context: ToolContext) -> ToolOutput:
     """Run one recorded action.
 
-    A call that the tool refuses comes back as an error the model reads and can mend. Every other error (a
-    service that fails, a bug) propagates, because it is not the model's.
+    A call that the tool refuses comes back as an error that the model reads and can correct. Every other
+    error (a service that fails, a bug) propagates, because it is not the model's.
     """
     try:
         tool = registry.find(action.tool_id)
@@ -81,7 +81,7 @@ def check_call(spec: ToolSpec, params: Mapping[str, Any]) -> None:
 def refusal(
     refused: ToolError | PathError, tool_id: str, context: ToolContext, *, notice: str = ""
 ) -> ToolOutput:
-    """Return what the model reads of a refused call; `notice` is the notice's code where it is not the error's."""
+    """Return the output of a refused call; `notice` overrides the error's code in the notice."""
     code, message = refused.reason, str(refused)
     facts = {key: value for key, value in refused.context.items() if value is not None}
     told = context.notice(tool_id, notice or code, message, facts)

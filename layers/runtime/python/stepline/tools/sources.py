@@ -1,4 +1,4 @@
-"""The sources that a call or a run may cite: those of its conversation, and what it has brought so far."""
+"""The sources that a call or a run can cite: those of its conversation, and those it has added so far."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from stepline.model.source import Source
 from stepline.timeline.sources_pool import merge_sources, source_key
 
 BROUGHT_MAX: Final = 500
-"""New sources that one call, or one run with all its calls, may bring."""
+"""Maximum new sources of one call, or of one run with all its calls."""
 
 ROWS_MAX: Final = 5_000
-"""Rows that are cited at once, known ones included: each of them takes time."""
+"""Maximum rows cited at once, known ones included: each of them takes time."""
 
 
 class SourcePool:
-    """A conversation's pool as one call sees it, or one run whose calls share it. Several threads may cite."""
+    """A conversation's pool for one call, or for one run whose calls share it. Several threads may cite."""
 
     def __init__(self, known: Mapping[int, Source] | None = None) -> None:
-        """Begin with the rows of the conversation, which nobody changes meanwhile."""
+        """Begin with the rows of the conversation, which do not change meanwhile."""
         self.known: Mapping[int, Source] = known or {}
         self._rows = dict(self.known)
         self._keys: dict[str, int] | None = None
@@ -35,9 +35,10 @@ class SourcePool:
             return dict(self._rows)
 
     def cite(self, rows: Iterable[Source]) -> tuple[Source, ...]:
-        """Give every row its number, the one it has if its source is known; return them so, in their order.
+        """Give every row a number, the existing one if its source is known; return the rows in order.
 
-        What the pool does not take, a file that is no image, is left out. Raises ToolError `too_many_sources`.
+        Rows that the pool does not take, as files that are no images, are left out. Raises ToolError
+        `too_many_sources`.
         """
         incoming = list(islice(rows, ROWS_MAX + 1))
         if not incoming:
@@ -55,7 +56,7 @@ class SourcePool:
             return tuple(self._rows[sid] for sid in merged.sids if sid)
 
     def changed(self, rows: Iterable[Source]) -> tuple[Source, ...]:
-        """Return what the log has to say of rows that were cited: those that are new or not as they were, ascending."""
+        """Return the rows, of those cited, that the log has to store: new or changed ones, ascending."""
         with self._lock:
             now = [self._rows[sid] for sid in sorted({row.sid for row in rows} & self._rows.keys())]
         return tuple(row for row in now if self.known.get(row.sid) != row)

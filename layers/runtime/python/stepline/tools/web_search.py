@@ -1,6 +1,6 @@
-"""`web_tools.web_search`: look something up, and bring what is found into the pool of sources.
+"""`web_tools.web_search`: search, and add the results to the pool of sources.
 
-Nothing is fetched here: a page's text is what the search engine has of it. All of it is data of strangers.
+Nothing is fetched here: a page's text is the search engine's copy. All of it is untrusted data.
 Source: docs/reference/tools.md#web_toolsweb_search.
 """
 
@@ -100,7 +100,7 @@ WEB_SEARCH: Final = ToolSpec(
 
 
 def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Search, number what was found, and tell model and user. Raises ToolError `search_unavailable`."""
+    """Search, number the results, and show them to model and user. Raises ToolError `search_unavailable`."""
     if context.search is None:
         raise ToolError("nothing can be looked up here", code="search_unavailable")
     written = [params["queries"]] if isinstance(params["queries"], str) else params["queries"]
@@ -108,11 +108,11 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     try:
         hits, asked = find(context.search, queries, params, context)
     except DependencyError as error:
-        # The model can answer without, and says so; the turn need not fail for it.
+        # The model can answer without a search, and is told to say so; the turn need not fail.
         logger.exception("search failed", extra={"call_id": context.call_id})
         raise ToolError("the search engine does not answer now", code="search_unavailable") from error
     cited = context.cite(_source(hit, context.ts) for hit in hits)
-    # A page's row may have been there before, with the snippet of another query: what is shown is this one's.
+    # A known page's row has the snippet of an earlier query: show this query's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
     shown = [{**row, "text": _clip(row.get("text", ""), TEXT_CHARS)} for row in rows]
     told = _status(shown, queries[:asked], about=context.search.about)
@@ -142,9 +142,10 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 def find(
     engine: WebSearch, queries: list[str], params: Mapping[str, Any], context: ToolContext
 ) -> tuple[list[Hit], int]:
-    """Return what the queries find together, and how many of them were asked before the user steered, if he did.
+    """Return the merged results, and how many queries were asked before a steer.
 
-    Each page is there once, the best of every query before the second of any. Raises ToolError `cancelled` if none was asked.
+    Each page is there once, the best of every query before the second of any. Raises ToolError `cancelled` if
+    none was asked.
     """
     n = params.get("n", 8)
     asked = SearchQuery(
@@ -168,7 +169,7 @@ def find(
                 continue
             hit, key = hits[rank], normalise_url(hits[rank].url)
             if not is_eligible(_source(hit, "")):
-                continue  # an address that nobody can visit
+                continue  # not a public address
             before = kept.get(key)
             if before is None or (hit.relevance or 0) > (before.relevance or 0):
                 kept[key] = hit
@@ -194,7 +195,7 @@ def _source(hit: Hit, fetched: str) -> Source:
 
 
 def _row(source: Source, hit: Hit) -> dict[str, Any]:
-    """Return what is shown of a page; what is not known of it is left out."""
+    """Return the row of a page, without unknown fields."""
     own = fit_source(_source(hit, ""))
     row: dict[str, Any] = msgspec.to_builtins(
         replace(source, text=own.text, content="", query_relevance=hit.relevance, turn_id="")
@@ -208,7 +209,7 @@ def _content(hit: Hit) -> dict[str, str]:
 
 
 def _status(rows: list[dict[str, Any]], queries: list[str], *, about: str) -> dict[str, Any]:
-    """Return what the model reads: rows short enough to be seen whole."""
+    """Return the status for the model: rows short enough to be shown whole."""
     told = {"status": "ok", "searched": about, "queries": queries}
     if not rows:
         return {**told, "results": [], "message": "nothing was found"}
@@ -222,7 +223,7 @@ def _status(rows: list[dict[str, Any]], queries: list[str], *, about: str) -> di
 
 
 def _brief(row: Mapping[str, Any], chars: int) -> dict[str, Any]:
-    """Return a row as the model reads it; the whole of it stands in the pool."""
+    """Return a row shortened for the model; the whole of it is in the pool."""
     limits = {"text": chars, "title": TITLE_CHARS, "url": TITLE_CHARS}
     return {
         name: _clip(value, limits.get(name, FACT_CHARS)) if isinstance(value, str) else value

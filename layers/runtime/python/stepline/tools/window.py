@@ -1,8 +1,8 @@
-r"""Windows: a part of a text by lines or characters, no larger than what may be shown, and nothing but the text.
+r"""Windows: a part of a text by lines or characters, within a size limit, and without added text.
 
-A line ends after `\n`; everything else (`\r`, form feeds) is part of it. Line numbers are 1-based, offsets are
-0-based characters. A text is read once and in pieces, and only the part is kept of it, so that a text of any
-length costs no more memory than what is shown.
+A line ends after `\n`; everything else (`\r`, form feeds) is part of it. Line numbers are 1-based, offsets
+are 0-based characters. A text is read once and in pieces, and only the part is kept, so that a text of any
+length costs no more memory than its window.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _GUTTER_MAX_BYTES: Final = 12
 
 
 def count_lines(text: str) -> int:
-    """Return how many lines a text has; an unfinished last line is one, an empty text has none."""
+    """Return the number of lines of a text; an unfinished last line counts, an empty text has none."""
     return text.count("\n") + (not text.endswith("\n") and text != "")
 
 
 class Place(Value):
-    """A place between two characters: how many characters and line breaks stand before it, and whether one ends there."""
+    """A position between two characters: characters and line breaks before it, and if it begins a line."""
 
     offset: int = 0
     breaks: int = 0
@@ -35,17 +35,17 @@ class Place(Value):
 
     @property
     def line(self) -> int:
-        """The number of the line that goes on here, or begins."""
+        """The number of the line that continues or begins here."""
         return self.breaks + 1
 
     @property
     def line_before(self) -> int:
-        """The number of the line that the character before this place belongs to."""
+        """The number of the line of the character before this place."""
         return self.breaks + (not self.begins_line)
 
 
 class Span(Value):
-    """A part of a text: `line_count` lines from `line` on, or `chars` characters from `offset` on; all of it if nothing is said."""
+    """A part of a text: `line_count` lines from `line`, or `chars` characters from `offset`; else all."""
 
     line: int = 1
     line_count: int | None = None
@@ -66,7 +66,7 @@ class Span(Value):
 
 
 class Window(Value):
-    """The part of a text that begins at `start`; `size` is where the whole text ends."""
+    """The part of a text that begins at `start`; `size` is the end of the whole text."""
 
     text: str
     start: Place
@@ -84,7 +84,7 @@ class Window(Value):
         return self.size.line_before
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number of every line that the window touches, and what it shows of it."""
+        """Yield the number and shown text of every line that the window touches."""
         at, line = 0, self.start.line
         while at < len(self.text):
             end = self.text.find("\n", at) + 1 or len(self.text)
@@ -100,20 +100,20 @@ class Window(Value):
         return (first, last) if first <= last else None
 
     def partial_lines(self) -> list[int]:
-        """Return the lines of which only a part is shown: at most the first and the last."""
+        """Return the lines that are shown in part: at most the first and the last."""
         if not self.text:
             return []
         cut = set() if self.start.begins_line else {self.start.line}
         return sorted(cut | ({self.end.line_before} if self._ends_within() else set()))
 
     def notation(self) -> str:
-        """Return which lines are shown whole: `[3-8]/40`, or `[none]/40`."""
+        """Return the range of whole lines: `[3-8]/40`, or `[none]/40`."""
         whole = self.whole_lines()
         shown = f"{whole[0]}-{whole[1]}" if whole else "none"
         return f"[{shown}]/{self.line_count}"
 
     def render(self) -> str:
-        """Return the part with its line numbers in a gutter that is no part of the text."""
+        """Return the part with its line numbers in a gutter, which is not part of the text."""
         if self.line_numbers == "disabled":
             return self.text
         pieces = list(self.lines())
@@ -126,12 +126,12 @@ class Window(Value):
         )
 
     def _ends_within(self) -> bool:
-        """Tell whether the last line that is touched goes on behind the window."""
+        """Return True if the last line touched continues behind the window."""
         return not self.end.begins_line and self.end.offset < self.size.offset
 
 
 class Found(Value):
-    """A part that was looked for: its beginning, where all of it ends, and where the text ends.
+    """The result of a search for a part: the part, its end, and the end of the text.
 
     `part` is None if the text ends before the part begins.
     """
@@ -142,7 +142,7 @@ class Found(Value):
 
 
 def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
-    """Read a text that comes in pieces, once and to its end, and keep up to `max_chars` characters of one part."""
+    """Read a text in pieces, once and to its end, and keep up to `max_chars` characters of one part."""
     at, room = Place(), max_chars
     kept: list[str] = []
     begin, end = span.find_start("", at), None
@@ -160,7 +160,7 @@ def find_part(pieces: Iterable[str], span: Span, *, max_chars: int) -> Found:
 
 
 def decode_pieces(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Yield the text of bytes that come in pieces. Raises UnicodeDecodeError where they are no UTF-8."""
+    """Decode bytes that come in pieces. Raises UnicodeDecodeError if they are not UTF-8."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     for piece in pieces:
         yield decode(piece)
@@ -168,7 +168,7 @@ def decode_pieces(pieces: Iterable[bytes]) -> Iterator[str]:
 
 
 def gutter(line: int) -> str:
-    """Return a line's number as it stands before the line: right-aligned in six columns, and a tab."""
+    """Return the line number as shown before the line: right-aligned in six columns, and a tab."""
     return f"{line:>6}\t"
 
 
@@ -209,7 +209,7 @@ def _find_offset(piece: str, at: Place, offset: int) -> Place | None:
 
 
 def _find_line(piece: str, at: Place, line: int) -> Place | None:
-    """Return where a line begins that does not begin before `at`."""
+    """Return where a line begins, if not before `at`; None if that is behind the piece."""
     breaks = line - at.line
     if breaks > piece.count("\n"):
         return None

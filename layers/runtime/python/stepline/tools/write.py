@@ -1,6 +1,6 @@
-"""`react.write`: put a text file of the current turn where it can be shown, read and downloaded.
+"""`react.write`: write a text file of the current turn, to be shown, read and downloaded.
 
-The bytes go to the artifact store before anything names them, under a key made from their hash: writing the
+The bytes go to the artifact store before the log names them, under a key made from their hash: writing the
 same content again is the same object, and no later attempt can change what an earlier one recorded.
 Source: docs/reference/tools.md#reactwrite.
 """
@@ -35,7 +35,7 @@ CANVAS_EXTENSIONS: Final = (
     *(".md", ".markdown", ".html", ".htm", ".mermaid", ".mmd"),
     *(".json", ".yaml", ".yml", ".txt", ".xml"),
 )
-"""What a client's canvas can draw."""
+"""Extensions that a client's canvas can draw."""
 
 WRITE: Final = ToolSpec(
     tool_id="react.write",
@@ -92,7 +92,7 @@ WRITE: Final = ToolSpec(
 
 
 class Writing(Value):
-    """One write, with its defaults decided."""
+    """One write, with its defaults applied."""
 
     path: FilePath
     text: str
@@ -102,23 +102,23 @@ class Writing(Value):
 
     @property
     def visibility(self) -> Literal["internal", "external"]:
-        """Whether the user may see the file."""
+        """`external` if the user may see the file."""
         return "internal" if self.channel == "internal" else "external"
 
     @property
     def extension(self) -> str:
-        """The file name's ending, in lower case, with its dot."""
+        """The file name's extension, in lower case, with its dot."""
         return posixpath.splitext(self.path.rel)[1].lower()
 
     @property
     def mime(self) -> str:
-        """The type that the file name's ending stands for if that is a text, else any text's."""
+        """The MIME type of the extension if that is a text, else `text/plain`."""
         mime = guess_mime(self.path.rel)
         return mime if is_text(mime) else "text/plain"
 
 
 def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-    """Write one file. Raises PathError, ToolError for what the model can mend."""
+    """Write one file. Raises PathError, ToolError for mistakes the model can correct."""
     writing = read_writing(params, context.turn)
     _check_name(writing.path, context)
     try:
@@ -138,7 +138,7 @@ def run_write(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 
 
 def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
-    """Decide what a valid call leaves open. Raises PathError; ToolError `scratchpad_requires_internal`."""
+    """Apply the defaults to a valid call. Raises PathError; ToolError `scratchpad_requires_internal`."""
     channel: Channel = params.get("channel", "canvas")
     kind: Kind = params.get("kind", "display")
     scratchpad = bool(params.get("scratchpad", False))
@@ -154,7 +154,7 @@ def read_writing(params: Mapping[str, Any], turn: str) -> Writing:
 
 
 def _check_name(path: FilePath, context: ToolContext) -> None:
-    """Refuse a name that cannot stand beside the turn's other files, which a program finds all in one folder."""
+    """Refuse a name that clashes with the turn's other files, which all lie in one workspace."""
     where = physical(path)
     assert where is not None
     names, others = Names(), set()
@@ -183,7 +183,7 @@ def _store(writing: Writing, data: bytes, context: ToolContext) -> Body:
 
 
 def _describe(writing: Writing, body: Body, context: ToolContext) -> dict[str, Any]:
-    """Return what the status says of the file."""
+    """Return the file's facts for the status."""
     meta: dict[str, Any] = {
         "artifact_path": str(writing.path),
         "physical_path": physical(writing.path),
@@ -231,7 +231,7 @@ def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], contex
 
 
 def _file_row(writing: Writing, body: Body) -> list[Source]:
-    """Return the row of a file that the user may see; the pool takes it if it is an image."""
+    """Return the pool row of a file that the user may see; the pool takes it if it is an image."""
     if writing.visibility == "internal":
         return []
     return [

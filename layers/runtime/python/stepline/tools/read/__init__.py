@@ -1,1 +1,1 @@
-"""`react.read`: its contract, its requests and what they show."""
+"""`react.read`: its contract, its requests and their views."""

@@ -1,4 +1,4 @@
-"""What one call of `react.read` asks for, piece by piece."""
+"""The requests of one `react.read` call: paths and ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepline.tools.window import Found, LineNumbers, Span, Window
 
 
 class Request(Value):
-    """One path and the range of it; None stands for what the model left open.
+    """One path and its range; None for a value that the model left out.
 
     Lines and an offset exclude each other. `max_chars` alone asks for a shorter preview, which is no range.
     """
@@ -25,17 +25,17 @@ class Request(Value):
 
     @property
     def by_lines(self) -> bool:
-        """Whether lines were asked for."""
+        """True if lines are requested."""
         return self.line_start is not None or self.line_count is not None
 
     @property
     def is_range(self) -> bool:
-        """Whether an exact piece was asked for, or the text with numbers: what is shown whether seen or not."""
+        """True for an exact range, or a text with line numbers: shown even if it is visible already."""
         return self.by_lines or self.offset is not None or self.line_numbers in ("lines", "sparsed")
 
     @property
     def span(self) -> Span:
-        """The part that is asked for, before any cap."""
+        """The requested part, before any cap."""
         if self.offset is not None:
             return Span(offset=self.offset, chars=self.max_chars)
         return Span(line=self.line_start or 1, line_count=self.line_count)

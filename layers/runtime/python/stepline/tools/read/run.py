@@ -1,11 +1,9 @@
-"""`react.read`: show what stands at logical paths, whole or by ranges, never more than the model can take.
+"""`react.read`: show the content of logical paths, whole or by ranges, within the limits of the context.
 
-The status comes first, with a row for everything that was asked. What is shown follows as views: blocks with
+The status comes first, with a row for every request. Views follow: blocks with
 paths of their own (`tc:<turn>.<call>.view.<i>`) whose `meta.source_path` names the source, so that no later
 reader takes a part for the whole.
 Source: docs/reference/tools.md#reactread.
-
-The contract of `react.read`.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _LINE_NUMBERS: Final = {
     "enum": ["lines", "sparsed", "disabled", True, False],
     "description": "number every line of a range (the default), a few, or none; numbers are no part of the text",
 }
-# Every keyword speaks of one type only, so one schema takes both and says exactly what is wrong with either.
+# Every keyword applies to one type only, so one schema accepts both and reports exact errors for either.
 _ITEM: Final[dict[str, Any]] = {
     **_PATH,
     "type": ["object", "string"],
@@ -137,7 +135,7 @@ def run_read(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
 def _serve(
     request: Request, context: ToolContext, *, stats_only: bool
 ) -> tuple[dict[str, Any], Block | None]:
-    """Return the row of one request and, if there is something to show, its view without a path."""
+    """Return the row of one request and its view without a path, if there is one."""
     try:
         content = load_content(read_path(request.path, context.turn), context)
         found = content.find(request.span, max_chars=_max_chars(request, context))
@@ -165,7 +163,7 @@ def _serve(
 
 
 def _max_chars(request: Request, context: ToolContext) -> int:
-    """Return how many characters of a text are kept at most, whatever the range."""
+    """Return the maximum characters kept of a text, whatever the range."""
     return min(context.caps.max_chars, request.max_chars or context.caps.max_chars)
 
 
@@ -176,7 +174,7 @@ def _show(request: Request, content: Content, found: Found | None, context: Tool
 
 
 def _asked(request: Request, content: Content) -> dict[str, str]:
-    """Name what the model wrote where it is an alias of what it gets."""
+    """Return the requested path if it is an alias."""
     return {} if request.path == content.path else {"requested": request.path}
 
 
@@ -195,7 +193,7 @@ def _facts(content: Content, found: Found | None) -> dict[str, Any]:
 
 
 def _shown_by(content: Content, context: ToolContext) -> Shown | None:
-    """Return where the model already sees all of this."""
+    """Return where the model already sees all of this content."""
     shown = context.timeline.visible(content.path)
     return shown if shown is not None and content.is_shown_by(shown) else None
 

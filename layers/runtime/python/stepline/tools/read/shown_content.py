@@ -1,4 +1,4 @@
-"""What a read shows of one content: the text itself, a marked piece of it, or a marker in its place."""
+"""The view of one content: the text itself, a marked piece of it, or a marker in its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepline.tools.read.read_request import Request
 from stepline.tools.window import Found, Place, Window, fit_window
 
 ATTACHED_MIMES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
-"""Bytes a model can look at: shown whole or not at all."""
+"""Types of bytes that a model can look at: shown whole or not at all."""
 
 TRUNCATED: Final = "truncated_for_visible_context"
 TOO_LARGE: Final = "too_large_for_visible_context_bytes"
@@ -24,7 +24,7 @@ METADATA_ONLY: Final = "metadata_only"
 
 
 class View(Value):
-    """A view to be: `row` goes into the status, `meta` into the block. `whole`: nothing is left out or added."""
+    """The parts of a view: `row` for the status, `meta` for the block. `whole`: nothing left out or added."""
 
     row: dict[str, Any]
     text: str = ""
@@ -34,7 +34,7 @@ class View(Value):
 
 
 def show(request: Request, content: Content, found: Found | None, caps: ReadCaps) -> View:
-    """Return the view of one content that is not empty. Raises ToolError for a range it does not have."""
+    """Return the view of a content that is not empty. Raises ToolError for a range it does not have."""
     if found is None:
         return _show_bytes(content, caps)
     part = request.check(found)
@@ -71,7 +71,7 @@ def _show_window(request: Request, content: Content, window: Window, end: Place)
 
 
 def _read_range(request: Request, window: Window) -> dict[str, Any]:
-    """Return where the window stands: offsets always, lines in the notation of the header."""
+    """Return the position of the window: offsets always, lines in the notation of the header."""
     return {
         "range_kind": "lines" if request.by_lines else "text_symbols",
         "offset_text_symbols": window.start.offset,
@@ -104,7 +104,7 @@ def _footer(content: Content, window: Window, following: dict[str, Any]) -> str:
 
 
 def _next(request: Request, content: Content, window: Window, end: Place) -> dict[str, Any]:
-    """Return the item that shows what is left of the piece that was asked for and ends at `end`."""
+    """Return the item that requests the rest of the requested piece, which ends at `end`."""
     at, bounded = window.end, end.offset < window.size.offset
     item: dict[str, Any] = {"path": content.path}
     if at.begins_line and (end.begins_line or not bounded):

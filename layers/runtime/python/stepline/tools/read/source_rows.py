@@ -1,4 +1,4 @@
-"""What a read shows of the pool of sources: rows as JSON, whose texts share one budget from the first row on."""
+"""The view of pool rows: JSON whose texts share one budget, from the first row on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stepline.tools.context import ReadCaps
 from stepline.tools.read.shown_content import TRUNCATED, View
 
 TEXT_FIELDS: Final = ("content", "text", "snippet", "summary", "preview")
-"""Fields that the budget is spent on, in this order in every row."""
+"""Fields that use the budget, in this order in every row."""
 
 ITEMS_SHOWN: Final = 50
 
 
 def show_sources(rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars: int | None) -> View | None:
-    """Return the view of rows whose texts are cut to `max_chars` in all; None if not even their titles fit."""
+    """Return the view of rows, their texts cut to `max_chars` in all; None if not even the titles fit."""
     most_bytes = min(caps.max_bytes, int(caps.max_tokens * BYTES_PER_TOKEN))
     budget = min(caps.max_chars, max_chars or caps.max_chars)
     while True:
@@ -35,7 +35,7 @@ def show_sources(rows: Sequence[Mapping[str, Any]], caps: ReadCaps, *, max_chars
 
 
 def fit_rows(rows: Sequence[Mapping[str, Any]], budget: int) -> tuple[list[dict[str, Any]], bool]:
-    """Return the rows with at most `budget` characters of text, and whether anything is missing."""
+    """Return the rows with at most `budget` characters of text, and whether any text was cut."""
     shown, cut = [], False
     for row in rows:
         fitted = {name: value for name, value in row.items() if name not in TEXT_FIELDS}
@@ -57,7 +57,7 @@ def fit_rows(rows: Sequence[Mapping[str, Any]], budget: int) -> tuple[list[dict[
 
 
 def items_stats(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return how many rows there are and how long their texts, of the first ones one by one."""
+    """Return the number of rows and the lengths of their texts; of the first rows, one by one."""
     sizes = [
         {f"{name}_symbols": len(row[name]) for name in TEXT_FIELDS if isinstance(row.get(name), str)}
         for row in rows
