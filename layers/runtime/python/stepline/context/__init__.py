@@ -1,1 +1,1 @@
-"""The context of a model request: what is asked, what it may cost, and how it is made to fit."""
+"""The context of a model request: its parts, its estimated size, and its reduction to fit."""

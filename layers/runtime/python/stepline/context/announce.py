@@ -1,13 +1,13 @@
-"""ANNOUNCE: what is true right now. Rendered anew for every request, behind the last cache mark, never stored.
+"""ANNOUNCE and SOURCES POOL: the volatile end of a request.
 
-Every token here is paid in full in every round, so what does not change stands in the system part, and a quiet
-announce stays below 150 tokens.
-Source: docs/concepts/context.md#announce.
+Both are rendered anew for every request, behind the last cache mark, and never stored. Every token here is
+paid in full in every round.
 
-SOURCES POOL: the sources that may be cited, a line each. Sent anew with every request, behind the last cache mark.
+ANNOUNCE holds the current facts. Anything that does not change belongs into the system part, and a quiet
+announce stays below 150 tokens. Source: docs/concepts/context.md#announce.
 
-Every token here is paid in full in every round. So the rows cited last and the newest ones are shown, and the others
-counted; what a source says stands in the timeline, or is read at its path.
+SOURCES POOL lists the sources that can be cited, one per line: the rows cited last and the newest ones; the
+others are counted. Their texts are in the timeline, or are read at their paths.
 Source: docs/concepts/context.md#sources-pool.
 """
 
@@ -40,23 +40,24 @@ FEEDBACKS_SHOWN: Final = 4
 CONSTRAINTS_SHOWN: Final = 12
 CONSTRAINT_CHARS: Final = 400
 SECTION_BYTES: Final = 6_000
-"""Of one section; four of them can come near it, and only if somebody fills them with what no section is for."""
+"""Maximum bytes of one section; only four can come near it, and only with misused input."""
 
 
 class Opinion(Value):
-    """A feedback, and when the turn that it is about began."""
+    """A feedback, and the start time of its turn."""
 
     feedback: Feedback
     turn_at: str = ""
 
 
 class Announced(Value):
-    """What an announce is made of.
+    """The facts of an announce.
 
-    `turn` is the open one. `iteration` counts from 0; reactive events brought `credits` beside `max_iterations`. `reserved`
-    says that this round is the last one and kept for an answer, `finalize` how many are left after a steer, counting
-    this one; 0 if none bounds the turn. `finalize_tools` may still be called in one that is not the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated`
-    came to stand in it since the newest request. `extra` are lines of the bundle's code.
+    `turn` is the open one. `iteration` counts from 0; reactive events added `credits` to `max_iterations`.
+    `reserved`: this round is the last one, for an answer only. `finalize` counts the rounds left after a
+    steer, with this one; 0 if the turn is not bounded. `finalize_tools` may be called in such a round except
+    the last. Of the feedback, `fresh` is not in the timeline yet, `incorporated` entered it since the newest
+    request. `extra` are lines of the bundle's code.
     """
 
     now: str
@@ -119,7 +120,7 @@ def _opinions(timeline: Timeline, keys: Iterable[str]) -> tuple[Opinion, ...]:
 
 
 def render_announce(facts: Announced) -> str:
-    """Return the announce: budget, what a steer left of it, time, open plans, events of this turn, feedback, constraints."""
+    """Return the announce: budget, finalize, time, open plans, events of this turn, feedback, constraints."""
     sections = [
         _budget(facts),
         _finalize(facts),
@@ -176,7 +177,7 @@ def _time(facts: Announced) -> str:
 
 
 def shown_plans(plans: Iterable[Plan]) -> list[Plan]:
-    """Return the open plans to show, the one that changed last at the end; the current one is always among them."""
+    """Return the open plans to show, the last changed one at the end; the current one is always included."""
     found = sorted((plan for plan in plans if plan.is_open()), key=lambda plan: (plan.last_ts, plan.plan_id))
     current = [plan for plan in found[:-PLANS_SHOWN] if plan.current]
     return [*current, *found[-(PLANS_SHOWN - len(current)) :]]
@@ -263,11 +264,11 @@ TITLE_CHARS: Final = 36
 PLACE_CHARS: Final = 60
 MIME_CHARS: Final = 40
 PAGES: Final = frozenset({"", "text/html", "application/xhtml+xml", "text/plain"})
-"""The types of a page, which a row does not name."""
+"""MIME types of a page, which a row does not name."""
 
 
 def render_pool(pool: Mapping[int, Source], cited: Mapping[int, int] | None = None) -> str:
-    """Return the pool as the request shows it, "" if it is empty. `cited` says when a row was cited last."""
+    """Return the pool for the request, "" if it is empty. `cited` maps a sid to its last citation."""
     if not pool:
         return ""
     shown = shown_rows(pool, cited or {})

@@ -1,4 +1,4 @@
-"""Cache busts: a request that came while a cache of the one before could live, and was read for less than it left there.
+"""Cache busts: a request read less of the live cache than the request before left there.
 
 Source: docs/concepts/context.md#busts.
 """
@@ -16,19 +16,19 @@ from stepline.model.usage import Bust, BustReason, Usage
 from stepline.timeline.fold import Timeline
 
 LIFE_S: Final = 300.0
-"""So long after its last use a provider keeps what a mark wrote."""
+"""Seconds for which a provider keeps a cached prefix after its last use."""
 SHARE: Final = 0.9
-"""What a request reads less of than this share of what it could is a bust."""
+"""Reading less than this share of the cached tokens is a bust."""
 DIGEST_CHARS: Final = 8
 
 
 def find_bust(
     timeline: Timeline, usage: Usage | None, *, system: str, model: str, now: datetime, rules: ContextRules
 ) -> Bust | None:
-    """Return what a request missed of the cache that the newest recorded request left, and why; None if nothing.
+    """Return how much of the newest recorded request's cache a request missed, and why; None if nothing.
 
-    `timeline` is what was sent at `now`, `system` the digest of its system part; `usage` is what the provider
-    counted, and `model` who answered. Where nobody counted, nothing is known.
+    `timeline` is the one sent at `now`, `system` the digest of its system part; `usage` is the provider's
+    count, and `model` the model that answered. Without a count the result is None.
     """
     asked = timeline.asked
     counted = usage is not None and not usage.estimated
@@ -57,5 +57,5 @@ def _reason(timeline: Timeline, system: str, model: str) -> BustReason:
 
 @lru_cache(maxsize=8)
 def digest_system(text: str) -> str:
-    """Return what tells one system part from another: the beginning of its SHA-256, in hex."""
+    """Return a digest of a system part: the first hex digits of its SHA-256."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]

@@ -1,14 +1,14 @@
-"""The ladder: what makes room in a request that outgrew its budget, the gentlest step that is enough first.
+"""The compaction ladder: steps that shorten a request over its budget; the gentlest sufficient one is taken.
 
-    1. results that can be read again are shown by stubs, of all turns but the newest ones
+    1. results that can be read again become stubs, in all turns but the newest ones
     2. fewer turns stay turns; older ones become cards or rows
-    3. so do the results of the open turn's settled rounds become stubs
+    3. results of the open turn's settled rounds become stubs, too
     4. turns become a summary that a model writes, and the open turn's earlier rounds a checkpoint
-    5. the same in the runtime's own words, where no model helps
-    6. what is left is cut to fit
+    5. the same in the runtime's own words, if no model helps
+    6. the remaining pieces are cut to fit
 
-Pure. A step is tried on the timeline itself, as an entry that is put nowhere, and the timeline it leads to is
-measured; what does not help is not proposed.
+Pure. A step is tried on the timeline itself, as an entry that is never put, and the resulting timeline is
+measured; a step that does not help is not proposed.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -29,21 +29,21 @@ from stepline.timeline.compacted import FIXED, is_settled, share
 from stepline.timeline.fold import Timeline
 
 MEMORY_BYTES: Final = 10_000
-"""The most that a summary of turns takes; less where the budget is small."""
+"""Maximum bytes of a summary of turns; less for a small budget."""
 CHECKPOINT_BYTES: Final = 16_000
 FRAME_BYTES: Final = 800
-"""Slack for what the layout puts around either."""
+"""Slack for the layout's frame around either."""
 KEPT_ROUNDS: Final = (8, 4, 2, 1)
 WORTH_BYTES: Final = 2_000
-"""A model is not asked for turns that have less than that."""
+"""Turns with fewer bytes than this are not worth a model call."""
 READABLE_BYTES: Final = 800
-"""Pieces of rounds that are cut shorter than that say too little: their rounds go to the checkpoint, too."""
+"""Pieces cut shorter than this are of no use: their rounds go to the checkpoint, too."""
 CROWDED: Final = 0.8
-"""The newest rounds stay whole if the request has no more than this share of its budget then."""
+"""The newest rounds stay whole if that leaves the request within this share of its budget."""
 
 
 class Need(Value):
-    """What has to be done: a request of `before_tokens` may have `ceiling_tokens` and should have `goal_tokens`."""
+    """The required reduction of a request of `before_tokens`: to `ceiling_tokens`, ideally `goal_tokens`."""
 
     gauge: Gauge
     before_tokens: int
@@ -55,7 +55,7 @@ class Need(Value):
 
 
 class Outline(Value):
-    """A compaction before its words are there: their places and their lengths, and `entry` with all but the words.
+    """A compaction without its texts: their places and maximum lengths, and `entry` with all other fields.
 
     `first_kept` is the number of the first turn that stays; 0 if no turn goes.
     """
@@ -69,10 +69,10 @@ class Outline(Value):
 def measure_need(
     timeline: Timeline, rules: ContextRules, *, overhead_bytes: int, before_tokens: int, at: str, forced: bool
 ) -> Need:
-    """Return what has to be done for a request that was estimated, or, if `forced`, refused by the provider.
+    """Return the reduction for a request over its budget, or, if `forced`, refused by the provider.
 
-    What is sent beside the timeline counts, but cannot be made shorter: the timeline goes to half of what that leaves,
-    if the target is lower still.
+    The parts beside the timeline count, but cannot be made shorter: the timeline goes to half of what they
+    leave, if the target is lower still.
     """
     scale = gauge(timeline, overhead_bytes)
     ceiling = min(rules.budget, before_tokens * 8 // 10) if forced else rules.budget
@@ -90,7 +90,7 @@ def measure_need(
 
 
 def plan_room(timeline: Timeline, need: Need, rules: ContextRules) -> Pruned | Outline | None:
-    """Return the gentlest step that reaches the goal, else the strongest one; None if nothing makes the request shorter."""
+    """Return the gentlest step that reaches the goal, else the strongest; None if none shortens anything."""
     strongest: Pruned | None = None
     least = timeline.parts.size
     for entry in _prunings(timeline, need, rules):
@@ -106,7 +106,7 @@ def plan_room(timeline: Timeline, need: Need, rules: ContextRules) -> Pruned | O
 
 
 def trial(timeline: Timeline, entry: Pruned | Compacted) -> Timeline:
-    """Return the timeline as it would be with an entry."""
+    """Return the timeline as it would be with the entry."""
     n = timeline.n + 1
     return timeline.extended([Batch(n=n, by="", at=entry.at, entries=(entry,), state=timeline.state)])
 
@@ -130,13 +130,13 @@ def _prunings(timeline: Timeline, need: Need, rules: ContextRules) -> Iterator[P
 
 
 def round_starts(timeline: Timeline) -> list[int]:
-    """Return the batches that decided the rounds of the open turn which are still read as rounds."""
+    """Return the batch numbers of the decisions of the open turn's rounds that are still shown as rounds."""
     newest = len(timeline.history)
     return [piece.n for piece in open_pieces(timeline, newest) if piece.kind == "round"]
 
 
 def open_pieces(timeline: Timeline, newest: int) -> list[Piece]:
-    """Return the pieces of turn number `newest`, which is the last one."""
+    """Return the pieces of the last turn, which has number `newest`."""
     found: list[Piece] = []
     for piece in reversed(timeline.pieces):
         if piece.turn != newest:
@@ -146,7 +146,7 @@ def open_pieces(timeline: Timeline, newest: int) -> list[Piece]:
 
 
 def plan_outline(timeline: Timeline, need: Need, rules: ContextRules) -> Outline | None:
-    """Return the compaction that leaves the most as it is and reaches the goal; None if none makes the request shorter."""
+    """Return the gentlest compaction that reaches the goal; None if none shortens the request."""
     if timeline.current is None:
         return None
     draft = _Draft(timeline, need)
@@ -162,7 +162,7 @@ def plan_outline(timeline: Timeline, need: Need, rules: ContextRules) -> Outline
 
 
 def _cuts(timeline: Timeline, rules: ContextRules) -> Iterator[tuple[int, int]]:
-    """Yield the number of the first turn to keep and the last batch that goes of the open one, the gentlest first."""
+    """Yield the first turn to keep and the last batch of the open turn to compact, the gentlest cut first."""
     newest = len(timeline.history)
     first = max(2, newest + 1 - max(1, rules.keep_turns))
     worth = [number for number in range(first, newest + 1) if _worth(timeline, number)]
@@ -180,7 +180,7 @@ def _worth(timeline: Timeline, first_kept: int) -> bool:
 
 
 class _Draft:
-    """Outlines of one timeline: each is tried with words of the greatest length that it allows."""
+    """Outlines of one timeline, each tried with texts of the maximum length that it allows."""
 
     def __init__(self, timeline: Timeline, need: Need) -> None:
         self.timeline, self.need = timeline, need
@@ -218,7 +218,7 @@ class _Draft:
         )
 
     def fitted(self) -> Outline:
-        """Return the outline that fits whatever there is: with the newest round, if enough of it can be shown."""
+        """Return the outline that always fits: with the newest round, if enough of it can be shown."""
         newest = len(self.timeline.history)
         cut = newest if any(0 < piece.turn < newest for piece in self.timeline.pieces) else 0
         starts = round_starts(self.timeline)
@@ -229,7 +229,7 @@ class _Draft:
         return self._with_room(cut, self.timeline.n, least=0) or self.outline(cut, self.timeline.n)
 
     def _with_room(self, first_kept: int, split: int, least: int = READABLE_BYTES) -> Outline | None:
-        """Return an outline whose pieces are cut to fit; None if they would have to be cut below `least` bytes."""
+        """Return an outline with pieces cut to fit; None if they would be cut below `least` bytes."""
         filled = self._filled(self.outline(first_kept, split).entry)
         pieces = trial(self.timeline, filled).pieces
         fixed = text_bytes(piece for piece in pieces if piece.kind in FIXED)

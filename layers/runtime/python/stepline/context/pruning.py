@@ -1,10 +1,10 @@
-"""Pruning: older turns are read shorter once that costs nothing, or once it pays.
+"""Pruning: older turns are shortened once that costs nothing, or once it pays.
 
-    ttl     no provider keeps the prompt any more, so it is written anew anyhow
-    price   what is left out would be read often enough to pay for writing anew what stands behind it
+    ttl     the provider's cache has expired, so the prompt is written anew in any case
+    price   the removed tokens would be read often enough to pay for writing the rest anew
 
-Whether it pays is asked when a turn begins: what can be left out does not change while a turn is open, and what
-stands behind it only grows.
+The price is checked when a turn begins: the prunable part does not change while a turn is open, and the part
+behind it only grows.
 Source: docs/concepts/context.md#pruning.
 """
 
@@ -25,11 +25,11 @@ from stepline.timeline.fold import Timeline
 
 READ_PRICE: Final = 0.1
 WRITE_PRICE: Final = 1.25
-"""What a token costs that a cache gives, and one that it takes, for a token that is neither."""
+"""Prices of a token read from the cache and of one written to it, relative to an uncached one."""
 
 
 def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Pruned | None:
-    """Return what to prune now; None if it would cost more than it brings, or make nothing shorter."""
+    """Return the pruning to do now; None if it would cost more than it saves, or shorten nothing."""
     if not timeline.state.turn or len(timeline.history) <= rules.intact_turns:
         return None
     entry = Pruned(
@@ -48,7 +48,7 @@ def plan_pruning(timeline: Timeline, now: datetime, rules: ContextRules) -> Prun
 
 
 def is_cold(timeline: Timeline, now: datetime, rules: ContextRules) -> bool:
-    """Tell whether the newest request's cache counts as dead. Without a time to live, none ever does."""
+    """Return True if the newest request's cache counts as expired. Without a TTL it never does."""
     if rules.ttl_s <= 0 or not timeline.asked.at:
         return False
     idle_s = (now - datetime.fromisoformat(timeline.asked.at)).total_seconds()
@@ -63,7 +63,7 @@ def _is_grown(timeline: Timeline, rules: ContextRules) -> bool:
 
 
 def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
-    """Tell whether so many further requests save more than writing anew costs, by the prices of a live cache."""
+    """Return True if `requests` more requests save more than the rewrite costs, at a live cache's prices."""
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
     same = first_change(timeline.pieces, pruned)
     behind = text_bytes(pruned[same:]) + _notice_bytes(timeline, entry)
@@ -72,7 +72,7 @@ def pays(timeline: Timeline, entry: Pruned, requests: float) -> bool:
 
 
 def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
-    """Return the entry with the tokens before and after it, or None if it would not make the timeline shorter."""
+    """Return the entry with the tokens before and after it, or None if it does not shorten the timeline."""
     pruned = prune(timeline.pieces, entry, len(timeline.history), timeline.layout)
     after = text_bytes(pruned) + _notice_bytes(timeline, entry)
     if after >= timeline.parts.size:
@@ -83,5 +83,5 @@ def measure_pruning(timeline: Timeline, entry: Pruned) -> Pruned | None:
 
 
 def _notice_bytes(timeline: Timeline, entry: Pruned) -> int:
-    """Return what the message has that tells the model, which comes once a turn."""
+    """Return the bytes of the message that tells the model, once a turn."""
     return byte_length(timeline.layout.pruned(entry)) if timeline.pruned != entry.turn else 0

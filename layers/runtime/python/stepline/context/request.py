@@ -1,8 +1,8 @@
 """The model's request: system, timeline, announce, with cache marks where they pay.
 
-The parts of a request that end at a mark stand at the beginning of the next request too, byte for byte and part
-for part, because a provider caches whole prefixes of parts. The last request's tail is always marked again, so
-a cache finds it without looking back. What changes every round stands behind the last mark.
+The parts of a request that end at a mark stand at the beginning of the next request too, byte for byte and
+part for part, because a provider caches whole prefixes of parts. The last request's tail is always marked
+again, so a cache finds it without looking back. Parts that change every round stand behind the last mark.
 Source: docs/concepts/context.md#marks.
 """
 
@@ -20,11 +20,11 @@ from stepline.rendering.piece import byte_length, estimate_bytes
 from stepline.timeline.fold import Timeline
 
 MARKS_MAX: Final = 4
-"""What providers allow: one for the system part, three for the timeline."""
+"""The providers' limit: one for the system part, three for the timeline."""
 
 
 class Rendered(Value):
-    """What one request consists of."""
+    """The parts of one request."""
 
     system: tuple[Part, ...]
     content: tuple[Part, ...]
@@ -33,7 +33,7 @@ class Rendered(Value):
 def render(
     timeline: Timeline, *, system: str, announce: str = "", sources: str = "", minimum_tokens: int = 0
 ) -> Rendered:
-    """Return the parts of a request; `sources` and `announce` are sent without a mark, and not at all if empty.
+    """Return the parts of a request; `sources` and `announce` are sent without a mark, if not empty.
 
     A provider caches no prefix below `minimum_tokens`.
     """
@@ -48,8 +48,8 @@ def render(
 def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens: int = 0) -> tuple[Part, ...]:
     """Return the timeline's parts, with marks behind the turn before, the request before, and the end.
 
-    No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches; `spent_bytes` stand before the
-    timeline.
+    No mark is spent on a prefix that is surely below the `minimum_tokens` that a provider caches;
+    `spent_bytes` stand before the timeline.
     """
     parts = list(timeline.parts.sealed)
     if loose := "".join(
@@ -64,7 +64,7 @@ def render_timeline(timeline: Timeline, *, spent_bytes: int = 0, minimum_tokens:
 
 
 def _parts_below(parts: Sequence[Part], size: float) -> int:
-    """Return how many parts at the beginning do not come to `size` bytes together."""
+    """Return how many leading parts are smaller than `size` bytes together."""
     for count, part in enumerate(parts):
         size -= byte_length(part.text)
         if size <= 0:

@@ -1,9 +1,8 @@
-"""The limits of a conversation's context: what it may have in a request, and how it is made to fit.
+"""The limits of a conversation's context, and the editable tail.
 
 Source: docs/concepts/context.md#limits.
 
-The editable tail: the newest pieces, of which one may be hidden without spoiling much of what a cache holds.
-
+The editable tail are the newest pieces, which can be hidden without invalidating much of the cache.
 Source: docs/concepts/context.md#hiding.
 """
 
@@ -16,17 +15,18 @@ from stepline.rendering.piece import Piece
 
 
 class ContextRules(Value):
-    """Tokens are estimates, times are seconds.
+    """Limits of the context. Tokens are estimates, times are seconds.
 
-    A request may have `budget` tokens; what makes room goes on until `target` of it is left over from the newest
-    request. `output_tokens` are kept for the answer and `margin` of the window for the error of estimates. A cache
-    lives `ttl_s` after its last use (0: never reduce by time), and counts as dead `ttl_buffer_s` before that. The
-    `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one included. A block
-    may be hidden behind the end of the round that is `offset_rounds` before the last one, if there are `min_rounds`,
-    and `editable_tail_tokens` from the end at most. A provider caches no prefix below `cache_minimum_tokens`.
+    A request may have `budget` tokens; a reduction goes on until the request is at `target` of that.
+    `output_tokens` are reserved for the answer and `margin` of the window for the error of estimates. A cache
+    lives `ttl_s` after its last use (0: never reduce by time), and counts as expired `ttl_buffer_s` before
+    that. The `keep_turns` newest turns stay turns and the `intact_turns` newest of them whole, the open one
+    included. A block may be hidden behind the end of the round that is `offset_rounds` before the last one,
+    if there are `min_rounds`, and at most `editable_tail_tokens` from the end. A provider caches no prefix
+    below `cache_minimum_tokens`.
 
-    While the cache lives, turns are pruned if that is paid back within `horizon_requests` (0: never), in conversations
-    that have grown to `horizon_from` of the budget.
+    While the cache lives, turns are pruned if that is paid back within `horizon_requests` (0: never), in
+    conversations that have grown to `horizon_from` of the budget.
     """
 
     max_tokens: int = 80_000
@@ -47,20 +47,21 @@ class ContextRules(Value):
 
     @property
     def budget(self) -> int:
-        """Return how many tokens a request may have."""
+        """The maximum tokens of a request."""
         spare = int(self.window_tokens * (1 - self.margin)) - self.output_tokens
         return max(1, min(self.max_tokens, spare))
 
     @property
     def target_tokens(self) -> int:
-        """Return how many tokens a request should have after room was made."""
+        """The tokens that a reduction aims at."""
         return int(self.budget * self.target)
 
 
 def pre_tail(pieces: Sequence[Piece], rules: ContextRules) -> int:
-    """Return the index of the first piece that may be hidden: behind the round `offset_rounds` before the last one.
+    """Return the index of the first piece that may be hidden.
 
-    A round that has not ended is none, and while there are fewer than `min_rounds` everything may be hidden: 0.
+    It follows the round that is `offset_rounds` before the last one. An unfinished round does not count, and
+    with fewer than `min_rounds` everything may be hidden: 0.
     """
     last: dict[tuple[int, int], int] = {}
     settled = False
@@ -83,9 +84,9 @@ def pre_tail(pieces: Sequence[Piece], rules: ContextRules) -> int:
 
 
 def find_group(pieces: Sequence[Piece], path: str) -> list[int]:
-    """Return the indexes of the pieces that the newest batch brought at a path, as far as they are seen.
+    """Return the indexes of the visible pieces that the newest batch added at a path.
 
-    `path` may be a view's own: then it is this one.
+    `path` may be a view's own; then only that view counts.
     """
     newest = 0
     found: list[int] = []

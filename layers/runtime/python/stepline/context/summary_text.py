@@ -1,13 +1,11 @@
-"""The ledger: what the runtime itself writes behind a summary, and in its place where no model wrote one.
+"""Texts of a compaction: the input of the summarising model, the runtime's own summaries, and the ledger.
 
-A model may forget what it read and where that stands; the ledger does not. It is made from the pieces alone, takes
-over the lines of the ledger before, and is bounded: the newest lines stay.
-Source: docs/concepts/context.md#compaction.
+The ledger stands behind a summary. A model may forget facts and their paths; the ledger does not. It is made
+from the pieces alone, takes over the lines of the ledger before, and is bounded: the newest lines stay.
 
-What a model is given to sum up: the pieces that are about to go, as a conversation with roles, in chunks that fit.
-
-The summaries that turns already have come first. Long results are shown by shape and sample, and where there is
-more than a few calls can take, by less.
+The model's input are the pieces to be removed, as a conversation with roles, in chunks that fit. Existing
+summaries of turns come first. Long results are shown by shape and sample, and shortened further if they
+exceed a few calls.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -35,13 +33,13 @@ RECOVERABLE: Final = "recoverable-tool-results"
 STANDING: Final = "standing-notes"
 CALLS: Final = "calls"
 SECTIONS: Final[Mapping[str, int]] = {MODIFIED: 20, READ: 20, RECOVERABLE: 20, STANDING: 12, CALLS: 60}
-"""The sections in their order, and how many lines each may have."""
+"""The sections in order, with the maximum lines of each."""
 
 RECOVERABLE_TOKENS: Final = 12_000
 LINE_CHARS: Final = 320
 GIST_CHARS: Final = 300
 EARLIER: Final = "… "
-"""How the line begins that stands for those that were dropped."""
+"""Prefix of the line that counts dropped lines."""
 
 _TAG: Final = re.compile(rf"<(/?(?:{'|'.join(SECTIONS)}))>")
 _STANDING: Final = re.compile(rf"^{INDENT}(\[P\].*)$", re.MULTILINE)
@@ -50,9 +48,9 @@ _SAID: Final[Mapping[str, str]] = {"notes": "", "answer": ", to the user"}
 
 
 def take_ledger(pieces: Sequence[Piece], before: str, *, calls: bool) -> Ledger:
-    """Return the ledger of pieces, behind that of the text `before`, which an earlier compaction left.
+    """Return the ledger of the pieces, appended to that of `before`, the text of an earlier compaction.
 
-    With `calls` it has a line for each call, too.
+    With `calls` it also has a line for each call.
     """
     _, old = split_text(before)
     new = {
@@ -77,7 +75,7 @@ def split_text(text: str) -> tuple[str, Ledger]:
     while at < len(lines):
         name = opens.get(lines[at], "")
         left = ends[name] if name else deque[int]()
-        while left and left[0] < at + 2:  # a section has a line at least
+        while left and left[0] < at + 2:  # a section has at least one line
             left.popleft()
         if not left:
             body.append(lines[at])
@@ -90,10 +88,10 @@ def split_text(text: str) -> tuple[str, Ledger]:
 
 
 def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
-    """Return a summary and its ledger as one text, which has `most_bytes` at most when it is shown.
+    """Return a summary and its ledger as one text of at most `most_bytes` when shown.
 
-    The ledger gets half of that, or what the body leaves; its oldest lines go first, the longest section's before
-    another's. A tag of its sections in the body stays readable and is none any more.
+    The ledger gets half of that, or what the body leaves; its oldest lines go first, the longest section's
+    before another's. Section tags in the body are escaped, so that they stay readable and are tags no more.
     """
     kept = {name: list(lines) for name, lines in ledger.items()}
     whole = _TAG.sub(r"[\1]", clean(body)).strip()
@@ -108,12 +106,12 @@ def compose(body: str, ledger: Ledger, most_bytes: int) -> str:
 
 
 def shown_bytes(text: str) -> int:
-    """Return the bytes of a text as data of the prompt."""
+    """Return the bytes of a text as quoted in the prompt."""
     return byte_length(quote(text)) if text else 0
 
 
 def fit_lines(text: str, most_bytes: int) -> str:
-    """Return as much of a text's beginning as has so many bytes when it is shown; it ends at a line, if it can."""
+    """Return the longest beginning of a text with `most_bytes` when shown, cut at a line if possible."""
     if shown_bytes(text) <= most_bytes:
         return text
     low, high = 0, len(text)
@@ -126,9 +124,9 @@ def fit_lines(text: str, most_bytes: int) -> str:
 
 
 def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_bytes: int) -> str:
-    """Return in a line a turn what was asked and what came of it: the words for turns that no model summed up.
+    """Return one line per turn with its request and outcome: the summary of turns without a model.
 
-    `before` is the summary of turns that went before, whose beginning stays; where there are too many turns, the
+    `before` is the summary of earlier turns, whose beginning stays; if there are too many turns, the
     oldest are counted.
     """
     body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
@@ -141,7 +139,7 @@ def tell_turns(pieces: Sequence[Piece], turns: Sequence[str], before: str, most_
 
 
 def tell_rounds(pieces: Sequence[Piece], before: str, most_bytes: int) -> str:
-    """Return what the agent said and answered as it went: the words for rounds that no model summed up."""
+    """Return the agent's notes and answers, one line each: the summary of rounds without a model."""
     body = fit_lines(clean(split_text(before)[0]), most_bytes // 3)
     lines = [
         f"round {piece.round}{_SAID[piece.kind]}: {clip(piece.hint, GIST_CHARS)}"
@@ -186,7 +184,7 @@ def _render(ledger: Ledger) -> str:
 
 
 def _newest(lines: Iterable[str], most: int) -> list[str]:
-    """Return the newest lines, each once, behind a line that counts those that were dropped."""
+    """Return the newest lines, each once, behind a line that counts the dropped ones."""
     found = list(dict.fromkeys(reversed([clip(line, LINE_CHARS) for line in lines])))[::-1]
     told = [line for line in found if line.startswith(EARLIER)]
     rest = [line for line in found if not line.startswith(EARLIER)]
@@ -229,9 +227,9 @@ def _is_file(piece: Piece) -> bool:
 
 
 CALLS_MAX: Final = 4
-"""Calls that one summary may take."""
+"""Maximum model calls of one summary."""
 LONG_TOKENS: Final = 3_000
-"""A result of more is shown by its shape, if it is JSON, its beginning and its end."""
+"""Longer results are shown by their shape, if they are JSON, their beginning and their end."""
 SHAPE_CHARS: Final = 4_000
 BEGINNING_CHARS: Final = 6_000
 END_CHARS: Final = 2_000
@@ -259,22 +257,22 @@ _ROLES: Final[dict[Kind, str]] = {
     "checkpoint": "working summary",
     **dict.fromkeys(("code",), "program"),
 }
-"""Whose words a piece is. A turn's header and the frame of a round are nobody's, and an older memory is not read again."""
+"""The role of each kind of piece. Headers, the frames of rounds and older memories are left out."""
 
 
 def history_pieces(timeline: Timeline, outline: Outline) -> list[Piece]:
-    """Return the pieces of the turns that are about to go."""
+    """Return the pieces of the turns to be removed."""
     return [piece for piece in timeline.pieces if 0 < piece.turn < outline.first_kept]
 
 
 def prefix_pieces(timeline: Timeline, outline: Outline) -> list[Piece]:
-    """Return the pieces of the open turn up to where it is split: what it is about, and the rounds that are about to go."""
+    """Return the pieces of the open turn up to its split: its prompt, and the rounds to be removed."""
     own = open_pieces(timeline, len(timeline.history))
     return [piece for piece in own if piece.n <= outline.entry.split and piece.kind != "checkpoint"]
 
 
 def serialise(pieces: Iterable[Piece], turns: Sequence[str]) -> list[str]:
-    """Return passages: summaries first, then everything in the order of the log, under the role that it has.
+    """Return passages: summaries first, then all pieces in the order of the log, under their roles.
 
     `turns` are the ids of all turns.
     """
@@ -298,12 +296,12 @@ def serialise(pieces: Iterable[Piece], turns: Sequence[str]) -> list[str]:
 
 
 def split_chunks(passages: Sequence[str], most_bytes: int) -> list[str]:
-    """Return the passages in few texts of at most `most_bytes`; where they are too much, the longest are cut.
+    """Return the passages in few texts of at most `most_bytes`; if they are too long, the longest are cut.
 
     No passage is spread over two texts.
     """
     room = max(CHUNK_MIN_BYTES, most_bytes)
-    # A text may end early, by the length of the passage that begins the next one: half of each is sure to be used.
+    # A text may end early by up to the length of the next passage: at least half of each is used.
     limit = min(share(map(byte_length, passages), CALLS_MAX * room // 2), room)
     chunks: list[str] = []
     own: list[str] = []
@@ -319,12 +317,12 @@ def split_chunks(passages: Sequence[str], most_bytes: int) -> list[str]:
 
 
 def cut_middle(text: str, most_bytes: int) -> str:
-    """Return a text without its middle, if it is longer than so many bytes."""
+    """Return a text without its middle, if it is longer than `most_bytes`."""
     body = text.encode("utf-8", "surrogatepass")
     if len(body) <= most_bytes:
         return text
     kept = max(0, most_bytes - 32)
-    # What follows the cut is data, whatever it begins with: it stands indented.
+    # The text behind the cut is data, however it begins: it is indented.
     first, last = body[: kept * 3 // 4], body[len(body) - kept // 4 :]
     return f"{first.decode('utf-8', 'ignore')}\n[… cut]\n{INDENT}{last.decode('utf-8', 'ignore')}"
 
