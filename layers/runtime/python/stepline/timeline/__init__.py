@@ -1,1 +1,1 @@
-"""The timeline of a conversation, as pure functions of its log: what happened, what the model reads, what clients hear."""
+"""The timeline of a conversation: pure functions of its log."""

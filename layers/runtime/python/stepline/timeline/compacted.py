@@ -1,7 +1,7 @@
-"""What a compaction leaves of a timeline: memories in place of turns and rounds, and what is carried along with them.
+"""The result of a compaction: memories that replace turns and rounds, and the pieces carried along with them.
 
-Pure, and bounded in every part: a memory by who wrote it, what is carried by the constants below, and all the rest by
-the room that the entry gives it. Pieces that stay as they were stay the same objects.
+Pure, and bounded in every part: a memory by its author, carried pieces by the constants below, and all the
+rest by the room that the entry gives it. Pieces that do not change stay the same objects.
 Source: docs/concepts/context.md#compaction.
 """
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from stepline.rendering.layout import Layout
 
 CARRIED: Final[tuple[Kind, ...]] = ("event", "note")
-"""What is carried along when a turn is compacted."""
+"""Kinds that are carried along when a turn is compacted."""
 CARRIED_MAX: Final = 32
-"""Of each kind, the newest."""
+"""Maximum carried pieces of each kind, the newest."""
 CARRIED_BYTES: Final = 1_200
-"""Of one of them."""
+"""Maximum bytes of one carried piece."""
 PLANS_BYTES: Final = 4_000
 STAYING: Final[frozenset[Kind]] = frozenset(
     {"header", "prompt", "event", "note", "feedback", "card", "memory", "plans", "checkpoint"}
 )
-"""What stays of the open turn when its rounds are compacted."""
+"""Kinds of the open turn that stay when its rounds are compacted."""
 FIXED: Final[frozenset[Kind]] = frozenset({"memory", "checkpoint", "header"})
-"""What has no part in the room: it is bounded already."""
+"""Kinds that take no share of the room: they are bounded already."""
 PIECE_BYTES: Final = 320
-"""The least that a piece is cut to; where not even so much is there for each, the oldest go."""
+"""Minimum bytes that a piece is cut to; if there is not enough room for that, the oldest go."""
 
 
 class Compaction(Value):
-    """How compaction stands in a conversation.
+    """The state of compaction in a conversation.
 
-    `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries of which the
-    model reads a summary and, in the open turn, a checkpoint. `status` is how the newest one ended; `wasted`: it asked
-    a model in vain.
+    `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries whose
+    summary and, in the open turn, checkpoint the model reads. `status` is that of the newest one that ended;
+    `wasted`: it asked a model in vain.
     """
 
     pending: Compacting | None = None
@@ -53,11 +53,11 @@ class Compaction(Value):
     wasted: bool = False
 
     def begun(self, entry: Compacting) -> Compaction:
-        """Return how it stands once a compaction has begun."""
+        """Return the state after a compaction has begun."""
         return replace(self, pending=entry)
 
     def ended(self, entry: Compacted) -> Compaction:
-        """Return how it stands once a compaction has ended."""
+        """Return the state after a compaction has ended."""
         done = entry.status == "completed"
         return Compaction(
             memory=entry if done and entry.cut else self.memory,
@@ -67,7 +67,7 @@ class Compaction(Value):
         )
 
     def turned(self) -> Compaction:
-        """Return how it stands once the open turn has ended."""
+        """Return the state after the open turn has ended."""
         return replace(self, pending=None, checkpoint=None)
 
 
@@ -90,9 +90,9 @@ def compact(
     plans: Sequence[Plan],
     layout: Layout,
 ) -> list[Piece]:
-    """Return the pieces with every turn before number `first_kept` as a memory, if the entry cuts.
+    """Return the pieces with every turn before number `first_kept` replaced by a memory, if the entry cuts.
 
-    The open turn's rounds up to `split` become a checkpoint. `n` is the batch that says so, `turns` are all of them,
+    The open turn's rounds up to `split` become a checkpoint. `n` is the entry's batch, `turns` are all turns,
     `plans` those that are neither current nor open.
     """
     kept = list(pieces)
@@ -107,12 +107,12 @@ def compact(
 
 
 def memory_path(entry: Compacted) -> str:
-    """Return where the summary of a compaction stands."""
+    """Return the path of a compaction's summary."""
     return f"su:{entry.turn}.conv.range.summary"
 
 
 def checkpoint_path(entry: Compacted, n: int) -> str:
-    """Return where the checkpoint of a compaction in batch `n` stands."""
+    """Return the path of the checkpoint of a compaction in batch `n`."""
     return f"ar:{entry.turn}.react.mid_turn.compaction.{n}"
 
 
@@ -122,7 +122,7 @@ def _memory(n: int, entry: Compacted, covered: Sequence[Turn], layout: Layout) -
 
 
 def _carried(gone: Sequence[Piece], layout: Layout) -> list[Piece]:
-    """Return what a memory carries along; what an older one carried stays as it is."""
+    """Return the pieces that a memory carries along; those of an older memory stay unchanged."""
     return [
         piece
         if piece.turn == 0
@@ -137,7 +137,7 @@ def _plans(n: int, plans: Sequence[Plan], layout: Layout) -> list[Piece]:
 
 
 def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
-    """Return the newest `most` pieces of each kind that is carried along, in their order; a stop is of no use any more."""
+    """Return the newest `most` pieces of each carried kind, in order, without stops."""
     found = [piece for piece in pieces if piece.kind in CARRIED and (piece.hint or piece.kind != "event")]
     left = dict.fromkeys(CARRIED, most)
     chosen: list[Piece] = []
@@ -149,7 +149,7 @@ def newest_of_each(pieces: Iterable[Piece], most: int) -> list[Piece]:
 
 
 def is_settled(piece: Piece, split: int) -> bool:
-    """Tell whether a piece of the open turn goes to the checkpoint of a compaction that splits it behind a batch."""
+    """Return True if a piece of the open turn goes to the checkpoint of a split behind batch `split`."""
     return piece.n <= split and (piece.kind == "checkpoint" or piece.kind not in STAYING)
 
 
@@ -172,8 +172,8 @@ def _split(pieces: Sequence[Piece], n: int, entry: Compacted, layout: Layout) ->
 def fit_room(pieces: Sequence[Piece], room: int, layout: Layout) -> list[Piece]:
     """Return the pieces with all but the memories in `room` bytes: the longest are cut, to the same length.
 
-    Where there are too many of them for that, the oldest that were carried along go first, then the oldest events and
-    notes, then the oldest prompts but the first.
+    If there are too many for that, the oldest carried pieces go first, then the oldest events and
+    notes, then the oldest prompts except the first.
     """
     loose = _affordable([piece for piece in pieces if piece.kind not in FIXED], room // PIECE_BYTES)
     limit = max(PIECE_BYTES, share(map(_size, loose), room))
@@ -198,7 +198,7 @@ def _affordable(pieces: Sequence[Piece], most: int) -> list[Piece]:
 
 
 def share(sizes: Iterable[int], room: int) -> int:
-    """Return the length that all may have so that their sum is `room`, if the shorter ones leave theirs to the longer."""
+    """Return the common maximum length for a sum of `room`: shorter items leave their rest to longer ones."""
     ordered, left = sorted(sizes), room
     for index, size in enumerate(ordered):
         fair = left // (len(ordered) - index)
@@ -209,7 +209,7 @@ def share(sizes: Iterable[int], room: int) -> int:
 
 
 def cut(piece: Piece, most_bytes: int, layout: Layout) -> Piece:
-    """Return the piece with its text cut, or the piece itself if that is short enough."""
+    """Return the piece with its text cut, or the piece itself if it is short enough."""
     if _size(piece) <= most_bytes:
         return piece
     return replace(piece, text=layout.clipped(piece, most_bytes), shows="")

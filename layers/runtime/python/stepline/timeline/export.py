@@ -1,10 +1,11 @@
-"""Exports: a conversation, its sources and its turns as the documents that other programs keep.
+"""Exports: a conversation, its sources and its turns as documents for other programs.
 
-    artifact:conv.timeline.v1     what the model reads now: the newest summary and the blocks of the turns behind it
+    artifact:conv.timeline.v1     the visible conversation: the newest summary and the blocks of the turns
+        behind it
     artifact:conv:sources_pool    the pool, whole rows
     artifact:turn.log             one turn, all its blocks
 
-The log holds all that they say; they are made when somebody asks, and nothing here is read back.
+The log holds all of their content; they are made on demand, and nothing here is read back.
 Source: docs/reference/exports.md.
 """
 
@@ -35,7 +36,7 @@ _SUMMARY: Final = "conv.range.summary"
 
 
 class Export(Value):
-    """One document: what it is, what it is found by, and what it says. `text` is what an index keeps of it."""
+    """One document: its kind, its tags for lookup, and its payload. `text` is the part to index."""
 
     kind: str
     tags: tuple[str, ...]
@@ -44,7 +45,7 @@ class Export(Value):
 
 
 def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]:
-    """Yield every document there is of a conversation; a cache of its prompts lives `ttl_s`."""
+    """Yield every document of a conversation; a cache of its prompts lives `ttl_s`."""
     whole = timeline.whole()
     yield export_timeline(whole, ttl_s=ttl_s)
     yield export_sources(whole)
@@ -53,7 +54,7 @@ def export_conversation(timeline: Timeline, *, ttl_s: float) -> Iterator[Export]
 
 
 def export_timeline(timeline: Timeline, *, ttl_s: float) -> Export:
-    """Return the conversation from its newest summary on. Reads the log if not all of it is at hand."""
+    """Return the conversation from its newest summary on. Reads the batches that are not at hand."""
     timeline = timeline.whole()
     first, summary = _kept(timeline)
     turns = timeline.history[first:]
@@ -135,7 +136,7 @@ def _kept(timeline: Timeline) -> tuple[int, list[Block]]:
 
 
 def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, Inbound]]:
-    """Yield what came from outside since the first of these turns began, each with its batch."""
+    """Yield the inbound events since the first of these turns began, each with its batch number."""
     first = min(turns[0].prompts, default=turns[0].opened) if turns else timeline.n + 1
     for batch in timeline.since(first - 1):
         for entry in batch.entries:
@@ -146,7 +147,7 @@ def _inbound(timeline: Timeline, turns: Sequence[Turn]) -> Iterator[tuple[int, I
 def _cursor(
     timeline: Timeline, inbound: Sequence[tuple[int, Inbound]], blocks: Sequence[Block]
 ) -> dict[str, Any] | None:
-    """Return the newest event that the model has seen, and where it stands."""
+    """Return the newest event that the model has seen, and its position."""
     seen = [(n, event) for n, event in inbound if n <= timeline.state.rendered]
     if not seen:
         return None
@@ -168,7 +169,7 @@ def _batches(timeline: Timeline, turn: Turn) -> tuple[Batch, ...]:
 
 
 def _used(batches: Iterable[Batch]) -> list[int]:
-    """Return the numbers of the sources that a turn found or cites."""
+    """Return the sids of the sources that a turn found or cites."""
     found: set[int] = set()
     for batch in batches:
         for entry in batch.entries:
@@ -183,7 +184,7 @@ def _used(batches: Iterable[Batch]) -> list[int]:
 
 
 def _compact(source: Source) -> dict[str, Any]:
-    """Return what an index keeps of a source."""
+    """Return the fields of a source for an index."""
     row: Mapping[str, Any] = {
         "sid": source.sid,
         "title": source.title,

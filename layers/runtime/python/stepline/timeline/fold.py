@@ -1,8 +1,8 @@
-"""The fold: a conversation's log, batch by batch, becomes a timeline.
+"""The fold: read a conversation's log, batch by batch, into a timeline.
 
-A timeline is a value. Extending one costs what the new batches cost, however long the log before them is, and
-gives what folding the whole log at once would give. Nothing here looks at a clock or at anything but the log.
-Each kind of entry has one reducer: what it changes, and the pieces it adds to what the model reads.
+A timeline is a value. Extending one costs only the new batches, however long the log before them is, and
+gives the same as folding the whole log at once. The fold is a function of the log alone; it reads no clock.
+Each kind of entry has one reducer: it changes the state, and adds the pieces that the model reads.
 Source: docs/concepts/timeline.md.
 """
 
@@ -68,28 +68,30 @@ TITLE_CHARS: Final = 80
 OPEN: Final = (
     *("history", "plans", "sources", "cited", "arrived", "feedback", "fresh", "incorporated", "parts"),
 )
-"""Fields of a timeline that hold what can change: an extended one has copies of its own."""
+"""Mutable fields of a timeline: `extended` copies them."""
 CACHE_DEAD_S: Final = 360.0
-"""So long after a decision no provider keeps the prompt any more: five minutes and some slack."""
+"""Seconds after a decision when no provider's cache is live any more: five minutes and some slack."""
 
 
 NO_USAGE = Usage()
 
 Loader: TypeAlias = Callable[[int, int], Sequence[Batch]]
-"""Reads the batches of a lane after a number, up to and with another one."""
+"""Reads the batches of a lane after one number, up to and including another."""
 
 
 @dataclass(kw_only=True)
 class Timeline:
-    """Everything the log says, up to batch `n`. A value: `extended` alone changes one, the copy that it returns.
+    """The folded log up to batch `n`. A value: only `extended` changes one, the copy that it returns.
 
-    What the model reads is kept as `parts`, in `layout`. `asked` is the newest request, `pruned` the newest turn in
-    which turns were shortened, `compaction` how the newest compactions stand. `plans` holds the newest snapshot of
-    each, the one that changed last at the end. `sources` is the pool by sid, `cited` the batch of the decision that
-    cited a source last, `feedback` the newest of each turn and origin, `fresh` which of it no cold cache let us put
-    into its turn so far, and `incorporated` what was put there since the newest decision.
+    The pieces that the model reads are kept as `parts`, in `layout`. `asked` is the newest request, `pruned`
+    the newest turn in which turns were shortened, `compaction` the state of compaction. `plans` holds the
+    newest snapshot of each plan, the last changed at the end. `sources` is the pool by sid, `cited` the batch
+    of each source's last citation, `feedback` the newest of each turn and origin, `fresh` the feedback not
+    yet put into its turn, which waits for a cold cache, and `incorporated` the feedback put there since the
+    newest decision.
 
-    `batches` are those after `base`; `load` reads the ones before, from and up to a number, if somebody asks.
+    `batches` are those after `base`; `load` reads the ones before on demand, after one number and up to
+    another.
     """
 
     lane: Lane
@@ -120,11 +122,11 @@ class Timeline:
 
     @classmethod
     def empty(cls, lane: Lane, *, layout: Layout = STANDARD) -> Timeline:
-        """Return the timeline of a conversation in which nothing was said yet."""
+        """Return the timeline of an empty conversation."""
         return cls(lane=lane, layout=layout)
 
     def extended(self, batches: Iterable[Batch]) -> Timeline:
-        """Return the timeline with the batches after this one's n; those up to it are passed over.
+        """Return the timeline with the batches after this one's n; earlier ones are skipped.
 
         Raises ValueError if a batch is missing in between.
         """
@@ -148,23 +150,23 @@ class Timeline:
 
     @property
     def current(self) -> Turn | None:
-        """The turn that is open now."""
+        """The open turn."""
         return self.history[-1] if self.history and not self.history[-1].closed else None
 
     @property
     def newest(self) -> int:
-        """The number of the open turn, or of the one that opens next."""
+        """The number of the open turn, or of the next one."""
         return len(self.history) if self.current else len(self.history) + 1
 
     @property
     def writer(self) -> Writer:
-        """What makes the pieces of the open turn, or of none."""
+        """The writer of the open turn's pieces, or of none."""
         turn = self.current
         return Writer(self.layout, turn.id if turn else "", len(self.history))
 
     @property
     def pieces(self) -> Strand[Piece]:
-        """What the model reads, piece by piece."""
+        """The pieces that the model reads, in order."""
         return self.parts.pieces
 
     @property
@@ -180,7 +182,7 @@ class Timeline:
         return tuple((batch.n, entry) for batch in batches for entry in batch.entries)
 
     def since(self, n: int, upto: int | None = None) -> tuple[Batch, ...]:
-        """Return the batches after n (up to and with `upto`), read anew if they are not at hand.
+        """Return the batches after n (up to and including `upto`); those not at hand are read.
 
         Raises LookupError if they cannot be read here.
         """
@@ -193,7 +195,7 @@ class Timeline:
         return (*self.load(n, min(last, self.base)), *own)
 
     def whole(self) -> Timeline:
-        """Return this timeline with every batch at hand, for who looks at all turns. Raises LookupError."""
+        """Return this timeline with every batch at hand, for reading all turns. Raises LookupError."""
         return replaced(self, base=0, batches=self.since(0)) if self.base else self
 
     @property
@@ -208,7 +210,7 @@ class Timeline:
 
     @cached_property
     def view(self) -> View:
-        """The blocks of this timeline by logical path, derived when asked."""
+        """The blocks of this timeline by logical path, derived on demand."""
         return View(self.history, self.since, self.plans, self.sources, self.feedback, lane=self.lane)
 
     def blocks(self) -> tuple[Block, ...]:
@@ -216,15 +218,15 @@ class Timeline:
         return self.whole().view.blocks()
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
-        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        """Return every block of one turn, in the order of the log; none for an unknown turn."""
         return self.view.turn_blocks(turn)
 
     def resolve(self, path: str) -> tuple[Block, ...]:
-        """Return the newest blocks that stand at a logical path; none if nothing does."""
+        """Return the newest blocks at a logical path; none if there are none."""
         return self.view.resolve(path)
 
     def visible(self, path: str) -> Shown | None:
-        """Return where the model sees the whole of a path now, the newest place; None if nowhere."""
+        """Return the newest place where the model sees the whole of a path now; None if it does not."""
         for piece in reversed(self.pieces):
             if piece.path == path and piece.shows and piece.text:
                 turn = self.history[piece.turn - 1].id if piece.turn else ""
@@ -233,7 +235,7 @@ class Timeline:
 
 
 def _fold_batch(timeline: Timeline, batch: Batch) -> None:
-    """Take a batch into a timeline that is open to change."""
+    """Fold a batch into a timeline that is being extended."""
     for entry in batch.entries:
         reduce_entry = REDUCERS[type(entry)]
         if reduce_entry is not None:
@@ -264,7 +266,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
         timeline.title = timeline.title or _clip(event.inbound.text)
         parts.add(write.prompt(n, event.inbound, place, event.path))
     waited = [event for event in timeline.arrived.values() if not event.path]
-    timeline.arrived.clear()  # every other event was settled, or stands in the turn before, where this one reads it
+    timeline.arrived.clear()  # every other event was settled, or is a piece of the turn before
     for event in waited:
         _add_event(timeline, n, event)
 
@@ -414,7 +416,7 @@ REDUCERS: Final[Mapping[type[Entry], Callable[[Timeline, Batch, Any], None] | No
     Contributed: _reduce_contributed,
     Feedback: _reduce_feedback,
 }
-"""How each kind of entry changes a timeline that is open to change; None: not at all."""
+"""The reducer of each kind of entry; None if the kind changes nothing."""
 
 
 def _add_event(timeline: Timeline, n: int, event: Event) -> None:
@@ -425,12 +427,12 @@ def _add_event(timeline: Timeline, n: int, event: Event) -> None:
 
 
 def _withdraw(timeline: Timeline, *admitted: int) -> None:
-    """Take away events that no request has sent, as they are read elsewhere, or not at all."""
+    """Remove the pieces of events that no request has sent yet; they are shown elsewhere, or not at all."""
     timeline.parts.lift(lambda piece: piece.kind == "event" and piece.n in admitted)
 
 
 def _with_feedback(timeline: Timeline, pieces: Sequence[Piece], *, since: int = 0) -> Sequence[Piece]:
-    """Return the pieces with the feedback of turns behind those turns; no cache holds turn `since` and later ones.
+    """Return the pieces with feedback behind its turns, from turn `since` on, which no cache holds.
 
     Feedback of earlier turns waits: a change there would cost more than it has to.
     """
@@ -448,9 +450,9 @@ def _with_feedback(timeline: Timeline, pieces: Sequence[Piece], *, since: int = 
 
 
 def _unseen(timeline: Timeline, rendered: int) -> Sequence[str]:
-    """Return the paths of the events after what was rendered."""
+    """Return the paths of the events after batch `rendered`."""
     arrived = timeline.arrived
-    if not arrived or next(reversed(arrived)) <= rendered:  # the newest event stands last
+    if not arrived or next(reversed(arrived)) <= rendered:  # the newest event is the last one
         return ()
     return [event.path for event in arrived.values() if event.n > rendered]
 

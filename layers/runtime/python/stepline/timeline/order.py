@@ -1,7 +1,7 @@
-"""The order in which people read a conversation: turn by turn, and in a turn by when each thing began.
+"""Chronological order of a conversation's blocks: turn by turn, and within a turn by start time.
 
-The log is ordered by when things were put. An answer is put when it is whole, yet it began before the message that
-came while it was written; a block says when its thing began (`ts`), so the order of the talk can be restored.
+The log is ordered by the time of each put. An answer is put when it is complete, yet it began before a
+message that came meanwhile; a block's `ts` is the start time, so the order of the talk can be restored.
 Source: docs/concepts/timeline.md#order.
 """
 
@@ -18,7 +18,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def conversation_order(blocks: Iterable[Block]) -> list[Block]:
     """Return blocks, given in the order of the log, turn by turn and within a turn by `ts`.
 
-    What began at the same time stays in the order of the log, and a block without a time stays behind the one
+    Blocks of the same time stay in the order of the log, and a block without a time stays behind the one
     before it. Raises ValueError for a time that is not ISO-8601.
     """
     turns: dict[str, list[tuple[datetime, Block]]] = {}
@@ -30,6 +30,6 @@ def conversation_order(blocks: Iterable[Block]) -> list[Block]:
 
 
 def _instant(ts: str) -> datetime:
-    """Return a time as one, so that two ways of writing it are equal; without a zone it is UTC."""
+    """Return a time as an instant, so that two spellings of it are equal; without a zone it is UTC."""
     found = datetime.fromisoformat(ts)
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,8 +1,8 @@
-"""A segment: what the fold of a log up to a batch gives, as bytes, so that nobody has to read and fold that again.
+"""A segment: the timeline of a log up to a batch, as bytes, to save reading and folding those batches.
 
-It is a cache. The log says all of it too, and a reader that cannot use a segment reads the log instead. The texts
-that earlier requests sent stand once, joined as they were sent, and the facts about their pieces stand beside them: texts are read for a request, facts when
-somebody wants to forget, quote or find one.
+It is a cache. The log has the same content, and a reader that cannot use a segment reads the log instead. The
+texts of earlier requests are stored once, joined as they were sent, and the facts about their pieces beside
+them: texts are needed for a request, facts only to prune, quote or find a piece.
 Source: docs/concepts/log.md#segments.
 """
 
@@ -26,18 +26,20 @@ from stepline.rendering.request_parts import MARKS, Marks, RequestParts
 from stepline.timeline.fold import Timeline
 
 FORMAT: Final = 3
-"""The version of what the bytes mean. It is raised when a field of the fold means something else than before, or
-when the fold makes something else of an entry; a reader knows its own only."""
+"""The version of the encoding. Raise it when the meaning of a field of the fold changes, or when
+the fold turns an entry into something else; a reader knows only its own version.
+"""
 
 APART: Final = frozenset({"lane", "layout", "parts", "base", "batches", "load"})
 """Fields of a timeline that are stored in another form, or not at all."""
 
 
 class Segment(Row):
-    """The bytes of a segment, taken apart. Each of the later ones is MessagePack of its own.
+    """The raw parts of a segment. Each of the bytes fields is MessagePack of its own.
 
-    `fold` are the other fields of the timeline, `parts` the texts of its sealed parts, `facts` the pieces in them,
-    without their texts, `sizes` the characters of each of those texts, and `loose` the pieces behind them.
+    `fold` are the other fields of the timeline, `parts` the texts of its sealed parts, `facts` the pieces in
+    them, without their texts, `sizes` the characters of each of those texts, and `loose` the pieces behind
+    them.
     """
 
     v: int
@@ -63,7 +65,7 @@ _encode = msgspec.msgpack.encode
 
 
 def encode_segment(timeline: Timeline) -> bytes:
-    """Return the timeline as bytes, but for its lane and its batches."""
+    """Return the timeline as bytes, without its lane and its batches."""
     parts = timeline.parts
     end = parts.ends[-1] if parts.ends else 0
     pieces = tuple(timeline.pieces)
@@ -81,7 +83,7 @@ def encode_segment(timeline: Timeline) -> bytes:
 
 
 def decode_segment(body: bytes, lane: Lane, layout: Layout) -> Timeline | None:
-    """Return the timeline that was encoded, without a batch at hand; None if it is of another layout or format."""
+    """Return the encoded timeline, without a batch at hand; None for another layout or format."""
     try:
         stamp = _STAMP.decode(body)
         if stamp.v != FORMAT or stamp.layout != layout.name:
@@ -128,7 +130,7 @@ def _view(value: Any) -> memoryview:
 
 @cache
 def _stored() -> tuple[str, ...]:
-    """Return the fields of a timeline that are stored as they are: every one that is not named here."""
+    """Return the fields of a timeline that are stored unchanged: all but those in `APART`."""
     return tuple(one.name for one in fields(Timeline) if one.name not in APART)
 
 

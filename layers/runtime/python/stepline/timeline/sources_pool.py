@@ -1,4 +1,4 @@
-"""The pool of sources: every source of a conversation once, under a number that stays its own.
+"""The pool of sources: every source of a conversation once, under a number that never changes.
 
 Source: docs/concepts/sources.md.
 """
@@ -35,10 +35,10 @@ _FILLED: Final = tuple(
 
 
 class Merged(NamedTuple):
-    """What became of rows: `rows` of the pool are new or changed, `sids` says which number each got, in their order.
+    """The result of a merge: `rows` of the pool are new or changed, `sids` the rows' numbers in order.
 
-    A row that the pool does not take has the number 0. `renamed` leads from the numbers that rows came with to those
-    they got.
+    A row that the pool does not take has the number 0. `renamed` maps the numbers that rows came with to the
+    ones they got.
     """
 
     rows: tuple[Source, ...]
@@ -47,14 +47,14 @@ class Merged(NamedTuple):
 
 
 def source_key(source: Source) -> str:
-    """Return what two rows of one source have in common."""
+    """Return the identity of a row's source."""
     if source.path:
         return f"local:{source.path}"
     return normalise_url(source.url) or f"text:{source.title}\n{source.text}"
 
 
 def is_eligible(source: Source) -> bool:
-    """Tell whether the pool takes a row: pages of the web, what a person entered, and of files only images."""
+    """Return True if the pool takes a row: web pages, sources entered by a person, and images among files."""
     match source.source_type:
         case "web":
             return bool(web_url(source.url))
@@ -65,7 +65,7 @@ def is_eligible(source: Source) -> bool:
 
 
 def fit_source(source: Source) -> Source:
-    """Return a row with everything in it that a stranger wrote cut to what one row may take."""
+    """Return a row with its untrusted fields cut to their limits."""
     facts = {name: getattr(source, name)[:FACT_CHARS] for name in _FACTS}
     return replace(
         source,
@@ -81,11 +81,11 @@ def fit_source(source: Source) -> Source:
 def merge_sources(
     pool: Mapping[int, Source], incoming: Iterable[Source], *, keys: Mapping[str, int] | None = None
 ) -> Merged:
-    """Merge rows into the pool. A known source keeps its number, a new one the number it proposes if that is free.
+    """Merge rows into the pool. A known source keeps its number, a new one its proposed one if free.
 
-    Otherwise it gets the one behind the last, or the first that is free where nothing lies behind the last.
+    Otherwise it gets the number behind the last, or the first free one if there is none behind the last.
 
-    `keys` are the numbers of the pool's rows by `source_key`, for who merges often.
+    `keys` are the numbers of the pool's rows by `source_key`, to speed up repeated merges.
     """
     known = dict(keys) if keys is not None else {source_key(row): sid for sid, row in pool.items()}
     last = max(pool, default=0)
@@ -118,7 +118,7 @@ def _is_free(sid: int, pool: Mapping[int, Source], changed: Mapping[int, Source]
 
 
 def _merged(old: Source, new: Source) -> Source:
-    """Return one row of two: the longer texts, the better scores, and what the old one lacks."""
+    """Return one row of two: the longer texts, the better scores, and the missing fields filled in."""
     fields: dict[str, Any] = {name: getattr(old, name) or getattr(new, name) for name in _FILLED}
     for name in _LONGER:
         fields[name] = max(getattr(old, name), getattr(new, name), key=len)

@@ -1,14 +1,10 @@
-"""Blocks: what one turn's entries say, piece by piece, each at its logical path.
+"""Blocks: one turn's entries, piece by piece, each at its logical path.
 
-The log stores what happened once; blocks are derived from it whenever somebody asks for a path. Only what a tool
-produced stands in the log as it is.
-Source: docs/concepts/timeline.md#blocks.
+The log stores each fact once; blocks are derived from it on demand. Only blocks that a tool
+produced are in the log themselves. Source: docs/concepts/timeline.md#blocks.
 
-What ends as blocks: a turn, and the turns before that a compaction sums up.
-
-A turn ends with its answers, how it stands (`react.turn.finalize`, `react.state`) and why it ended (`react.exit`).
-
-All of it follows from the turn's own entries, so it is derived with the others and stored nowhere.
+A turn ends with its answers, its final state (`react.turn.finalize`, `react.state`) and the reason of its end
+(`react.exit`); a compaction leaves blocks with its summaries. They follow from the turn's own entries, too.
 Source: docs/concepts/turn.md#the-end-of-a-turn.
 """
 
@@ -88,7 +84,7 @@ def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
 
 
 class _Walk:
-    """The way through one turn: which answers it has given so far, and what became of its plans."""
+    """The derivation of one turn's blocks, with its answers so far and the newest snapshots of its plans."""
 
     def __init__(self, lane: Lane, turn: Turn, fates: Mapping[int, Mapping[str, str]]) -> None:
         self.lane, self.turn, self.fates = lane, turn, fates
@@ -309,7 +305,7 @@ _NO_USAGE: Final = Usage()
 
 
 def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
-    """Return the answers of a turn, the newest at the plain path, and what the user may ask next."""
+    """Return the answers of a turn, the newest at the plain path, and the suggested followups."""
     answers = [(block.text, block.ts) for block in attempts]
     if entry.answer and (not answers or answers[-1][0] != entry.answer):
         answers.append((entry.answer, entry.started_at or entry.at))
@@ -345,7 +341,7 @@ def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
 
 
 def summary_blocks(entry: Compacted, n: int) -> list[Block]:
-    """Return what batch `n` wrote in place of the turns before, and of the open turn's rounds."""
+    """Return the texts of batch `n` that replace the turns before, and the open turn's rounds."""
     turn, blocks = entry.turn, []
     if entry.cut:
         path, kind = f"su:{turn}.conv.range.summary", "conv.range.summary"
@@ -360,7 +356,7 @@ def summary_blocks(entry: Compacted, n: int) -> list[Block]:
 
 
 def ending_blocks(entry: Closed, plans: Sequence[Plan]) -> list[Block]:
-    """Return the blocks; `plans` are the newest snapshots of those that the turn changed."""
+    """Return the final blocks; `plans` are the newest snapshots of the plans that the turn changed."""
     left = [plan for plan in plans if plan.is_open()]
     return [
         _block(entry, "react.turn.finalize", "text/markdown", render_finalize(entry, left)),
@@ -370,7 +366,7 @@ def ending_blocks(entry: Closed, plans: Sequence[Plan]) -> list[Block]:
 
 
 def render_finalize(entry: Closed, plans: Sequence[Plan]) -> str:
-    """Return what the turn came to, with the `plans` that it leaves open."""
+    """Return the result of the turn in figures, with the `plans` that it leaves open."""
     usage = entry.usage or _NO_USAGE
     parts = f"model {_seconds(entry.model_ms)}, tools {_seconds(entry.tools_ms)}"
     lines = [
@@ -389,7 +385,7 @@ def render_finalize(entry: Closed, plans: Sequence[Plan]) -> str:
 
 
 def state_facts(entry: Closed, plans: Sequence[Plan]) -> dict[str, Any]:
-    """Return the state in which the turn ended, for machines."""
+    """Return the final state of the turn, for machines."""
     return {
         "turn_id": entry.turn,
         **_exit(entry),

@@ -1,12 +1,9 @@
-"""The view: a timeline's blocks by logical path, as a tool resolves them.
+"""The view: a timeline's blocks by logical path, for tools to resolve.
 
-Only the turn that a path names is derived, and only when somebody asks.
-Source: docs/concepts/timeline.md#paths.
+Only the turn that a path names is derived, on demand. Source: docs/concepts/timeline.md#paths.
 
-The index of a turn: every path that leads to something of it, with what stands there in a line.
-
-It is written when somebody reads `ar:<turn>.react.turn.index`, and stored nowhere. Whoever remembers only that a
-turn was, finds everything of it here.
+The index of a turn lists every path of the turn, each with a line about its content. It is rendered when
+`ar:<turn>.react.turn.index` is read, and never stored. The id of a turn is enough to find everything in it.
 Source: docs/reference/paths.md#the-index-of-a-turn.
 """
 
@@ -36,11 +33,11 @@ _OF_TURN = re.compile(rf"[a-z]{{2}}:({TURN.pattern})\.(.+)", re.DOTALL)
 _ATTEMPT = "assistant.completion.attempt"
 _LATEST_PLAN: Final = "ar:plan.latest:"
 LAST: Final = 10**12
-"""Beyond every batch."""
+"""Larger than every batch number."""
 
 
 class View:
-    """Blocks by path. Built for one timeline; what was derived once is kept."""
+    """Blocks by path. Built for one timeline; derived blocks are kept."""
 
     def __init__(
         self,
@@ -64,7 +61,7 @@ class View:
         return tuple(block for turn in self._history for group in self.groups(turn) for block in group)
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
-        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        """Return every block of one turn, in the order of the log; none for an unknown turn."""
         return tuple(block for group in self.groups(turn) for block in group) if turn in self._history else ()
 
     def groups(self, turn: str) -> tuple[Group, ...]:
@@ -84,9 +81,9 @@ class View:
         return self._groups[turn]
 
     def resolve(self, path: str) -> tuple[Block, ...]:
-        """Return the newest blocks at a logical path; none if nothing stands there.
+        """Return the newest blocks at a logical path; none if there are none.
 
-        An alias leads to what it stands for. A view of another path (`meta.source_path`) is found at its own
+        An alias leads to its target. A view of another path (`meta.source_path`) is found at its own
         path only.
         """
         if path.startswith(_LATEST_PLAN):
@@ -102,7 +99,7 @@ class View:
         return ()
 
     def _where(self, path: str) -> Iterator[Group]:
-        """Yield the groups in which a path can stand, newest first."""
+        """Yield the groups that may hold a path, newest first."""
         named = _OF_TURN.fullmatch(path)
         if named and named[1] in self._history:
             yield from reversed(self.groups(named[1]))
@@ -118,7 +115,7 @@ class View:
         )
 
     def _plain(self, turn: str, name: str, path: str) -> tuple[Block, ...]:
-        """Return the newest of what stands at paths of its own, or what is made when somebody asks."""
+        """Return the newest of several numbered blocks, or a block that is made on demand."""
         match name:
             case "react.turn.index":
                 return (self._index(self._history[turn]),)
@@ -132,7 +129,7 @@ class View:
                 return ()
 
     def _numbered(self, turn: str, kind: str, number: int) -> tuple[Block, ...]:
-        """Return one of several, counted from 1."""
+        """Return one of several blocks by its number, from 1."""
         match kind:
             case "assistant.completion":
                 return self._newest(f"ar:{turn}.{_ATTEMPT}.{number}")
@@ -149,7 +146,7 @@ class View:
         return _made("react.plan.history", path, facts, turn, {})
 
     def _summary(self, turn: str) -> tuple[Block, ...]:
-        """Return what stands in for the summary that a turn's model did not write; none while the turn runs."""
+        """Return the runtime's summary for a closed turn without a model's; none while the turn runs."""
         found = self._history[turn]
         if not found.closed:
             return ()
@@ -168,14 +165,14 @@ class View:
 
 
 def _made(kind: str, path: str, text: str, turn: Turn, meta: dict[str, str]) -> Block:
-    """Return a block that nobody stored."""
+    """Return a block that is made on demand and not stored."""
     return Block(
         type=kind, author="react", ts=turn.started_at, turn_id=turn.id, path=path, text=text, meta=dict(meta)
     )
 
 
 def _sids(entry: Entry) -> list[int]:
-    """Return the sources that an entry brings or cites."""
+    """Return the sids that an entry brings or cites."""
     match entry:
         case Resulted():
             return [source.sid for source in entry.sources]
@@ -186,7 +183,7 @@ def _sids(entry: Entry) -> list[int]:
 
 
 def _waited(batches: Sequence[Batch], turn: Turn) -> list[Inbound]:
-    """Return the events that came after the turn before had ended, and opened none."""
+    """Return the events that came after the end of the turn before, and opened none."""
     settled = {entry.n for batch in batches for entry in batch.entries if isinstance(entry, Dropped)}
     settled.update(turn.prompts)
     return [inbound for batch in batches if batch.n not in settled for inbound in _inbound(batch)]
@@ -203,7 +200,7 @@ _SUMMARIES: Final = ("ws:", "su:")
 
 
 class Row(NamedTuple):
-    """One path, what it is called, and what there is to know before it is read."""
+    """One line of the index: a label, the path, facts, and a hint of the content."""
 
     label: str
     path: str
@@ -212,7 +209,7 @@ class Row(NamedTuple):
 
 
 def index_path(turn: str) -> str:
-    """Return where the index of a turn stands."""
+    """Return the path of a turn's index."""
     return f"ar:{turn}.react.turn.index"
 
 
@@ -221,7 +218,7 @@ def render_turn_index(
 ) -> str:
     """Return the index. `blocks` are all of the turn's, `sources` the rows that it brought or cites.
 
-    `statuses` say how the calls that have a result ended, by call.
+    `statuses` maps each call that has a result to its status.
     """
     newest = {block.path: block for block in blocks if block.path}
     ended = next((block.ts for block in reversed(blocks) if block.type == "react.exit"), "")
@@ -284,7 +281,7 @@ def _events(blocks: Iterable[Block]) -> list[Row]:
 
 
 def _tools(blocks: Iterable[Block], statuses: Mapping[str, str]) -> list[Row]:
-    """Return a row for each call, with all that stands under it; a notice of no call that ran has one, too."""
+    """Return a row for each call with its result, and rows for the other blocks below a call."""
     calls: dict[str, list[Block]] = {}
     for block in blocks:
         if block.path.startswith("tc:"):
@@ -334,7 +331,7 @@ def _source(source: Source) -> Row:
 
 
 def _place(block: Block) -> str:
-    """Return the section of a block that its path's family does not tell."""
+    """Return the section of a block that the family of its path does not determine."""
     if block.type == "react.plan" or block.path[:3] in ("ws:", "su:", "tc:", "fi:"):
         return ""
     if ".external." in block.path:

@@ -1,7 +1,7 @@
-"""The working summary of a turn: the title in one that the model wrote, and one for a turn that has none.
+"""The working summary of a turn: the title in the model's summary, and a summary for a turn without one.
 
-The model writes one as it finishes. A turn that failed, or whose model wrote none, is summed up from its blocks
-when somebody asks, so that there is always something to find it by.
+The model writes one as it finishes. A turn that failed, or whose model wrote none, is summarised from its
+blocks on demand, so that it can always be found.
 Source: docs/concepts/turn.md#working-summary.
 """
 
@@ -26,14 +26,14 @@ _BEHIND: Final = f"{_QUOTES}].,;:\u2026\u2013\u2014- "
 
 
 def parse_title(summary: str) -> str:
-    """Return the title that a summary gives the conversation in its first line, or "" if it gives none."""
+    """Return the title in the first line of a summary, or "" if there is none."""
     lines = summary.strip().splitlines()
     found = _TITLE.fullmatch(lines[0]) if lines else None
     return fit_title(found["title"]) if found else ""
 
 
 def fit_title(text: str) -> str:
-    """Return a title as we keep it: one line of six words at most, without quotes around it or a full stop."""
+    """Return a title in its stored form: one line of six words at most, without quotes or a full stop."""
     words = inline(text).lstrip(_BEFORE).split()[:TITLE_WORDS]
     title = " ".join(words).rstrip(_BEHIND)
     return title if len(title) <= TITLE_CHARS else title[: TITLE_CHARS - 1].rstrip() + "…"

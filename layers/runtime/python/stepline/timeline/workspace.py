@@ -1,8 +1,8 @@
-"""The workspace: the files that lie under the artifact root when a program of a turn starts.
+"""The workspace: the files under the artifact root when a program of a turn starts.
 
-They are the files of the turn itself, as its calls left them, and those of earlier turns that it pulled. A pull
-records what it took, never the bytes: a turn that is over does not change, so its files are found again by the
-same rule. Paths are physical, below the artifact root.
+They are the turn's own files, as its calls left them, and those of earlier turns that it pulled. A pull
+records paths, never bytes: a turn that is over does not change, so the same rule finds its files again.
+Paths are physical, below the artifact root.
 Source: docs/concepts/timeline.md#workspace.
 """
 
@@ -18,7 +18,7 @@ from stepline.model.program.execution import WorkFile
 
 PULL: Final = "react.pull"
 PULLED: Final = "pulled"
-"""Meta of a pull's status: files that it took, and folders, which end with a slash."""
+"""Meta of a pull's status: the pulled files and folders; a folder ends with a slash."""
 
 DELETED: Final = "deleted"
 """Meta of a run's status: files of its turn that the program removed."""
@@ -28,12 +28,12 @@ class TurnBlocks(Protocol):
     """A conversation by turns. `stepline.timeline.fold.Timeline` is one."""
 
     def turn_blocks(self, turn: str) -> tuple[Block, ...]:
-        """Return every block of one turn, in the order of the log; none for a turn that is not here."""
+        """Return every block of one turn, in the order of the log; none for an unknown turn."""
         ...
 
 
 def fold_workspace(timeline: TurnBlocks, turn: str) -> tuple[WorkFile, ...]:
-    """Return the files that a program of this turn finds, ordered by path."""
+    """Return the files in the workspace of this turn's programs, ordered by path."""
     blocks = timeline.turn_blocks(turn)
     files = fold_files(blocks)
     for ref in _pulled(blocks):
@@ -46,8 +46,8 @@ def fold_workspace(timeline: TurnBlocks, turn: str) -> tuple[WorkFile, ...]:
 def fold_files(blocks: Iterable[Block]) -> dict[str, WorkFile]:
     """Return the files that one turn's blocks leave, by path, the one written last at the end.
 
-    A path is a file or a folder, never both: the later write wins. Only stored bytes make a file; a text at the
-    same path is what the model was shown of it.
+    A path is a file or a folder, never both: the later write wins. Only stored bytes make a file; a text at
+    the same path is a view of it.
     """
     files: dict[str, WorkFile] = {}
     folders: set[str] = set()
