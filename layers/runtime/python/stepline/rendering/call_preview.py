@@ -1,7 +1,6 @@
-"""The parameters of a call as the model reads them: small ones whole, of long ones the beginning.
+"""The parameters of a call as the model reads them, and capped for the call's block.
 
-The preview of a call: parameters small enough to be read, each cut one with the way to the whole.
-
+Short parameters are shown whole; a long one is cut, with the way to the whole.
 Source: docs/concepts/timeline.md#calls.
 """
 
@@ -14,18 +13,18 @@ from typing import Any, Final
 from stepline.rendering.quote import inline_json
 
 LONG_CHARS: Final = 400
-"""A string beyond this is cut, and so is one beyond `CONTENT_CHARS` that is a body."""
+"""Longer strings are cut; so are bodies longer than `CONTENT_CHARS`."""
 CONTENT_CHARS: Final = 100
 BODIES: Final = frozenset({"content", "code", "patch"})
 """Parameters that are bodies: they are read at the path they were written to, not in the call."""
 DICT_KEYS: Final = 80
 LIST_ITEMS: Final = 50
 PARAMS_CHARS: Final = 12_000
-"""Of all parameters of a call together, as JSON."""
+"""Maximum characters of all parameters of a call together, as JSON."""
 
 
 def render_params(params: dict[str, Any]) -> tuple[str, bool]:
-    """Return parameters as JSON on one line, and whether they are whole; what is cut says how much is missing."""
+    """Return parameters as JSON on one line, and True if they are complete; cuts are counted in the text."""
     shown = {name: _cut(name, value) for name, value in islice(params.items(), DICT_KEYS)}
     text = inline_json(shown)
     whole = shown == params
@@ -57,7 +56,7 @@ PREVIEW_CHARS: Final = 600
 
 
 def cap_params(params: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the parameters with everything long cut, and the names of the fields where something was."""
+    """Return the parameters with long values cut, and the names of the cut fields."""
     omitted: list[str] = []
     return _cap_dict(params, "", omitted), omitted
 

@@ -1,9 +1,7 @@
-"""The shape of JSON: what kinds of things are where, without their values. And a glimpse of it on one line.
+"""Excerpts of long texts: the shape and a glimpse of JSON, and previews with the way to the rest.
 
-Texts too long to be shown whole: how long they are, their beginning (and end), and the way to the rest.
-
-Nothing that the model reads is unbounded. Messages of user and model are shown up to `TEXT_BYTES`, results of tools up to
-`RESULT_PREVIEW_CHARS`; where something is missing, the text says how much, and its path leads to all of it.
+Everything that the model reads is bounded. Messages of user and model are shown up to `TEXT_BYTES`, results
+of tools up to `RESULT_PREVIEW_CHARS`; a cut text says how much is missing, and its path leads to the whole.
 Source: docs/concepts/context.md#what-is-too-long.
 """
 
@@ -32,7 +30,7 @@ TITLE_CHARS: Final = 36
 
 
 def parse_json(text: str) -> Any:
-    """Return what a text is as JSON: an object or an array; None for any other text, or one too long to look at."""
+    """Return a text parsed as a JSON object or array; None for any other text, or one that is too long."""
     if len(text) > PARSED_CHARS or text[:1] not in ("{", "["):
         return None
     try:
@@ -42,7 +40,7 @@ def parse_json(text: str) -> Any:
 
 
 def render_shape(text: str) -> str:
-    """Return the shape of a text that is JSON, four levels deep; "" for any other text."""
+    """Return the shape of a JSON text, four levels deep: types and lengths without values; else ""."""
     value = parse_json(text)
     return "\n".join(_shape("", value, 0)) if value is not None else ""
 
@@ -65,7 +63,7 @@ def _shape(name: str, value: Any, depth: int) -> Iterator[str]:
 
 
 def name_type(value: Any) -> str:
-    """Return what a value of JSON is, with its length if it has one."""
+    """Return the type of a JSON value, with its length if it has one."""
     match value:
         case dict() | list() | str():
             return f"{type(value).__name__}[{len(value)}]"
@@ -76,7 +74,7 @@ def name_type(value: Any) -> str:
 
 
 def render_glimpse(text: str) -> str:
-    """Return on one line what a text is about: the sources it lists, or the short values in it, or its first words."""
+    """Return a one-line gist of a text: the sources it lists, its short values, or its first words."""
     value = parse_json(text)
     if value is None:
         return clip(text, WORDS_CHARS)
@@ -104,7 +102,7 @@ def _sources(value: Any) -> list[dict[str, Any]]:
 
 
 def _compact(value: Any) -> Any:
-    """Return a value with its short parts as they are and a name for the others."""
+    """Return a value with its short parts unchanged and the types of the others."""
     match value:
         case dict():
             kept = islice(value.items(), GLIMPSE_KEYS)
@@ -123,16 +121,16 @@ TEXT_TOKENS: Final = 12_000
 TEXT_BYTES: Final = int(TEXT_TOKENS * BYTES_PER_TOKEN)
 RESULT_PREVIEW_CHARS: Final = 12_000
 READ_CHARS: Final = 200_000
-"""Of what caps itself: more than any setting lets it show."""
+"""Maximum characters of tools with caps of their own: more than any setting allows."""
 
 
 def is_short(text: str, most: int = TEXT_BYTES) -> bool:
-    """Tell whether `render_text` shows all of a text."""
+    """Return True if `render_text` shows all of a text."""
     return len(text) <= most // 4 or _length(quote(text)) <= most
 
 
 def render_text(text: str, what: str, most: int = TEXT_BYTES) -> str:
-    """Return a text as lines of data, or its beginning and its end behind a banner that names it `what`."""
+    """Return a text as lines of data; a long one as beginning and end, behind a banner named `what`."""
     quoted = quote(text)
     if len(text) <= most // 4 or _length(quoted) <= most:
         return f"{quoted}\n"
@@ -147,7 +145,7 @@ def render_text(text: str, what: str, most: int = TEXT_BYTES) -> str:
 
 
 def render_result_text(text: str, path: str, *, most: int = RESULT_PREVIEW_CHARS) -> str:
-    """Return a tool's text as lines of data, or a preview of one that is longer than `most`."""
+    """Return a tool's text as lines of data, or a preview if it is longer than `most`."""
     if len(text) <= most:
         return f"{quote(text)}\n"
     start = text[:most]
@@ -186,7 +184,7 @@ def _end(text: str, size: int) -> str:
 
 
 def fit_text(text: str, chars: int) -> str:
-    """Return foreign text as lines of data, at most about so many characters of it, and a mark where it is cut."""
+    """Return at most about `chars` characters of foreign text as lines of data, with a mark if it is cut."""
     cleaned = clean(text[: chars * 4])
     if len(cleaned) <= chars and len(text) <= chars * 4:
         return quote(text)

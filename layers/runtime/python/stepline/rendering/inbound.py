@@ -1,7 +1,7 @@
-"""What came from outside, on the timeline: where an event and its files stand, and what their paths lead to.
+"""Inbound events on the timeline: the paths of an event and its files, and the blocks at these paths.
 
-An event stands below the turn in which it came; one that opens a turn is that turn's prompt, whatever its kind. Its
-files stand beside it under names of their own. The log names their bytes, and nothing is copied.
+An event stands below the turn in which it came; one that opens a turn is that turn's prompt, whatever its
+kind. Its files stand beside it under names of their own. The log names their bytes, and nothing is copied.
 Source: docs/concepts/timeline.md#events-from-outside.
 """
 
@@ -26,26 +26,26 @@ from stepline.rendering.turn_facts import event_path, prompt_path
 EVENT_TYPES: Final = {"followup": "user.followup", "steer": "user.steer"}
 ATTACHMENT: Final = "user.attachment"
 NAME_MAX_BYTES: Final = 160
-"""Of a file's name on the timeline, its number left out."""
+"""Maximum bytes of a file's name on the timeline, without its number."""
 UNNAMED: Final = "file"
 
 _ENDING: Final = re.compile(r"(?<=.)\.[A-Za-z0-9]{1,12}$")
 _UNSAFE: Final = re.compile(r'[|<>:"*?\[\]]')
-"""Signs that some file systems refuse, or that end a line of facts."""
+"""Characters that some file systems refuse, or that end a line of facts."""
 _EDGE: Final = re.compile(r"(?<![\s.])[\s.]+\Z")
-"""What some systems drop from the end of a name."""
+"""Characters that some systems drop from the end of a name."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 class Place(NamedTuple):
-    """Where an event stands: its own path, and those of its files, in their order."""
+    """The paths of an event: its own, and those of its files, in order."""
 
     path: str
     files: tuple[str, ...] = ()
 
 
 def event_place(turn: str, event: Inbound) -> Place:
-    """Return where an event stands that came while `turn` was open, or that waited for it."""
+    """Return the paths of an event that came while `turn` was open, or that waited for it."""
     names = name_files(attachment.filename for attachment in event.attachments)
     files = (
         AttachmentPath(turn=turn, name=name, kind=event.event, message_id=event.message_id) for name in names
@@ -54,7 +54,7 @@ def event_place(turn: str, event: Inbound) -> Place:
 
 
 def prompt_places(turn: str, events: Sequence[Inbound]) -> list[Place]:
-    """Return where the events stand that opened a turn. They share one folder, so no two of their files are named alike."""
+    """Return the paths of the events that opened a turn. Their files share a folder and have unique names."""
     names = iter(name_files(attachment.filename for event in events for attachment in event.attachments))
     return [
         Place(
@@ -66,7 +66,7 @@ def prompt_places(turn: str, events: Sequence[Inbound]) -> list[Place]:
 
 
 def name_files(filenames: Iterable[str]) -> list[str]:
-    """Return each file's name as a segment of a path: the last part of its own, and a number where that is taken."""
+    """Return each file's name as a segment of a path: its last part, numbered if that is taken."""
     taken = Names()
     found: list[str] = []
     for filename in filenames:
@@ -80,7 +80,7 @@ def name_files(filenames: Iterable[str]) -> list[str]:
 
 
 def whole_text(event: Inbound) -> str:
-    """Return all that an event says: its text, and its payload as JSON."""
+    """Return the whole content of an event: its text, and its payload as JSON."""
     payload = (
         msgspec.json.format(msgspec.json.encode(event.payload), indent=2).decode() if event.payload else ""
     )
@@ -90,7 +90,7 @@ def whole_text(event: Inbound) -> str:
 def inbound_blocks(
     lane: Lane, turn: str, event: Inbound, place: Place, *, kind: str = "", **about: Any
 ) -> list[Block]:
-    """Return an event as a block of type `kind`, and its files behind it; what is known `about` it is in its meta."""
+    """Return an event as a block of type `kind`, followed by its files; `about` goes into its meta."""
     facts = {
         "payload": event.payload,
         "source": event.source,
@@ -118,7 +118,7 @@ def inbound_blocks(
 
 
 def fates_of(turn: str, batches: Sequence[Batch]) -> dict[int, dict[str, str]]:
-    """Return what the turn's end made of events that its model has not seen, by the batch that admitted them."""
+    """Return the settlement of the events that the turn's model has not seen, by their batch numbers."""
     fates: dict[int, dict[str, str]] = {}
     for entry in (entry for batch in batches for entry in batch.entries):
         if isinstance(entry, Dropped):
@@ -153,7 +153,7 @@ def _file(lane: Lane, turn: str, event: Inbound, attachment: Attachment, path: s
 
 
 def _segment(filename: str) -> str:
-    """Return the last part of a file's name without anything that no path may hold."""
+    """Return the last part of a file's name without characters that a path must not hold."""
     text = unicodedata.normalize("NFC", filename).replace("\\", "/").rstrip("/").rpartition("/")[2]
     seen = "".join("_" if unicodedata.category(char) in _UNSEEN else char for char in text)
     name = unicodedata.normalize("NFC", _UNSAFE.sub("_", seen)).strip()

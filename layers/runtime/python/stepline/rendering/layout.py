@@ -1,6 +1,6 @@
-"""The layout: one function a kind of thing, from its facts to the text the model reads.
+"""The layout: one function per kind of fact, which returns the text that the model reads.
 
-Nothing outside this package knows what a text looks like, so another layout is another value of `Layout`. A text
+No other package depends on the form of a text, so another layout is another value of `Layout`. A text
 depends on its own facts and on what stood before it, never on what comes later, and consists of whole lines.
 Source: docs/concepts/context.md#what-the-model-reads.
 """
@@ -35,10 +35,11 @@ from stepline.rendering.turn_facts import Turn
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How a timeline reads. `name` tells stored texts of one layout from those of another.
+    """The rendering functions of a timeline. `name` identifies the layout of stored texts.
 
-    `shows_text`, `shows_call` and `shows_event` tell whether the text made of a content shows all of it: of a tool's
-    text, or of somebody's if no tool is named. `stub` and what follows it are made of the pieces that they replace.
+    `shows_text`, `shows_call` and `shows_event` return True if the text made of a content shows all of it;
+    the text is a tool's, or a person's if no tool is named. `stub` and the functions behind it render from
+    the pieces that they replace.
     """
 
     name: str
@@ -115,4 +116,4 @@ STANDARD = Layout(
     shows_call=entry.shows_call,
     shows_event=event.shows_event,
 )
-"""The layout of every agent that asks for no other."""
+"""The default layout."""

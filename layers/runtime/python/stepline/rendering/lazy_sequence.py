@@ -1,4 +1,4 @@
-"""A strand: a sequence that grows at its end, and whose oldest items are made when somebody wants them."""
+"""A strand: a sequence that grows at its end, and whose oldest items are made on demand."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Strand(Sequence[T]):
-    """Items in their order. `older` makes the first `before` of them.
+    """Items in order. `older` makes the first `before` of them.
 
-    A segment brings thousands of items, and most rounds look at the newest only. What is appended stands behind; a
-    copy shares everything that stands so far.
+    A segment brings thousands of items, and most rounds read only the newest. New items are appended; a
+    copy shares all existing ones.
     """
 
     __slots__ = ("_before", "_newer", "_older")
@@ -20,19 +20,19 @@ class Strand(Sequence[T]):
     def __init__(
         self, newer: Iterable[T] = (), *, before: int = 0, older: Callable[[], Sequence[T]] = tuple
     ) -> None:
-        """Take the newer items; `older` is called as often as its items are wanted."""
+        """Begin with the newer items; `older` is called each time its items are needed."""
         self._newer, self._before, self._older = list(newer), before, older
 
     def copy(self) -> Self:
-        """Return the same items, to be appended to."""
+        """Return a copy that can be appended to."""
         return type(self)(self._newer, before=self._before, older=self._older)
 
     def append(self, item: T) -> None:
-        """Put an item behind all others."""
+        """Append an item."""
         self._newer.append(item)
 
     def cut(self, at: int) -> list[T]:
-        """Take off the items from one on, which is none of the oldest, and return them."""
+        """Remove and return the items from index `at` on; `at` must not lie among the oldest."""
         start = at - self._before
         taken = self._newer[start:]
         del self._newer[start:]

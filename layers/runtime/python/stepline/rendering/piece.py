@@ -1,7 +1,7 @@
-"""Pieces: what the model reads of a timeline, one block after another, each with what it takes to show it shorter.
+"""Pieces: the blocks of text that the model reads, each with the facts needed to shorten it.
 
-A piece is made once, when its entry is folded, and is never made again: a round renders what is new. Forgetting
-replaces pieces by shorter ones; the log keeps what they were made of, and their paths lead there.
+A piece is made once, when its entry is folded, and is never made again: a round renders only new entries. A
+reduction replaces pieces by shorter ones; the log keeps the originals, and their paths lead there.
 Source: docs/concepts/context.md#pieces.
 """
 
@@ -29,30 +29,31 @@ Kind: TypeAlias = Literal[
     "end",  # the end of a round's frame
     "answer",
     "outcome",
-    "summary",  # of a turn, not shown while the turn is
-    "note",  # of the agent's, for itself
-    "stage",  # what the code of a bundle said
+    "summary",  # of a turn; not shown as long as the turn itself is
+    "note",  # of the agent, for itself
+    "stage",  # text of a bundle's code
     "closing",
-    "message",  # of the runtime's
+    "message",  # of the runtime
     "feedback",
-    "card",  # all that is left of a turn
-    "memory",  # all that is left of several turns
-    "plans",  # all that is left of their plans
-    "checkpoint",  # all that is left of the open turn's rounds
+    "card",  # replaces a turn
+    "memory",  # replaces several turns
+    "plans",  # replaces their plans
+    "checkpoint",  # replaces the open turn's earlier rounds
 ]
 
 ALL: Final = "="
-"""The text shows all of what stands at its path, and that never changes."""
+"""The text shows all content of its path, and that never changes."""
 
 
 class Piece(Row):
-    """A text the model reads, whole lines.
+    """A text that the model reads, in whole lines.
 
-    `n` is the batch that brought it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is none.
-    `path` is where the whole of it stands; `shows` is `ALL`, or the digest of the content that the text shows all
-    of, or empty if it does not. `size` counts the content's bytes, `hint` is its beginning on one line (of a summary all of it), `range` what
-    a ranged read asked for. `bulk`: it can be read again at its path, and is the first to be shown by a stub. What
-    shows a part of another path has a `view`, a path of its own that leads to nothing but this piece.
+    `n` is the batch that brought it, `turn` counts turns from 1 and `round` the turn's rounds from 1; 0 is
+    none. `path` leads to the whole of it; `shows` is `ALL`, or the digest of the content if the text shows
+    all of it, or empty. `size` counts the content's bytes, `hint` is its beginning on one line (a whole
+    summary), `range` the range of a ranged read. `bulk`: it can be read again at its path, and is the first
+    to be replaced by a stub. A piece that shows a part of another path has a `view`, a path of its own that
+    leads to nothing but this piece.
     """
 
     kind: Kind
@@ -73,7 +74,7 @@ class Piece(Row):
 
 
 class Shown(Value):
-    """Where the model sees the whole of a path now. `digest` is `ALL`, or 16 hex of the SHA-256 of what it sees."""
+    """Where the model sees the whole of a path now. `digest` is `ALL`, or 16 hex of the content's SHA-256."""
 
     path: str
     n: int
@@ -83,15 +84,15 @@ class Shown(Value):
 
 
 def text_bytes(pieces: Iterable[Piece]) -> int:
-    """Return the bytes that the pieces have in a request."""
+    """Return the bytes of the pieces in a request."""
     return sum(byte_length(piece.text) for piece in pieces)
 
 
 def byte_length(text: str) -> int:
-    """Return the UTF-8 bytes of a text; a lone surrogate counts like any character of three."""
+    """Return the UTF-8 bytes of a text; a lone surrogate counts three."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def estimate_bytes(size: int) -> int:
-    """Return about how many tokens so many bytes are."""
+    """Return the estimated tokens of `size` bytes."""
     return -int(-size // BYTES_PER_TOKEN)

@@ -1,4 +1,4 @@
-"""The writer: the pieces that one entry of the log adds to what the model reads."""
+"""The writer: make the pieces that one entry of the log adds to the timeline."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from stepline.rendering.result import SILENT, SILENT_TYPES, notice_paths, result
 HINT_CHARS: Final = 160
 DIGEST_CHARS: Final = 16
 NOTICE_CHARS: Final = 1_500
-"""Up to this length no layout may cut a notice."""
+"""No layout may cut a notice of up to this length."""
 NOTE_TYPES: Final = frozenset({"react.note"})
 DIGESTED: Final = frozenset({"react.read", "react.write"})
-"""Tools whose status, at the call's own path, repeats the facts of what they show beside it."""
+"""Tools whose status, at the call's own path, repeats the facts of the blocks beside it."""
 
 
 class Writer:
-    """Makes the pieces of one turn. `number` counts turns from 1."""
+    """Make the pieces of one turn. `number` counts turns from 1."""
 
     __slots__ = ("layout", "number", "turn")
 
@@ -35,7 +35,7 @@ class Writer:
         self.layout, self.turn, self.number = layout, turn, number
 
     def piece(self, kind: Kind, n: int, text: str, content: str = "", **facts: Any) -> Piece:
-        """Return a piece; `content` is what its text shows."""
+        """Return a piece; `content` is the content that its text shows."""
         if content:
             whole = not _encoded(content) and self.layout.shows_text(content, "")
             facts.setdefault("shows", ALL if whole else "")
@@ -44,7 +44,7 @@ class Writer:
         return Piece(kind=kind, n=n, turn=self.number, text=text, **facts)
 
     def prompt(self, n: int, event: Inbound, place: Place, carried: str) -> Piece:
-        """Return an event that opened the turn; `carried` is where it stands in the turn before."""
+        """Return an event that opened the turn; `carried` is its path in the turn before."""
         text = self.layout.prompt(event, place.path, carried, place.files)
         return self.piece("prompt", n, text, path=place.path, **self._said(event))
 
@@ -68,9 +68,10 @@ class Writer:
         unseen: Sequence[str],
         meanwhile: Sequence[Piece] = (),
     ) -> Iterator[Piece]:
-        """Yield an open round if it has actions, else a closed one; and perhaps an answer, the `attempt`-th.
+        """Yield an open round if it has actions, else a closed one; and its answer, the `attempt`-th, if any.
 
-        What came `meanwhile`, while the model was asked, stands in the round behind what was decided without it.
+        The pieces of `meanwhile`, which came while the model was asked, stand in the round behind the
+        decision.
         """
         layout, turn = self.layout, self.turn
         facts: dict[str, Any] = {"round": entry.iteration + 1}
@@ -95,7 +96,7 @@ class Writer:
             about = {"size": byte_length(entry.raw), "hint": hint(entry.raw), **facts}
             yield self.piece("raw", n, layout.raw(entry.raw, path), path=path, **about)
         yield from meanwhile
-        # Beside an answer actions may run; their results close the frame behind it.
+        # Actions may run beside an answer; their results close the frame behind it.
         if not (entry.accepted and entry.actions):
             yield self.piece("end", n, layout.end(), **facts)
         if entry.accepted and entry.answer:
@@ -124,7 +125,7 @@ class Writer:
         )
 
     def result(self, n: int, entry: Resulted, *, last: bool) -> Iterator[Piece]:
-        """Yield what an action did; the round's last result ends its frame."""
+        """Yield the pieces of a result; the round's last result ends its frame."""
         facts: dict[str, Any] = {"call": entry.call_id, "tool": entry.tool_id, "round": entry.iteration + 1}
         path = result_path(self.turn, entry.call_id)
         yield self.piece("status", n, self.layout.status(entry), bulk=entry.status == "ok", **facts)
@@ -162,7 +163,7 @@ class Writer:
         )
 
     def shows(self, block: Produced, path: str, tool: str) -> str:
-        """Return what a result's block shows all of, in the words of `Piece.shows`."""
+        """Return the value of `Piece.shows` for a result's block."""
         meta = block.meta
         if block.body is not None or _encoded(block.text) or not self.layout.shows_text(block.text, tool):
             return ""
@@ -171,7 +172,7 @@ class Writer:
         return digest(block.text) if path.startswith("fi:") else ALL
 
     def contributed(self, n: int, entry: Contributed) -> Iterator[Piece]:
-        """Yield what the code of a bundle said."""
+        """Yield the text of a bundle's code."""
         for block in entry.blocks:
             if not is_shown(block):
                 continue
@@ -190,12 +191,12 @@ def hint(text: str) -> str:
 
 
 def is_shown(block: Produced) -> bool:
-    """Tell whether a block takes room in the timeline."""
+    """Return True if a block takes room in the timeline."""
     return block.type not in SILENT_TYPES and not block.meta.get(SILENT)
 
 
 def _is_digest(block: Produced, tool: str) -> bool:
-    """Tell whether a block only says of the blocks beside it what they say themselves."""
+    """Return True if a block only repeats the facts of the blocks beside it."""
     if tool not in DIGESTED or block.path or block.mime != "application/json":
         return False
     if tool != "react.read":
@@ -205,12 +206,12 @@ def _is_digest(block: Produced, tool: str) -> bool:
 
 
 def _shows_notice(text: str, content: str) -> str:
-    """Return what the text of a notice shows: all of it, unless something is long enough to have been cut."""
+    """Return `ALL` for a notice, unless it is long enough to have been cut."""
     return ALL if len(content) <= NOTICE_CHARS and len(text) <= NOTICE_CHARS else ""
 
 
 def digest(text: str) -> str:
-    """Return the beginning of a text's SHA-256, in hex."""
+    """Return the first hex digits of a text's SHA-256."""
     import hashlib  # noqa: PLC0415 - few texts of a log are files
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]
@@ -227,7 +228,7 @@ def _range(meta: dict[str, Any]) -> str:
 
 
 def _named(params: dict[str, Any]) -> Iterator[str]:
-    """Yield the parameters that tell one call from another: the short ones."""
+    """Yield the parameters that distinguish calls: the short ones."""
     for name, value in params.items():
         if isinstance(value, str | int | float | bool) and len(str(value)) <= HINT_CHARS:
             yield f"{name}={value}"

@@ -1,7 +1,4 @@
-"""Plans in words and as facts: the steps of one as lines, what is left of those that are over, one read from JSON.
-
-A plan's steps as lines of data: a mark, a number, and as much of the words as a line holds.
-"""
+"""Plans as text and as facts: steps as lines of data, past plans, and snapshots parsed from JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _NO_NOTES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class PlanFacts(Value):
-    """What is left of a plan that is not the current one: how it ended, its steps with their marks, where it is read."""
+    """A past plan: its end, its steps with their statuses, and the path of its newest snapshot."""
 
     plan_id: str
     tag: PlanTag
@@ -42,7 +39,7 @@ class _Step(Value):
 
 
 def render_steps(plan: Plan) -> str:
-    """Return a plan's steps, one a line: mark, number, label."""
+    """Return a plan's steps, one per line: mark, number, label."""
     return "\n".join(
         f"{MARKS[status]} [{n}] {inline(step)}" for n, (status, step) in enumerate(plan_steps(plan), 1)
     )
@@ -54,14 +51,14 @@ def plan_steps(plan: Plan) -> tuple[tuple[StepStatus, str], ...]:
 
 
 def current_plan(plans: Iterable[Plan]) -> Plan | None:
-    """Return the one that progress is reported on: current and open."""
+    """Return the plan that progress is reported on: current and open."""
     return next((plan for plan in plans if plan.current and plan.is_open()), None)
 
 
 def plan_history(plans: Iterable[Plan], notes: Mapping[str, str] = _NO_NOTES) -> tuple[PlanFacts, ...]:
-    """Return what is left of every plan but the current one, in the order given.
+    """Return the facts of every plan but the current one, in the order given.
 
-    `notes` are what was said of a plan last, by plan.
+    `notes` holds the last note about a plan, by plan.
     """
     found = tuple(plans)
     current = current_plan(found)
@@ -80,7 +77,7 @@ def plan_history(plans: Iterable[Plan], notes: Mapping[str, str] = _NO_NOTES) ->
 
 
 def plan_tag(plan: Plan) -> PlanTag:
-    """Return in one word how a plan stands."""
+    """Return the state of a plan as one word."""
     if plan.superseded_ts:
         return "superseded"
     if plan.closed_ts:
@@ -89,7 +86,7 @@ def plan_tag(plan: Plan) -> PlanTag:
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
-    """Return where a plan stands, in numbers."""
+    """Return the progress of a plan in numbers."""
     done = [status for status, _ in plan_steps(plan)]
     return {
         "plan_id": plan.plan_id,
@@ -101,9 +98,9 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
 
 
 def read_plan(snapshot: Mapping[str, Any]) -> Plan:
-    """Read a snapshot that came from elsewhere; each of its steps is a text, or `{n, label, status}`.
+    """Parse a snapshot from elsewhere; each of its steps is a text, or `{n, label, status}`.
 
-    Raises msgspec.ValidationError for one that is neither, or has no id.
+    Raises msgspec.ValidationError for an invalid step or a missing id.
     """
     given = msgspec.convert(snapshot.get("steps") or (), tuple[str | _Step, ...])
     told_status = msgspec.convert(snapshot.get("status") or {}, dict[str, StepStatus])
@@ -116,7 +113,7 @@ def read_plan(snapshot: Mapping[str, Any]) -> Plan:
 
 
 def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:
-    """Return the snapshots among the blocks of a bundle; what is none is only text."""
+    """Return the snapshots among the blocks of a bundle; an invalid one stays text only."""
     found = []
     for block in entry.blocks:
         if block.type == "react.plan":
@@ -148,7 +145,7 @@ def render_outline(
     most: int = STEPS_SHOWN,
     chars: int = STEP_CHARS,
 ) -> str:
-    """Return the steps, one a line that begins with `indent`; of a long plan the first, and how many more there are."""
+    """Return the first steps, one per line after `indent`, and the count of any further ones."""
     lines = [
         f"{indent}{MARKS[status]} [{n}] {clip(step, chars)}\n"
         for n, (status, step) in enumerate(islice(steps, most), 1)
@@ -158,6 +155,6 @@ def render_outline(
 
 
 def count_done(plan: Plan) -> str:
-    """Return in words how many of a plan's steps are done."""
+    """Return how many of a plan's steps are done, as text."""
     done = sum(status == "done" for status, _ in plan_steps(plan))
     return f"{done} of {len(plan.steps)} steps done"

@@ -1,4 +1,4 @@
-"""Quoting: how foreign text stands in the prompt, so that it can say anything and forge nothing.
+"""Quoting: make foreign text safe for the prompt, so that it can say anything and forge nothing.
 
 A line of structure begins in the first column; a line of data begins with `INDENT`. Users, tools and models
 only ever write data, therefore no text of theirs can become a header, a frame or the end of one.
@@ -16,7 +16,7 @@ from stepline.model.traversal import has_hidden, show_hidden
 
 INDENT: Final = "  "
 BLOB_CHARS: Final = 2048
-"""From this length on, an unbroken run of base64 (or hex) is an encoded blob that no model reads."""
+"""From this length on, an unbroken run of base64 (or hex) counts as an encoded blob and is left out."""
 
 _NEXT_LINE: Final = "\n" + INDENT
 _ENCODE = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ _PROBE = re.compile(f"{_RUN}{{{_PROBE_CHARS}}}")
 
 
 def quote(text: str) -> str:
-    """Return foreign text as indented lines, without NULs, encoded blobs, exotic line breaks, hidden characters."""
+    """Return foreign text as indented lines, without NULs, blobs, unusual line breaks, hidden characters."""
     return INDENT + clean(text).replace("\n", _NEXT_LINE)
 
 
@@ -38,7 +38,7 @@ def inline(text: str) -> str:
 
 
 def inline_json(value: Any) -> str:
-    """Return a value as JSON on one line; strings in it break no line, as JSON escapes their breaks."""
+    """Return a value as JSON on one line; line breaks in its strings are escaped."""
     text = _ENCODE(value).decode()
     return text if text.isascii() else show_hidden(_BREAKS.sub(" ", text))
 
@@ -46,7 +46,7 @@ def inline_json(value: Any) -> str:
 def clean(text: str) -> str:
     """Return text whose only line break is the line feed, without NULs, with a marker for each encoded blob.
 
-    Other characters that nobody would see are shown by a sign.
+    Other invisible characters are replaced by a visible sign.
     """
     if len(text) >= BLOB_CHARS and has_blob(text):
         text = _BLOB.sub(lambda found: f"<{len(found[0])} characters of encoded data left out>", text)
@@ -56,7 +56,7 @@ def clean(text: str) -> str:
 
 
 def has_blob(text: str) -> bool:
-    """Tell whether there may be a blob: one covers a whole half-blob that begins at a multiple of its length.
+    """Return True if there may be a blob: it covers a whole half-blob at a multiple of its length.
 
     Linear, where searching the blob's own pattern costs its length at every character of a long run.
     """
@@ -64,11 +64,11 @@ def has_blob(text: str) -> bool:
 
 
 def clip(text: str, chars: int) -> str:
-    """Return the beginning of foreign text on one line, at most so many characters."""
+    """Return the beginning of foreign text on one line, at most `chars` characters."""
     line = inline(text[: chars * 4])
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 
 
 def label(text: str) -> str:
-    """Return foreign text as a string of JSON: one line, and nobody can end it from within."""
+    """Return foreign text as a JSON string: one line, which its content cannot end."""
     return inline_json(inline(text))

@@ -1,6 +1,6 @@
-"""Reductions: pieces in, shorter pieces out. Pure, and each done twice is the same as once.
+"""Reductions: pieces in, shorter pieces out. Pure and idempotent.
 
-The log keeps everything, and every path leads to the whole of what stood there.
+The log keeps everything, and the path of a removed piece leads to the whole of it.
 Source: docs/concepts/context.md#forgetting.
 """
 
@@ -18,22 +18,22 @@ from stepline.rendering.piece import ALL, Kind, Piece
 from stepline.rendering.quote import quote
 
 KEPT: Final[frozenset[Kind]] = frozenset({"header", "event", "note", "feedback", "card", "memory", "plans"})
-"""What stays of a turn whatever else is left of it."""
+"""Kinds of a turn that always stay."""
 KEPT_CALLS: Final = frozenset({"react.plan"})
-"""Tools whose calls stay with it: what was planned."""
+"""Tools whose calls stay with a turn: its plans."""
 STUB_FROM_BYTES: Final = 400
-"""A tool's result up to this stays as it is in a turn that is still a turn."""
+"""In a turn that stays a turn, a tool's result up to this size stays unchanged."""
 CLIP_BYTES: Final = 4_000
-"""What a message or an answer of such a turn may have."""
+"""Maximum bytes of a message or an answer of such a turn."""
 IMAGES_KEPT: Final = 2
 IMAGES_KEPT_BYTES: Final = 750_000
-"""So many of the newest pictures and PDFs stay, if they have no more bytes together."""
+"""Limits of the newest pictures and PDFs that stay: their number, and their bytes together."""
 
 
 def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -> list[Piece]:
-    """Return the pieces with turns up to `newest - keep` collapsed, and those before the intact ones lightened.
+    """Return the pieces with turns up to `newest - keep` collapsed, and others lightened, but not the intact.
 
-    Of the open turn, what is settled is lightened, too, if the entry says so.
+    In the open turn, settled rounds are lightened, too, if the entry says so.
     """
     found: list[Piece] = []
     images = _newest_images(pieces)
@@ -53,7 +53,7 @@ def prune(pieces: Sequence[Piece], entry: Pruned, newest: int, layout: Layout) -
 
 
 def _collapsed(own: Sequence[Piece], layout: Layout) -> list[Piece]:
-    """Return what is left of a turn: what is always kept, and a card in place of the first piece that is gone."""
+    """Return the kept pieces of a turn, with a card in place of the first removed one."""
     gone = [piece for piece in own if not _stays(piece)]
     if not gone:
         return list(own)
@@ -78,9 +78,9 @@ def _card(gone: Sequence[Piece], layout: Layout) -> Piece:
 
 
 def _lightened(own: Sequence[Piece], layout: Layout, images: frozenset[str]) -> list[Piece]:
-    """Return pieces without what can be read again, or was only of use while it was new.
+    """Return the pieces without those that can be read again, or were only of use while new.
 
-    A call of which only stubs are left needs no status either.
+    A call of which only stubs are left loses its status, too.
     """
     found = [_lighter(piece, layout, images) for piece in own]
     shown = {piece.call for piece in found if piece.kind == "result" and piece.bulk}
@@ -112,7 +112,7 @@ def _stub(piece: Piece, layout: Layout) -> Piece:
 
 
 def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
-    """Return the paths of the newest pictures and PDFs, as far as they may stay."""
+    """Return the paths of the newest pictures and PDFs that stay within the limits."""
     kept: dict[str, int] = {}
     for piece in reversed(pieces):
         if piece.mime.startswith("image/") or piece.mime == "application/pdf":
@@ -124,7 +124,10 @@ def _newest_images(pieces: Sequence[Piece]) -> frozenset[str]:
 
 
 def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
-    """Return the pieces with what batch `n` brought at a path replaced: by the replacement once, the others by nothing."""
+    """Return the pieces with those of the overlay's batch and path hidden.
+
+    The first one gets the replacement as its text, others an empty text.
+    """
     found, left = list(pieces), overlay.replacement
     for index, piece in enumerate(pieces):
         if piece.n == overlay.n and overlay.path in (piece.path, piece.view) and piece.text:
@@ -135,9 +138,9 @@ def hide(pieces: Sequence[Piece], overlay: Hide, layout: Layout) -> list[Piece]:
 
 
 def answer_to(pieces: Sequence[Piece], entry: Feedback, path: str, text: str, number: int) -> list[Piece]:
-    """Return the pieces with a feedback behind turn `number`, in place of what the same origin said before.
+    """Return the pieces with a feedback behind turn `number`; it replaces the same origin's earlier one.
 
-    If that turn was compacted, it stands behind what is left of it.
+    If that turn was compacted, it stands behind the memory.
     """
     kept = [p for p in pieces if not (p.kind == "feedback" and p.path == path and p.tool == entry.origin)]
     if entry.withdrawn:

@@ -1,14 +1,11 @@
-"""The standard layout of entries and blocks: what happened, as the model reads it.
+"""The standard layout of entries, blocks and inbound events.
 
-Every function returns whole lines, each ended by a line break; what the functions return in log order is the
+Every function returns whole lines, each ended by a line break; their results in log order are the
 timeline. A text depends on its own entry and on what stood before it, never on what comes later.
-Source: docs/concepts/context.md#what-the-model-reads.
 
-The standard layout of what came from outside: messages, steers, forms, alerts, and what the runtime did about a steer.
-
-Who sent an event, its kind, its files and its payload are lines of structure; its text is data. A header that names the user
-stands for the user's client, unless the line `sent_by` says that a service sent the event; an external event always has
-that line. Whatever is too long is cut, and the event's path leads to all of it.
+The sender of an event, its kind, its files and its payload are lines of structure; its text is data. A header
+that names the user stands for the user's client, unless the line `sent_by` says that a service sent the
+event; an external event always has that line. Long values are cut, and the event's path leads to all of it.
 Source: docs/concepts/context.md#what-the-model-reads.
 """
 
@@ -42,18 +39,18 @@ ROUND_TOP: Final = ("┌──────── ROUND ", " ──────�
 ROUND_BOTTOM: Final = "└────────────────────────┘"
 
 UNPREVIEWED: Final = frozenset({"react.read"})
-"""Tools that cap what they show themselves."""
+"""Tools that cap their own output."""
 
 CODE_CHARS: Final = 200
 EXTRA_CHARS: Final = 2_000
-"""Of the facts beside a notice, and of an error."""
+"""Maximum characters of a notice's extra facts, and of an error."""
 FEEDBACK_CHARS: Final = 1_000
 PLANS_SHOWN: Final = 4
 EVENTS_SHOWN: Final = 8
-"""Of those that came too late for a decision, the newest."""
+"""Maximum events shown, the newest, of those that came too late for a decision."""
 SOURCES_SHOWN: Final = 20
 RAW_BYTES: Final = 6_000
-"""Of a decision that was interrupted."""
+"""Maximum bytes of an interrupted decision."""
 
 _STATUS: Final = {
     "ok": "ok",
@@ -84,12 +81,12 @@ def _newest(paths: Sequence[str]) -> str:
 
 
 def render_thinking(text: str, path: str) -> str:
-    """Render what the model thought before it decided."""
+    """Render the model's thinking."""
     return f"[thinking]{_at(text, path)}\n{render_text(text, 'THINKING')}"
 
 
 def render_notes(text: str, path: str) -> str:
-    """Render what the model told the user while it works."""
+    """Render the model's notes to the user."""
     if not is_short(text):
         return f"[AI Agent say]:{_at(text, path)}\n{render_text(text, 'NOTES')}"
     return f"[AI Agent say]: {render_text(text, 'NOTES')[len(INDENT) :]}"
@@ -108,13 +105,13 @@ def render_call(action: Action, turn: str) -> str:
 
 
 def render_raw(text: str, path: str) -> str:
-    """Render a decision that was interrupted, as far as it came, if that is not long."""
+    """Render an interrupted decision, as far as it came, if that is not long."""
     where = "" if is_short(text, RAW_BYTES) else f" {path}"
     return f"[REACT DECISION RAW INTERRUPTED]{where}\n{render_text(text, 'RAW', RAW_BYTES)}"
 
 
 def render_answer(text: str, path: str, number: int = 1) -> str:
-    """Render the `number`-th answer of a turn that the user has."""
+    """Render the `number`-th answer of a turn."""
     counted = f"[completion: {number}]\n" if number > 1 else ""
     return f"\n[ASSISTANT MESSAGE]\n[path: {path}]\n{counted}{render_text(text, 'ASSISTANT MESSAGE')}"
 
@@ -125,7 +122,7 @@ def render_end() -> str:
 
 
 def render_notice(notice: Notice, path: str, accepted: bool) -> str:
-    """Render a correction of the runtime's."""
+    """Render a correction by the runtime."""
     dropped = PARENT in notice.extra
     violation = not accepted or dropped or notice.code.startswith("protocol_violation.")
     header = "[PROTOCOL VIOLATION]" if violation else "[REACT NOTICE]"
@@ -135,7 +132,7 @@ def render_notice(notice: Notice, path: str, accepted: bool) -> str:
 
 
 def render_status(entry: Resulted) -> str:
-    """Render the head of what an action did."""
+    """Render the head of a result."""
     if entry.error and entry.error.get("code") == "steered" and not entry.blocks:
         return (
             f"[TOOL RESULT {entry.call_id}].result {entry.tool_id}\nstatus: not run, because of the steer\n"
@@ -145,7 +142,7 @@ def render_status(entry: Resulted) -> str:
 
 
 def render_block(block: Produced, path: str, tool_id: str) -> str:
-    """Render one block of a result: its path and its text, or what there is to read at the path."""
+    """Render one block of a result: its path and its text, or the facts of a stored file."""
     if block.type == "react.notice":
         return f"[REACT NOTICE]\n[path: {path}]\n{render_text(block.text, 'NOTICE')}"
     where = f"logical_path: {inline(path)}\n"
@@ -156,23 +153,23 @@ def render_block(block: Produced, path: str, tool_id: str) -> str:
 
 
 def shows_text(text: str, tool_id: str) -> bool:
-    """Tell whether all of a text is shown: of a tool's, or of somebody's without a tool."""
+    """Return True if all of a text is shown."""
     if not tool_id:
         return is_short(text)
     return len(text) <= (READ_CHARS if tool_id in UNPREVIEWED else RESULT_PREVIEW_CHARS)
 
 
 def shows_call(action: Action) -> bool:
-    """Tell whether every parameter of a call is shown in full."""
+    """Return True if every parameter of a call is shown in full."""
     return render_params(action.params)[1]
 
 
 def render_outcome(
-    entry: Deferred,  # noqa: ARG001 - a layout may tell more of it
+    entry: Deferred,  # noqa: ARG001 - another layout may use more of it
     path: str,
     unseen: Sequence[str],
 ) -> str:
-    """Render why the answer above was not the turn's last word."""
+    """Render why the turn went on after the answer above."""
     waiting = f"waiting: {_newest(unseen)}\n" if unseen else ""
     return (
         f"\n[ASSISTANT MESSAGE ATTEMPT OUTCOME]\n[path: {path}]\n"
@@ -182,14 +179,14 @@ def render_outcome(
 
 
 def render_takeover() -> str:
-    """Render that the turn goes on after an interruption."""
+    """Render the message that the turn goes on after an interruption."""
     return (
         "\n[SYSTEM MESSAGE]\nThe turn was interrupted and goes on from here; everything above is settled.\n"
     )
 
 
 def render_closing(entry: Closed, plans: Sequence[Plan]) -> str:
-    """Render the end of a turn: how it ended, what it took, and the `plans` that it changed and left open."""
+    """Render the end of a turn: its outcome, its cost, and the `plans` that it changed and left open."""
     if entry.outcome == "error":
         title = f"error: {clip(entry.code, CODE_CHARS)}"
     else:
@@ -232,12 +229,12 @@ def render_elapsed(seconds: float) -> str:
 
 
 def render_note(block: Produced, path: str) -> str:
-    """Render what the agent noted for itself."""
+    """Render a note of the agent for itself."""
     return f"[INTERNAL NOTE]\n{_where(path)}{render_text(block.text, 'INTERNAL NOTE')}"
 
 
 def render_stage(block: Produced, path: str, at: str) -> str:
-    """Render what the code of a bundle put on the timeline; of an attachment, its facts and what there is of its text."""
+    """Render a block of a bundle's code; of an attachment, its facts and the available text."""
     head = f"\n[ts: {at}]\n"
     if block.type.startswith(_ATTACHMENT):
         return f"{head}{_attachment(block)}\n{_where(path)}{_summary(block)}{_text(block)}"
@@ -254,7 +251,7 @@ def _attachment(block: Produced) -> str:
 
 
 def render_feedback(entry: Feedback, path: str) -> str:
-    """Render what somebody thinks of a turn's answer."""
+    """Render a feedback on a turn's answer."""
     header = "[USER FEEDBACK]" if entry.origin == "user" else "[AUTO FEEDBACK]"
     text = f"{fit_text(entry.text, FEEDBACK_CHARS)}\n" if entry.text else ""
     return f"\n[ts: {entry.at}]\n{header}\n[path: {path}]\nreaction: {entry.reaction or 'none'}\n{text}"
@@ -287,7 +284,7 @@ def _where(path: str) -> str:
 
 
 def _at(text: str, path: str) -> str:
-    """Name the path of a text only where it leads to more than is shown."""
+    """Return the path of a text if it leads to more than is shown."""
     return "" if is_short(text) else f" {path}"
 
 
@@ -312,20 +309,20 @@ _STOPPED_SHORT: Final = {
 
 
 def render_prompt(event: Inbound, path: str, carried: str = "", files: Sequence[str] = ()) -> str:
-    """Render an event that opened the turn; `carried` is where it stands in the turn before, if it came there."""
+    """Render an event that opened the turn; `carried` is its path in the turn before, if it came there."""
     header = "[USER MESSAGE]" if event.event in (PROMPT, FOLLOWUP) else _external(event)
     origin = f"[carried over from: {carried}]\n" if carried else ""
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{origin}{_said(event, files, 'USER MESSAGE')}"
 
 
 def render_event(event: Inbound, path: str, files: Sequence[str] = ()) -> str:
-    """Render an event that came while a turn was open, or between turns; `files` are the paths of what came with it."""
+    """Render an event that came while a turn was open, or between turns; `files` are its files' paths."""
     header = _HEADERS.get(event.event) or _external(event)
     return f"\n[ts: {event.at}]\n{header}\n[path: {path}]\n{_said(event, files, 'EVENT')}"
 
 
 def render_steered(entry: Steered) -> str:
-    """Render that a steer was heeded: what it cut short, and what is left of the turn."""
+    """Render the message that a steer was heeded: the work it cut short, and the rounds that are left."""
     asked = "steered" if entry.finalize else "said stop"
     rounds = "1 round" if entry.finalize == 1 else f"{entry.finalize} rounds"
     left = (
@@ -339,7 +336,7 @@ def render_steered(entry: Steered) -> str:
 
 
 def shows_event(event: Inbound) -> bool:
-    """Tell whether all that an event says is shown."""
+    """Return True if the whole content of an event is shown."""
     return is_short(event.text) and (not event.payload or render_params(event.payload)[1])
 
 
@@ -348,14 +345,14 @@ def _external(event: Inbound) -> str:
 
 
 def _sender(event: Inbound) -> str:
-    """Say who sent an event, where its header does not."""
+    """Return the line with the sender of an event, if its header does not name one."""
     if event.source:
         return f"sent_by: service {label(clip(event.source, SOURCE_CHARS))}"
     return "" if event.event in (PROMPT, *_HEADERS) else "sent_by: user"
 
 
 def _said(event: Inbound, files: Sequence[str], what: str) -> str:
-    """Return everything below an event's path: the facts a line each, and its text."""
+    """Return the lines below an event's path: the facts, one per line, and the text."""
     reactive = event.reactive or event.event in _HEADERS
     facts = [
         "" if reactive else "reactive: no",

@@ -1,10 +1,9 @@
-"""The standard layout of what was reduced: turns as cards or rows, stubs, hidden blocks. Each names the path of the whole.
+"""The standard layout of reductions: cards, rows, stubs, hidden blocks, memories and checkpoints.
 
-A reduction is made of the piece it replaces, whose text this layout wrote: what it takes from it are lines of data.
-Foreign text in a row is a string of JSON, so that nobody ends it from within.
+Each names the path of the whole. A reduction is made of the piece it replaces, whose text this layout wrote:
+the parts it takes over are lines of data. Foreign text in a row is a JSON string, so that its content cannot
+end it.
 Source: docs/concepts/context.md#forgetting.
-
-The standard layout of what is left of whole ranges: summaries, what they carry along, and checkpoints.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from stepline.rendering.quote import INDENT, clip, label, quote
 from stepline.rendering.turn_facts import Turn
 
 REPLACEMENT_BYTES: Final = int(240 * BYTES_PER_TOKEN)
-"""Of what stands in the place of one block."""
+"""Maximum bytes of the text that replaces one block."""
 CARD_CHARS: Final = 4_000
 HINT_CHARS: Final = 80
 ROWS_SHOWN: Final = 40
@@ -37,13 +36,13 @@ _ROWS: Final[dict[Kind, str]] = {
 }
 _SAID: Final[frozenset[Kind]] = frozenset({"prompt", "answer", "stage"})
 _FILED: Final[frozenset[Kind]] = frozenset({"result", "code"})
-"""What is named by where it stands."""
+"""Kinds that are named by the family of their path."""
 _FAMILIES: Final = {"fi": "file", "sk": "skill", "so": "source"}
 _TURN: Final = re.compile(r"[a-z]{2}:(turn_[^.]+)\.")
 
 
 def render_pruned(entry: Pruned) -> str:
-    """Render, once a turn, that earlier blocks are shorter now."""
+    """Render the message, once a turn, that earlier blocks are shorter now."""
     return (
         f"\n[SYSTEM MESSAGE]\nAbove, turns before the newest {entry.keep} are cards or rows now, and results before the "
         f"newest {entry.intact} are one line each. Every path still leads to the whole: look for what you need in the "
@@ -52,14 +51,14 @@ def render_pruned(entry: Pruned) -> str:
 
 
 def render_card(piece: Piece) -> str:
-    """Render what is left of a turn that has a working summary."""
+    """Render the card of a turn with a working summary."""
     return f"[WORKING SUMMARY]\n[path: {piece.path}]\n{fit_text(piece.hint, CARD_CHARS)}\n"
 
 
 def render_rows(pieces: Sequence[Piece]) -> str:
-    """Render what is left of a turn without a summary: a row for each block that says something, and how it ended.
+    """Render the rows of a turn without a summary, one per block of interest, and its end.
 
-    Of a long turn these are the first row, then the newest ones; what was said goes before what was done.
+    Of a long turn these are the first row, then the newest ones; messages take precedence over actions.
     """
     rows = [(piece.kind in _SAID, row, piece.path) for piece in pieces if (row := render_row(piece))]
     status = "".join([_turn_status(piece) for piece in pieces if piece.kind == "closing"][-1:])
@@ -76,7 +75,7 @@ def render_rows(pieces: Sequence[Piece]) -> str:
 
 
 def render_row(piece: Piece) -> str:
-    """Render what is left of one block of a turn without a summary; "" for what says nothing any more."""
+    """Render the row of one block of a turn without a summary; "" for a block without one."""
     named = (
         _FAMILIES.get(piece.path[:2], "tool_result") if piece.kind in _FILED else _ROWS.get(piece.kind, "")
     )
@@ -89,7 +88,7 @@ def render_row(piece: Piece) -> str:
 
 
 def render_stub(piece: Piece) -> str:
-    """Render on one line what is left of a block that can be read again; "" for what needs no place any more."""
+    """Render the stub of a block that can be read again, on one line; "" for a block that needs none."""
     if piece.kind in ("status", "thinking"):
         return ""
     if piece.kind == "code":
@@ -106,7 +105,7 @@ def render_stub(piece: Piece) -> str:
 
 
 def render_hidden(piece: Piece, replacement: str) -> str:
-    """Render a block that the agent hid, by what it put in its place."""
+    """Render a hidden block, by the agent's replacement."""
     return (
         f"[HIDDEN] react.read shows it again\n[path: {piece.path}]\n{quote(fit_replacement(replacement))}\n"
     )
@@ -122,7 +121,7 @@ def fit_replacement(text: str) -> str:
 
 
 def render_clipped(piece: Piece, limit_bytes: int) -> str:
-    """Render a piece in at most `limit_bytes`: its beginning, and a line that says so and names its path."""
+    """Render a piece in at most `limit_bytes`: its beginning, and a line with the cut and its path."""
     data = piece.text.encode("utf-8", "surrogatepass")
     if len(data) <= limit_bytes:
         return piece.text
@@ -133,7 +132,7 @@ def render_clipped(piece: Piece, limit_bytes: int) -> str:
 
 
 def _data(piece: Piece) -> str:
-    """Return the lines of data of a piece's text, as they were before they were indented; of a range its lines only."""
+    """Return the data lines of a piece's text without their indentation; of a range, its lines only."""
     if len(piece.text) > GLIMPSED_CHARS:
         return piece.hint
     lines = [line[len(INDENT) :] for line in piece.text.split("\n") if line.startswith(INDENT)]
@@ -142,7 +141,7 @@ def _data(piece: Piece) -> str:
 
 
 def _facts(piece: Piece) -> str:
-    """Return of a file its type and size, and of what was read in part, the range by which it is read again."""
+    """Return the type and size of a file, and the range of a partial read."""
     mime = f" mime={clip(piece.mime, 60)}" if piece.mime else ""
     file = f"{mime} size={piece.size}" if piece.path.startswith("fi:") else ""
     return f"{file} range={piece.range}" if piece.range else file
@@ -153,7 +152,7 @@ def _hint(hint: str) -> str:
 
 
 def _turn_status(piece: Piece) -> str:
-    """Return the end of a turn as a card; its text begins with the marker of the end."""
+    """Return the end of a turn as part of a card; its text begins with the marker of the end."""
     return f"[TURN STATUS]{piece.text.lstrip().removeprefix('[TURN ENDED]')}"
 
 
@@ -191,12 +190,12 @@ def _named(turns: Sequence[str]) -> list[str]:
 
 
 def render_carried(piece: Piece) -> str:
-    """Render what stays visible of a range that was compacted: an event or a note."""
+    """Render an event or a note that stays visible of a compacted range."""
     return render_clipped(piece, CARRIED_BYTES)
 
 
 def render_plans(plans: Sequence[Plan]) -> str:
-    """Render the plans of compacted turns, the one that changed last at the end; "" for none."""
+    """Render the plans of compacted turns, the last changed one at the end; "" for none."""
     history = plan_history(plans)
     if not history:
         return ""
@@ -212,7 +211,7 @@ def _plan(plan: PlanFacts) -> str:
 
 
 def render_checkpoint(entry: Compacted, path: str) -> str:
-    """Render what is left of the open turn's earlier rounds."""
+    """Render the checkpoint of the open turn's earlier rounds."""
     number = path.rpartition(".")[2]
     return (
         f"\n[MID-TURN COMPACTION {number}]\n[path: {path}]\nturn: {entry.turn}\n"

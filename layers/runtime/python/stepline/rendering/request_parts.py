@@ -1,8 +1,9 @@
-"""The parts of a request: what the model reads of a conversation, and where each part ends.
+"""The parts of a request: the pieces of a conversation, and the end of each part.
 
-A provider caches whole prefixes of parts, so a part that was sent is sent again as it was while a cache may live. A
-part ends where a request ended or a turn did: one a round, and one more a turn. What bounds their number is the
-budget of a request, for every part holds text, and whatever makes room joins parts. A dead cache joins all of them.
+A provider caches whole prefixes of parts, so a part that was sent is sent again unchanged while a cache may
+live. A part ends where a request or a turn ended: one per round, and one more per turn. Their number is
+bounded by the budget of a request, for every part holds text, and every reduction joins parts. A dead cache
+joins all of them.
 Source: docs/concepts/context.md#marks.
 """
 
@@ -19,7 +20,7 @@ from stepline.rendering.piece import Piece, byte_length, text_bytes
 
 
 class Marks(TypedDict):
-    """Where the parts of a request end, and how many of them a cache may hold; see `RequestParts`."""
+    """The ends of a request's parts, and how many of them a cache may hold; see `RequestParts`."""
 
     ends: list[int]
     size: int
@@ -33,13 +34,14 @@ MARKS: Final = tuple(Marks.__annotations__)
 
 
 class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
-    """Pieces, and the parts of a request that they make: each of `ends` is how many pieces stand before a part's end.
+    """Pieces, and the parts of a request that they make; `ends` are the piece counts at the parts' ends.
 
-    `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those of the
-    newest request that a cache may still hold, and `rewritten` says why that is not all of that request. `marked` are
-    the counts of parts behind which a request had a mark. `size` are the bytes of all pieces.
+    `sealed` are the parts with their texts, `turn_part` counts those before the open turn, `seen_part` those
+    of the newest request that a cache may still hold, and `rewritten` says why that is not all of that
+    request. `marked` are the counts of parts behind which a request had a mark. `size` are the bytes of all
+    pieces.
 
-    A value, but for a `copy`, which is open to change until `settle` makes its parts; a part's text is made once.
+    A value, except for a `copy`, which can change until `settle` makes its parts; a part's text is made once.
     """
 
     __slots__ = (
@@ -81,11 +83,11 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         )
 
     def copy(self) -> RequestParts:
-        """Return the same, open to change."""
+        """Return a copy that can change."""
         return RequestParts(self.pieces.copy(), self.sealed, **self.marks())
 
     def marks(self) -> Marks:
-        """Return everything but pieces and parts."""
+        """Return all fields but pieces and parts."""
         return Marks(
             ends=self.ends,
             size=self.size,
@@ -101,7 +103,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         self.size += byte_length(piece.text)
 
     def lift(self, chosen: Callable[[Piece], bool]) -> list[Piece]:
-        """Take away and return pieces that no recorded request sent; what was sent stays."""
+        """Remove and return the chosen pieces among those that no recorded request sent."""
         loose = self.pieces.cut(self._end)
         lifted = [piece for piece in loose if chosen(piece)]
         for piece in loose:
@@ -118,11 +120,11 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         self._seal(end)
 
     def open_turn(self) -> None:
-        """Take note that a turn begins behind the newest part."""
+        """Record that a turn begins behind the newest part."""
         self.turn_part = len(self.ends)
 
     def send(self, upto: int) -> int:
-        """Take note that a request ended with the text of batch `upto`; return the bytes that it had of this."""
+        """Record that a request ended with the text of batch `upto`; return the bytes of pieces in it."""
         marks = {*self.marked, self.turn_part, self.seen_part}
         self.seal(upto)
         self.marked = sorted({*marks, len(self.ends)} - {0})
@@ -132,9 +134,9 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
     def replace(
         self, pieces: Sequence[Piece], reason: BustReason, newest: int, *, dead: bool = False
     ) -> None:
-        """Take other pieces for those there are; `dead`: no cache of these lives. `newest` numbers the open turn.
+        """Replace the pieces; `dead`: no cache of the old ones lives. `newest` numbers the open turn.
 
-        Parts before the first change stay, because a cache finds them where they end; what is left before the open
+        Parts before the first change stay, because a cache finds them by their ends; the rest before the open
         turn becomes one part.
         """
         old, first = self.pieces, first_change(self.pieces, pieces)
@@ -150,7 +152,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
             self.turn_part = len(self.ends)
 
     def settle(self) -> None:
-        """Make the parts with their texts; nothing changes any more."""
+        """Make the parts with their texts; the value does not change any more."""
         sealed, kept = self.sealed, self._kept
         parts = sealed.copy() if kept == len(sealed) else Strand(sealed[:kept])
         starts = [0, *self.ends]
@@ -160,7 +162,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         self._kept = self._intact = len(parts)
 
     def _texts(self, start: int, end: int) -> Iterator[str]:
-        """Yield the texts of a span: of parts that were made before, as far as they stand, and of the pieces behind."""
+        """Yield the texts of a span: of parts that still stand, and of the pieces behind them."""
         begun = [0, *self._stood]
         for index in range(bisect_left(begun, start), self._intact):
             if begun[index] != start or self._stood[index] > end:
@@ -182,7 +184,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
         whole = sum(end <= first for end in self.ends)
         self.marked = [part for part in self.marked if part <= whole]
         if whole < self.seen_part:
-            # A cache holds a prefix only where a request had a mark: an unsent turn's end is no such place.
+            # A cache holds a prefix only up to a mark of a request: the end of an unsent turn has none.
             self.seen_part, self.rewritten = max(self.marked, default=0), reason
         self._kept = min(self._kept, whole)
         self.ends = self.ends[:whole]
@@ -192,7 +194,7 @@ class RequestParts:  # noqa: PLW1641 - no value that holds a list has a hash
 
 
 def first_change(old: Sequence[Piece], new: Sequence[Piece]) -> int:
-    """Return how many pieces at the beginning read the same in both."""
+    """Return how many leading pieces have the same text in both."""
     if old is new:
         return len(old)
     pairs = enumerate(zip(old, new, strict=False))

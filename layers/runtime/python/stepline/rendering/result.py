@@ -1,13 +1,11 @@
-"""A result's blocks, as the log stores them and as everybody reads them: the two directions of one rule.
+"""A result's blocks, stored lean and read whole; and the paths of a decision's notices.
 
-What a tool produced is stored without what its call says; whoever reads a block gets it whole.
+A block is stored without the facts of its call, and gets them back when it is read.
 
-Where the notices of a decision stand: each at a path of its own.
+    tc:<turn>.<call>.notice          the first notice of a call; of one that runs, its tool's own
+    tc:<turn>.<call>.notice.<n>      further notices, by the runtime, from 1
 
-    tc:<turn>.<call>.notice          what there is to say of a call; of one that runs, what its tool says
-    tc:<turn>.<call>.notice.<n>      what the runtime says besides, from 1
-
-A notice about a decision that was dropped stands under the call that it would have been, any other under the
+A notice about a dropped action stands under the call id that it would have had, any other under the
 round's first.
 """
 
@@ -23,26 +21,26 @@ from stepline.model.entry import Decided, Resulted
 from stepline.model.ids import CALL, call_id
 
 SILENT_TYPES: Final = frozenset({"react.plan", "react.plan.ack", "react.state", "react.exit"})
-"""Blocks that the model meets in ANNOUNCE or by reading a path, never in the timeline."""
+"""Blocks that the model reads in ANNOUNCE or at their path, never in the timeline."""
 
 SILENT: Final = "silent"
-"""Meta of a single block of which the same is true."""
+"""Meta that marks a single block as silent, too."""
 
 _PLAIN: Final = Produced()
 
 
 def result_path(turn: str, call: str) -> str:
-    """Return where the status of a call stands."""
+    """Return the path of a call's status."""
     return f"tc:{turn}.{call}.result"
 
 
 def lean_blocks(blocks: Iterable[Block], path: str) -> tuple[Produced, ...]:
-    """Return the blocks of a call as its result stores them; `path` is the call's own."""
+    """Return the blocks of a call in the form that its result stores; `path` is the call's own."""
     return tuple(_lean(block, path) for block in blocks)
 
 
 def whole_blocks(entry: Resulted, turn: str) -> tuple[Block, ...]:
-    """Return the blocks that a result of this turn stores, with what the call says about them."""
+    """Return the stored blocks of a result of this turn, with the facts of their call."""
     return tuple(
         Block(
             type=block.type,
@@ -63,13 +61,13 @@ def whole_blocks(entry: Resulted, turn: str) -> tuple[Block, ...]:
 
 
 def is_offered(block: Produced) -> bool:
-    """Tell whether a block is a file that the user may have."""
+    """Return True if a block is a file offered to the user."""
     meant = block.body is not None and block.path.startswith("fi:")
     return meant and block.meta.get("visibility") == "external"
 
 
 def _lean(block: Block, path: str) -> Produced:
-    # The encoder leaves a field out if it is the default itself; an equal string of another module is not.
+    # The encoder omits a field only if its value is the default object itself, not merely equal to it.
     said: dict[str, Any] = {
         name: value
         for name in Produced.__struct_fields__
@@ -84,13 +82,13 @@ PARENT: Final = "parent_tool_call_id"
 
 
 def notice_call(notice: Notice, entry: Decided, turn: str) -> str:
-    """Return the call that a notice of a decision stands under."""
+    """Return the call id under which a notice of a decision stands."""
     call = notice.extra.get(PARENT)
     return call if isinstance(call, str) and CALL.fullmatch(call) else call_id(turn, entry.iteration, 0)
 
 
 def notice_paths(entry: Decided, turn: str) -> list[str]:
-    """Return the paths of a decision's notices, in their order."""
+    """Return the paths of a decision's notices, in order."""
     taken = Counter(action.call_id for action in entry.actions)
     paths = []
     for notice in entry.notices:

@@ -1,6 +1,4 @@
-"""Turns and events as facts of the log: which batch began them, and which ended them.
-
-Feedback: what people and machines think of a turn's answer, at one path a turn.
+"""Turns, events, requests and feedback as facts of the log, and their logical paths.
 
 Source: docs/concepts/timeline.md#paths.
 """
@@ -38,11 +36,11 @@ class Event(Value):
 
 
 class Asked(Value):
-    """The newest request: when it was sent, what the provider counted, and what we knew of it.
+    """The newest request: when it was sent, what the provider counted, and its facts.
 
-    `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 if nobody
-    counted. `size` are the bytes of the timeline in it, `system` is the digest of its system part, and
-    `overhead_bytes` are those of all but the timeline; 0 if they were not recorded.
+    `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 without
+    a count by the provider. `size` are the bytes of the timeline in it, `system` is the digest of its system
+    part, and `overhead_bytes` are those of all but the timeline; 0 if they were not recorded.
     """
 
     at: str = ""
@@ -54,16 +52,16 @@ class Asked(Value):
     overhead_bytes: int = 0
 
     def idle_s(self, at: str) -> float:
-        """Return the seconds from this request to a time of the log; none if there was no request."""
+        """Return the seconds from this request to a time of the log; 0 if there was no request."""
         return (
             (datetime.fromisoformat(at) - datetime.fromisoformat(self.at)).total_seconds() if self.at else 0.0
         )
 
     def after(self, entry: Decided, at: str, *, size: int, rewritten: bool = False) -> Asked:
-        """Return what there is to know once a decision is recorded at `at`; `size` bytes of timeline were sent.
+        """Return the newest request once a decision is recorded at `at`; `size` bytes of timeline were sent.
 
-        A call that was cut off before anybody counted it was sent all the same: what was known stays, and how much a
-        cache holds of it only if the call began as the one before, and not `rewritten`.
+        A call that was cut off before the provider counted it was sent all the same: the known values stay,
+        but the cached tokens only if the call began as the one before, and was not `rewritten`.
         """
         usage = entry.usage
         counted = usage is not None and not usage.estimated
@@ -87,38 +85,38 @@ NEVER_ASKED = Asked()
 
 
 def prompt_path(turn: str, index: int, message_id: str) -> str:
-    """Return where the `index`-th message that opened a turn stands; the first has the plain path."""
+    """Return the path of the `index`-th message that opened a turn; the first has the plain path."""
     plain = f"ar:{turn}.user.prompt"
     return f"{plain}.{message_id}" if index else plain
 
 
 def event_path(turn: str, event: Inbound) -> str:
-    """Return where an event stands that came while `turn` was open, or that waited for it."""
+    """Return the path of an event that came while `turn` was open, or that waited for it."""
     return f"ar:{turn}.external.{event.event}.{event.message_id}"
 
 
 def steered_path(entry: Steered) -> str:
-    """Return where it stands that a steer was heeded."""
+    """Return the path of the message that a steer was heeded."""
     return f"ar:{entry.turn}.system.message.steered_{entry.n}"
 
 
 def steer_path(entry: Steered) -> str:
-    """Return where the steer stands that was heeded."""
+    """Return the path of the steer that was heeded."""
     return f"ar:{entry.turn}.external.steer.{entry.message_id}"
 
 
 def feedback_path(turn: str) -> str:
-    """Return where what is thought of a turn's answer stands."""
+    """Return the logical path of a turn's feedback."""
     return f"ar:{turn}.feedback.latest"
 
 
 def feedback_key(entry: Feedback) -> str:
-    """Return what a newer feedback replaces an older one by: its turn and its origin."""
+    """Return the key by which a newer feedback replaces an older one: its turn and its origin."""
     return f"{entry.turn}/{entry.origin}"
 
 
 def feedback_block(entry: Feedback) -> Block:
-    """Return the newest feedback of one origin as a block of the turn that it is about."""
+    """Return the newest feedback of one origin as a block of its turn."""
     said = {"origin": entry.origin, "reaction": entry.reaction, "confidence": entry.confidence}
     facts = {name: value for name, value in {**said, "text": entry.text}.items() if value not in (None, "")}
     return Block(
