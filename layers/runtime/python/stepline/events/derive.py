@@ -1,11 +1,10 @@
-"""What clients hear: the durable events of one batch, derived from it and from nothing else.
+"""Derive a batch's client events from the batch and nothing else.
 
 Batch n has the same events whenever and wherever they are derived, so they are stored nowhere and an event is
-named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file, no
-storage key, no exception. What a client may see is listed here; the rest is withheld without being named.
+named by n and its place. Nothing internal leaves: no working summary, no raw generation, no body of a file,
+no storage key, no exception. Everything that a client may see is listed here; the rest is withheld without
+being named.
 Source: docs/reference/events.md.
-
-What clients hear of a compaction: that it began, and how it ended, under one id.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _TITLES: Final[dict[Status, str]] = {
 
 
 def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
-    """Return the event of a compaction's beginning or end."""
+    """Return the event of a compaction's beginning or end; both have one id."""
     ended = entry if isinstance(entry, Compacted) else None
     status: Status = ended.status if ended else "started"
     usage = ended.usage if ended else None
@@ -98,9 +97,9 @@ def derive(batch: Batch) -> tuple[ClientEvent, ...]:
 
 
 def has_events(batch: Batch) -> bool:
-    """Tell whether a batch has client events, without deriving them.
+    """Return True if a batch has client events, without deriving them.
 
-    Clients chain batches by this (`prev`), so what an entry answers here may never change for logs that exist.
+    Clients chain batches by this (`prev`), so the result for an entry must never change for existing logs.
     """
     return any(
         bool(entry.deadline)
@@ -111,12 +110,12 @@ def has_events(batch: Batch) -> bool:
 
 
 def newest_event(tail: Batch) -> int:
-    """Return the newest batch that has client events, seen from the newest batch."""
+    """Return the number of the newest batch with client events, given the newest batch."""
     return tail.n if has_events(tail) else tail.state.prev
 
 
 def render_title(text: str) -> str:
-    """Return the name of a conversation that begins with this message: its beginning, on one line."""
+    """Return the title of a conversation that begins with this message: its beginning, on one line."""
     line = " ".join(text.split())
     return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
 
@@ -182,11 +181,11 @@ def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
         TurnStarted(turn_id=entry.turn, prompts=list(entry.prompts)), entry.at, entry.turn, "started"
     )
     if any(isinstance(other, Closed) for other in batch.entries):
-        return [begun]  # the end of the turn before has said that the next one is in progress
+        return [begun]  # the event of the turn before says already that the next one is in progress
     status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
     return [make_event(status, batch.at, entry.turn, "running"), begun]
 
 
 def _next_turn(batch: Batch) -> str:
-    """Return the turn that a closing batch opens, if it does."""
+    """Return the turn that a closing batch opens; "" if none."""
     return next((entry.turn for entry in batch.entries if isinstance(entry, Opened)), "")

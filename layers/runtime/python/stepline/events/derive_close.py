@@ -1,4 +1,4 @@
-"""What clients hear of a turn's end: what the answer cites and suggests, what the turn came to, and its terminal event.
+"""Client events of a turn's end: citations, followups, totals, and the terminal event.
 
 Source: docs/reference/events.md#the-end-of-a-turn.
 """
@@ -43,16 +43,16 @@ WEIGHTS: Final = {
     "cache_write_1h_tokens": 2.0,
     "output_tokens": 5.0,
 }
-"""What a token costs beside one of plain input: the ratios that the model's provider publishes."""
+"""The cost of a token relative to one of plain input, by the provider's published prices."""
 
 _BRACKETS: Final = "[\uff3b\ufe47\ufe5d"
-"""With one of these a citation begins."""
+"""Characters that can begin a citation."""
 
 
 def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
     """Return the events of a turn's end; `next_turn` is opened by the same batch, if it is not empty.
 
-    The last but one is the terminal event; behind it stands how the conversation goes on.
+    The last but one is the terminal event; the last is the status of the conversation.
     """
     ok = entry.outcome == "completed"
     status: Status = "completed" if ok else "error"
@@ -77,17 +77,17 @@ def closing_events(entry: Closed, next_turn: str) -> list[ClientEvent]:
 
 
 def linked(text: str, cited: Citing) -> str:
-    """Return Markdown of an entry in which what is cited is linked; the log keeps the tokens."""
+    """Return an entry's Markdown with its citations as links; the log keeps the tokens."""
     return _link(text, cited)[0] if cited.citations or cited.unresolved else text
 
 
 def weigh(usage: Usage) -> int:
-    """Return what a turn consumed, in tokens of plain input."""
+    """Return the usage of a turn, in tokens of plain input."""
     return round(sum(float(getattr(usage, name)) * weight for name, weight in WEIGHTS.items()))
 
 
 def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
-    """Return what a turn consumed, for a client."""
+    """Return the usage of a turn as event data."""
     return TurnUsage(
         rounds=entry.rounds,
         input_tokens=usage.input_tokens,
@@ -103,14 +103,14 @@ def turn_usage(entry: Closed, usage: Usage) -> TurnUsage:
 
 
 def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    """Return the text with links, the numbers it cites that are known, and those that are not.
+    """Return the text with links, the known sids that it cites, and the unknown ones.
 
-    It is what was shown as it was written: without a pool nothing is replaced, with one what is unknown is left out.
+    It equals the streamed text: without a pool nothing is replaced, with one unknown citations are left out.
     """
     pooled = bool(cited.citations or cited.unresolved)
     if not pooled and not any(mark in text for mark in _BRACKETS):
         return text, (), ()
-    # Most functions post events and most answers cite nothing: what they need not load costs 10 ms.
+    # Most functions post events and most answers cite nothing: this import would cost them 10 ms.
     from stepline.protocol.citation.citation_stream import CitationStream, cited_sids  # noqa: PLC0415 - see above
 
     if not pooled:
@@ -173,5 +173,5 @@ def _summary(entry: Closed) -> TurnSummary:
 
 
 def seconds(ms: int) -> str:
-    """Return a time for people: `0.4 s`."""
+    """Return a duration for display: `0.4 s`."""
     return f"{ms / 1000:.1f} s"

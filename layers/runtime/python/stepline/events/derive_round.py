@@ -1,11 +1,7 @@
-"""What clients hear of a round: the decision, its actions, what was refused of it, and what came of each action.
+"""Client events of a round: the decision, its calls, refusals and results, and its programs.
 
-Source: docs/reference/events.md.
-
-What clients hear of a program: what it is, that it started, how it ended, and what its tools said.
-
-These are what a live view of a run is drawn from. The program's text is shown: its author is the model, and its
-reader is who asked for it.
+The events of programs feed a live view of a run. The program's text is shown: the model wrote it, for the
+user who reads it.
 Source: docs/reference/events.md.
 """
 
@@ -84,13 +80,13 @@ NEVER_BEGAN: Final = frozenset(
         "steered",
     }
 )
-"""Codes of results that say: refused, lost or left out before anything of the call ran."""
+"""Result codes of calls that were refused, lost or left out before any part of them ran."""
 
 _MISPLACED: Final = ("_not_first", "_not_second", "_not_third", "_not_fourth", "_not_fifth", "_not_sixth")
 
 
 def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
-    """Return the events of a decision: itself, what was refused or corrected of it, its plan, its calls."""
+    """Return the events of a decision: itself, its notices, its plan, its calls."""
     notes = linked(entry.notes, entry)
     ok = entry.accepted
     events = [make_event(_decision(entry, notes), at, turn, "completed" if ok else "error")]
@@ -112,7 +108,7 @@ def decision_events(entry: Decided, at: str, turn: str) -> list[ClientEvent]:
 
 
 def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
-    """Return the events of a result: itself, what its tools told, its program's end, its plans, its files."""
+    """Return the events of a result: itself, its tools' events, its program's end, its plans, its files."""
     ok = entry.status == "ok"
     at = entry.at
     events = [make_event(_result(entry, turn), at, turn, "completed" if ok else "error")]
@@ -126,7 +122,7 @@ def result_events(entry: Resulted, turn: str) -> list[ClientEvent]:
 
 
 def plan_event(plan: Plan, at: str, turn: str) -> ClientEvent:
-    """Return what a client is shown of a plan."""
+    """Return the event of a plan's snapshot."""
     shown = PlanShown(
         plan_id=plan.plan_id,
         steps=list(plan.steps),
@@ -138,7 +134,7 @@ def plan_event(plan: Plan, at: str, turn: str) -> ClientEvent:
 
 
 def summarise_params(params: dict[str, Any]) -> dict[str, Any]:
-    """Return a call's parameters for a client: bodies and long strings as their length, nested values as a count."""
+    """Return a call's parameters for a client: long strings by length, nested values by count."""
     return {name: _summarise(name, value) for name, value in params.items()}
 
 
@@ -172,7 +168,7 @@ def _decision(entry: Decided, notes: str) -> DecisionMade:
 
 
 def _bundle(entry: Decided) -> list[BundleItem]:
-    """Return the actions of a decision that has several; an answer stands behind the calls beside it."""
+    """Return the actions of a decision with several; an answer follows the calls beside it."""
     if len(entry.actions) + (entry.action != "call_tool") < 2:
         return []
     calls = [
@@ -183,9 +179,9 @@ def _bundle(entry: Decided) -> list[BundleItem]:
 
 
 def _notice(entry: Decided, notice: Notice, at: str, turn: str) -> ClientEvent:
-    """Return the event of a notice: a refusal, of the decision or of one action of several, or a correction.
+    """Return the event of a notice: a refusal of the decision or of one of its actions, or a correction.
 
-    Its words are for the model, and may repeat what a refused action would have written: only facts leave.
+    Its words are for the model, and may repeat the content of a refused action: only facts leave.
     """
     index = notice.extra.get("index")
     if entry.accepted and not isinstance(index, int):
@@ -248,7 +244,7 @@ def _never_began(entry: Resulted, code: str) -> bool:
 
 
 def _preview(blocks: Iterable[Produced], own: str, *, ok: bool) -> str:
-    """Return the beginning of what the user may see: a successful call's status, and blocks that say they are external."""
+    """Return the beginning of the text for the user: a successful call's status, or an external block."""
     for block in blocks:
         seen = block.meta.get("visibility")
         if block.text and (seen == "external" or (ok and seen is None and block.path in ("", own))):
@@ -268,7 +264,7 @@ def _file(block: Produced) -> OfferedFile:
 
 
 TOLD: Final[Mapping[str, type[EventData]]] = {model.EVENT: model for model in (SearchFiltered,)}
-"""What tools say that clients know as a type of its own; everything else stays `react.tool.event`."""
+"""Tool events with a type of their own; all others are `react.tool.event`."""
 
 
 def program_asked(action: Action, objective: str, at: str, turn: str) -> list[ClientEvent]:
@@ -310,12 +306,12 @@ def program_ended(entry: Resulted, turn: str) -> list[ClientEvent]:
 
 
 def tool_told(told: ToolEvent, entry: Resulted, turn: str) -> ClientEvent:
-    """Return what a tool told the user; what looks like a known type and is not shaped so stays the tool's own word."""
+    """Return the event of a tool; one of a known type with invalid data becomes a `react.tool.event`."""
     whose = {"tool_id": told.tool_id or entry.tool_id, "call_id": entry.call_id}
     model = TOLD.get(told.type)
     if model is not None:
         try:
             return make_event(msgspec.convert({**told.data, **whose}, model), told.at, turn, "update")
         except msgspec.ValidationError:
-            pass  # the client is told all the same, under the type of what is not known
+            pass  # the client gets it all the same, as an event of unknown type
     return make_event(ToolTold(type=told.type, data=told.data, **whose), told.at, turn, "update")

@@ -1,8 +1,8 @@
-"""What may leave: every client event passes here, or stays inside.
+"""The filter of client events: each event passes here, or is withheld.
 
-The rule of the house is the table: an event passes if its type, its step, its route and its status are exactly those
-of a row. A deployment can narrow that by rules of its own, which are asked beside it and never instead of it. What no
-rule allows is withheld, and so is what a rule fails on: a filter that breaks closes.
+The built-in rule is the table: an event passes if its type, its step, its route and its status are exactly
+those of a row. A deployment can narrow that by its own rules, which apply in addition to it. An event that no
+rule allows is withheld, and so is one on which a rule fails: a broken filter withholds.
 Source: docs/reference/events.md#what-is-withheld.
 """
 
@@ -22,21 +22,21 @@ logger = logging.getLogger(__name__)
 LISTED: Final = frozenset(
     (row.type, row.step, row.route, status) for row in TABLE for status in get_args(Status)
 )
-"""Everything an event may call itself."""
+"""All allowed combinations of type, step, route and status."""
 
 
 FOLLOWED: Final = frozenset({"chat.start", "solver.react.decision", "round.restarted"}) | TERMINAL
-"""Types by which a client follows a turn: without them it sees no begin, no end, or the text of two attempts."""
+"""Types that a client needs to follow a turn: its begin, its end, and the restart of a stream."""
 
 
 class Rule(Protocol):
-    """Judges one event. Whatever is not True withholds it."""
+    """Judges one event. Any result but True withholds it."""
 
     def passes(self, event: ClientEvent, /) -> bool: ...
 
 
 class EventRule(Value):
-    """A rule by exact names: a side that is given lets only its members pass, one that is not lets all pass."""
+    """A rule by exact names: a given side lets only its members pass, an absent one lets all pass."""
 
     types: frozenset[str] | None = None
     routes: frozenset[str] | None = None
@@ -44,14 +44,14 @@ class EventRule(Value):
     statuses: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a text where a set is meant: `in` would then look for a part of it."""
+        """Refuse a string as a side: `in` would match parts of it."""
         for name in self.__struct_fields__:
             side = getattr(self, name)
             if side is not None and not isinstance(side, frozenset):
                 raise TypeError(f"{name} is a frozenset of names, not {type(side).__name__}")
 
     def passes(self, event: ClientEvent, /) -> bool:
-        """Tell whether every side that is given has the event's name."""
+        """Return True if every given side has the event's name."""
         return (
             (self.types is None or event.type in self.types)
             and (self.routes is None or event.route in self.routes)
@@ -61,7 +61,7 @@ class EventRule(Value):
 
 
 class Sifted(NamedTuple):
-    """What passes, in order; how many events a rule failed on."""
+    """The events that pass, in order, and the number of events on which a rule failed."""
 
     events: tuple[ClientEvent, ...]
     failures: int = 0
@@ -69,12 +69,12 @@ class Sifted(NamedTuple):
 
 @dataclass(frozen=True)
 class EventFilter:
-    """The table's rule, and those of a deployment, of which each must let an event pass."""
+    """The table's rule and those of a deployment; an event must pass each of them."""
 
     rules: tuple[Rule, ...] = ()
 
     def sift(self, events: Iterable[ClientEvent]) -> Sifted:
-        """Return the events that may leave. Pure, but for a log line where a rule fails."""
+        """Return the events that may leave. Pure, except for a log line if a rule fails."""
         listed = [event for event in events if is_listed(event)]
         if not self.rules:
             return Sifted(tuple(listed))
@@ -83,7 +83,7 @@ class EventFilter:
         for event in listed:
             try:
                 allowed = all(rule.passes(event) is True for rule in self.rules)
-            except Exception:  # a rule is foreign code: whatever it raises, the event stays inside
+            except Exception:  # a rule is foreign code: on any exception the event is withheld
                 logger.exception("event rule failed", extra={"type": event.type})
                 failures += 1
             else:
@@ -93,5 +93,5 @@ class EventFilter:
 
 
 def is_listed(event: ClientEvent) -> bool:
-    """Tell whether the table has exactly this type and step, with this route, and whether the status is a word of ours."""
+    """Return True if the table has this type and step with this route, and the status is a known one."""
     return (event.type, event.step, event.route, event.status) in LISTED

@@ -1,19 +1,9 @@
-"""What stands in the data of client events: what every type has in common, and the types of a conversation's turns.
+"""The types of client events and their data: one table for routes, the filter and the reference page.
 
-A class is a type of event: its docstring says when a client hears of it, its fields what it is told. A field without
-a default is always there; one with a default is left out where it says nothing.
+A class is a type of event: its docstring says when a client gets it, its fields describe the data. A field
+without a default is always there; one with a default is left out if it is empty. The payload of an inbound
+event is never included: it is between its sender and the agent.
 Source: docs/reference/events.md.
-
-What stands in the data of client events: the types of what comes from outside, and of what becomes of it.
-
-An event's payload is not told: it is between its sender and the agent.
-Source: docs/reference/events.md.
-
-What stands in the data of client events: the types of a round, its decision, its actions and their programs.
-
-Source: docs/reference/events.md.
-
-The types of client events: one table, which routes, the filter and the reference page come from.
 """
 
 from __future__ import annotations
@@ -37,7 +27,7 @@ Route: TypeAlias = Literal[
     "chat_error",
     "conv_status",
 ]
-"""The families of events that a client binds to."""
+"""The families of events that a client subscribes to."""
 
 Completion: TypeAlias = Literal["", "success", "error", "queued_next", "interrupted"]
 ErrorType: TypeAlias = Literal["", "turn_interrupted", "task_watchdog_timeout"]
@@ -47,7 +37,7 @@ Doc = msgspec.Meta
 
 
 class EventData(Value, forbid_unknown_fields=True):
-    """The data of one type of events. `STEP` tells apart what one type says in several ways."""
+    """The data of one type of events. `STEP` distinguishes the kinds of data that one type can have."""
 
     EVENT: ClassVar[str]
     ROUTE: ClassVar[Route]
@@ -55,7 +45,7 @@ class EventData(Value, forbid_unknown_fields=True):
 
 
 def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEvent:
-    """Return the event that says this."""
+    """Return the client event with this data."""
     return ClientEvent(
         type=data.EVENT,
         route=data.ROUTE,
@@ -68,7 +58,7 @@ def make_event(data: EventData, at: str, turn: str, status: Status) -> ClientEve
 
 
 class TitleGiven(EventData):
-    """The conversation has a name: the beginning of its first message, later one that says what it is about."""
+    """The conversation has a title: first the beginning of its first message, later one about its subject."""
 
     EVENT = "chat.conversation.title"
     ROUTE = "chat_step"
@@ -119,7 +109,7 @@ class RoundRestarted(EventData):
 
 
 class AnswerDeferred(EventData):
-    """An answer was not the last word: an event came that the model had not seen."""
+    """An answer was not the final one: an event came that the model had not seen."""
 
     EVENT = "chat.step"
     ROUTE = "chat_step"
@@ -157,7 +147,7 @@ class Followups(EventData):
 
 
 class TurnCompleted(EventData):
-    """A turn ends, well or not."""
+    """A turn ends, with or without success."""
 
     EVENT = "chat.conversation.turn.completed"
     ROUTE = "chat_step"
@@ -170,7 +160,7 @@ class TurnCompleted(EventData):
 
 
 class TurnSummary(EventData):
-    """A turn ends: where its time went."""
+    """A turn ends: its time, by part."""
 
     EVENT = "chat.turn.summary"
     ROUTE = "chat_step"
@@ -183,7 +173,7 @@ class TurnSummary(EventData):
 
 
 class TurnUsage(EventData):
-    """A turn that asked the model ends: what it consumed."""
+    """A turn that asked the model ends: its usage."""
 
     EVENT = "accounting.usage"
     ROUTE = "chat_service"
@@ -207,7 +197,7 @@ class TurnUsage(EventData):
 
 
 class CacheBust(EventData):
-    """A request read less of the model's cache than the request before had left there: it cost more than it had to."""
+    """A request read less of the model's cache than the request before left there, and so cost more."""
 
     EVENT = "accounting.cache_bust"
     ROUTE = "chat_service"
@@ -267,7 +257,7 @@ class TurnFailed(EventData):
 
 
 class AttachedFile(Value):
-    """A file that came with an event."""
+    """A file attached to an event."""
 
     filename: Annotated[str, Doc(description="its own name")]
     mime: Annotated[str, Doc(description="its type")]
@@ -275,7 +265,7 @@ class AttachedFile(Value):
 
 
 class Accepted(EventData):
-    """A message or another event stands in the log."""
+    """A message or another event was recorded in the log."""
 
     EVENT = "chat.conversation.accepted"
     ROUTE = "chat_step"
@@ -294,7 +284,7 @@ class Accepted(EventData):
 
 
 def accepted(entry: Inbound) -> Accepted:
-    """Return what a client hears of an event that stands in the log."""
+    """Return the event data of an inbound event in the log."""
     return Accepted(
         message_id=entry.message_id,
         kind=entry.event,
@@ -309,7 +299,7 @@ def accepted(entry: Inbound) -> Accepted:
 
 
 class ContinuationAccepted(EventData):
-    """A message came while a turn is open: it waits beside that turn, and no turn begins by it now."""
+    """A message came while a turn is open: it waits, and opens no turn of its own now."""
 
     EVENT = "queue.continuation.accepted"
     ROUTE = "chat_service"
@@ -321,7 +311,7 @@ class ContinuationAccepted(EventData):
 
 
 class MessageDropped(EventData):
-    """A message comes to nothing: it is handed back, to be said again or not."""
+    """A message was dropped: it is handed back, and can be sent again."""
 
     EVENT = "chat.step"
     ROUTE = "chat_step"
@@ -340,7 +330,7 @@ class MessageDropped(EventData):
 
 
 class SteerHeeded(EventData):
-    """The user steered, and the turn heeds it: what was under way is over."""
+    """The user steered, and the turn heeds it: the work under way is cut off."""
 
     EVENT = "timeline.external.steer.interrupted"
     ROUTE = "chat_service"
@@ -355,7 +345,7 @@ class SteerHeeded(EventData):
 
 
 def steer_heeded(entry: Steered) -> SteerHeeded:
-    """Return what a client hears of a steer that was heeded."""
+    """Return the event data of a heeded steer."""
     return SteerHeeded(
         turn_id=entry.turn,
         sequence=entry.n,
@@ -378,7 +368,7 @@ class ToolName(Value):
 
 
 class BundleItem(Value):
-    """One action of several."""
+    """One action of a decision with several."""
 
     action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
     tool_id: Annotated[str, Doc(description="of a call")] = ""
@@ -479,7 +469,7 @@ class Noticed(EventData):
 
 
 class ToolTold(EventData):
-    """A tool told the user something on its way."""
+    """A tool emitted an event while it ran."""
 
     EVENT = "react.tool.event"
     ROUTE = "chat_service"
@@ -514,7 +504,7 @@ class ProgramText(EventData):
 
 
 class ProgramObjective(ProgramText):
-    """A program is about to run: what it is for."""
+    """A program is about to run: its objective."""
 
     EVENT = "code_exec.objective"
 
@@ -542,7 +532,7 @@ class PromisedFile(Value):
 
 
 class ProgramContract(EventData):
-    """A program is about to run: what it promises."""
+    """A program is about to run: the files it promises."""
 
     EVENT = "code_exec.contract"
     ROUTE = "chat_step"
@@ -552,13 +542,13 @@ class ProgramContract(EventData):
 
 
 class ErrorCode(Value):
-    """Why something failed."""
+    """The code of a failure."""
 
     code: Annotated[str, Doc(description="see [execution](execution.md#errors)")]
 
 
 class ProgramTimings(Value):
-    """How long a program took."""
+    """Durations of a program."""
 
     exec: Annotated[int, Doc(description="its run, in ms")]
 
@@ -612,9 +602,9 @@ class FilesOffered(EventData):
 
 
 class CompactionTold(EventData):
-    """The conversation outgrew its budget, so older parts of it are being summed up; or that has ended.
+    """The conversation outgrew its budget, and a compaction of its older parts begins or has ended.
 
-    One that no model is asked for has an end only.
+    One without a model call has an end only.
     """
 
     EVENT = "chat.compaction"
@@ -657,7 +647,7 @@ Model: TypeAlias = type[EventData]
 
 
 class EventType(NamedTuple):
-    """One row: an event's type and step, the family a client binds to, when it comes, and its data."""
+    """One row: an event's type and step, its route, its cause, and its data."""
 
     type: str
     route: str
@@ -700,7 +690,7 @@ MODELS: Final[tuple[Model, ...]] = (
     TurnAnswered,
     TurnFailed,
 )
-"""In the order in which a turn brings them."""
+"""In the order in which they occur in a turn."""
 
 TABLE: Final = tuple(
     EventType(model.EVENT, model.ROUTE, model.STEP, " ".join((model.__doc__ or "").split()), model)
@@ -708,6 +698,6 @@ TABLE: Final = tuple(
 )
 ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in TABLE}
 BY_STEP: Final[Mapping[tuple[str, str], EventType]] = {(row.type, row.step): row for row in TABLE}
-"""Rows by type and step: what one type says in several steps has several kinds of data."""
+"""Rows by type and step: a type with several steps has several kinds of data."""
 
 TERMINAL: Final = frozenset({TurnAnswered.EVENT, TurnFailed.EVENT})
