@@ -1,4 +1,4 @@
-"""Who speaks, and to which stage: the one on this machine, or a deployed one with a token of its issuer."""
+"""Find the stage to talk to, local or deployed, and the identity to connect with."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ CONNECT_S: Final = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Where to speak, and as whom; `home` keeps the place in the last conversation.
+    """A stage's websocket and the user to connect as.
 
-    `token` makes one for every connection, and `api_url`, if it is known, exchanges another to keep one open. `local`
-    says that the stage is this machine's.
+    `home` stores the last conversation. `token` makes a token for each connection. `api_url`, if set,
+    exchanges tokens for tickets that keep a connection open. `local` is true for this machine's stage.
     """
 
     url: str
@@ -62,7 +62,7 @@ def check_running(stage: LocalStage) -> None:
 
 
 def find_caller(stage: str, user: str, *, token: str, token_command: str) -> Caller:
-    """Return who calls a stage; without a name it is this machine's, whose tokens are ours to make.
+    """Return the caller for a stage; without a name, for this machine's stage, whose tokens are minted here.
 
     Raises:
         InputError: `not_deployed`, or `bad_stage`.
@@ -104,15 +104,15 @@ def _find_deployed(stage: str, user: str, *, token: str, token_command: str) -> 
         user=name_user(user),
         home=stage_folder(HOME, stage),
         token=(lambda: run_token_command(token_command)) if token_command else lambda: token,
-        # The one token of the environment cannot renew itself.
+        # A fixed token from the environment cannot renew itself.
         api_url=deployment.outputs.get("HttpUrl", "") if token_command else "",
     )
 
 
 def run_token_command(command: str) -> str:
-    """Return what the command prints, a token. Raises AuthError `no_token`; its own words go where ours go.
+    """Run the command and return the token that it prints. Raises AuthError `no_token`.
 
-    It reads no standard input: that is what a person, or a pipe, says to the agent.
+    Its stderr goes to ours. It gets no standard input, which belongs to the agent.
     """
     words = shlex.split(command)
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
@@ -125,12 +125,12 @@ def run_token_command(command: str) -> str:
 
 
 def name_user(given: str) -> str:
-    """Return the name to speak as, in the form that may stand in a key."""
+    """Return the user name, reduced to characters that are valid in a key."""
     return given or re.sub(r"[^A-Za-z0-9_-]", "-", getpass.getuser()).lstrip("_-")[:64] or "me"
 
 
 def sessions(caller: Caller) -> Callable[[ClientState], Session]:
-    """Return what opens a session; every connection gets a fresh token."""
+    """Return a function that opens a session; each connection gets a fresh token."""
     from stepline.adapters.system import SystemClock
     from stepline.local.client.credential import Credential
     from stepline.local.client.session import Session

@@ -8,10 +8,10 @@ from stepline.model.base import Value
 
 
 class Check(Value):
-    """What was looked at and found; `remedy` is a command or a sentence, empty when all is well.
+    """The result of one check; `remedy` is a command or a sentence, empty when all is well.
 
-    `note` marks what stops nothing: `off` is not set up and not needed, `warn` will hurt some day, `unknown` could not be
-    looked at.
+    `note` marks a result that is no failure: `off` is not set up and not needed, `warn` may fail later,
+    `unknown` could not be checked.
     """
 
     name: str
@@ -22,11 +22,11 @@ class Check(Value):
 
     @property
     def mark(self) -> str:
-        """The word in front of the line."""
+        """The status word at the start of the line."""
         return self.note or ("ok" if self.ok else "NO")
 
     def as_json(self) -> dict[str, object]:
-        """The finding as an object."""
+        """Return the check as a JSON object."""
         return {
             "mark": self.mark.lower(),
             "name": self.name,

@@ -1,4 +1,4 @@
-"""Conversations as the command line drives them: say something and wait until it is settled, or only watch."""
+"""Conversations on the command line: send a message and wait until it is settled, or watch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Show = Callable[[Effect], None]
 
 
 class Bookmark(Value):
-    """The conversation a user was last in, and how far it was shown."""
+    """The conversation a user was last in, and the last event shown."""
 
     user: str
     conversation: str
@@ -26,12 +26,12 @@ class Bookmark(Value):
 
 
 def new_conversation() -> str:
-    """Return a name for a conversation that does not exist yet."""
+    """Return a name for a new conversation."""
     return f"chat-{secrets.token_hex(6)}"
 
 
 def load_bookmark(home: Path, user: str) -> Bookmark | None:
-    """Return where this user was, if it is known."""
+    """Return the user's bookmark, or None."""
     path = home / "chat.json"
     if not path.exists():
         return None
@@ -40,12 +40,12 @@ def load_bookmark(home: Path, user: str) -> Bookmark | None:
 
 
 def save_bookmark(home: Path, bookmark: Bookmark) -> None:
-    """Remember where a user is."""
+    """Save the user's bookmark."""
     write_private(home / "chat.json", msgspec.json.encode(bookmark))
 
 
 def ask(session: Session, effects: Iterator[Effect], text: str, show: Show) -> bool:
-    """Say `text` and show everything until it is settled; tell whether the turn that ended last completed.
+    """Send `text` and show everything until it is settled; return True if the last turn to end completed.
 
     Raises:
         LimitError: `message_too_large`.
@@ -54,10 +54,10 @@ def ask(session: Session, effects: Iterator[Effect], text: str, show: Show) -> b
 
 
 def settle(session: Session, effects: Iterator[Effect], message_id: str, show: Show) -> bool:
-    """Show everything until a message, and all that was said after it, is settled and the conversation is idle.
+    """Show everything until a message, and all sent after it, is settled and the conversation is idle.
 
-    A message that finds or opens a turn is answered by that turn or the next, or handed back; any other is settled when it
-    stands. Return whether the turn that ended last completed.
+    A message that opens or joins a turn is settled when that turn or the next ends, or when it is handed
+    back; any other as soon as it is in the log. Return True if the last turn to end completed.
     """
     admitted, settled, completed = 0, 0, True
     for effect in effects:
@@ -70,7 +70,7 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
             case TurnEnded(n=n, outcome=outcome):
                 settled, completed = max(settled, n), outcome == "completed"
             case Refused(frame=frame) if frame.message_id in (message_id, ""):
-                return False  # without an id it is about what we listen to: nothing more would be heard
+                return False  # an error without an id concerns the subscription: nothing more would arrive
             case Refused() if not session.state.unacked and not admitted:
                 return False
             case _:
@@ -81,9 +81,10 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
 
 
 def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | None:
-    """Show what was missed and what still comes, until no turn is open.
+    """Show missed events, then new ones, until no turn is open.
 
-    Return whether the last turn that ended completed (true if none did), or None if there is no such conversation.
+    Return True if the last turn that ended completed (also if none did), None if there is no such
+    conversation.
     """
     if not session.listening:
         session.listen()
@@ -105,6 +106,6 @@ def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | Non
 
 
 def _rests(session: Session) -> bool:
-    """Tell whether nothing is running, missing or unanswered, and everything was shown."""
+    """Return True if nothing is running, missing or unanswered, and everything was shown."""
     state = session.state
     return session.whole and not (state.unacked or state.open or state.behind())

@@ -1,4 +1,4 @@
-"""Foreign text made safe for a terminal: controls and other hidden characters become signs. Pure."""
+"""Make foreign text safe for a terminal: control and hidden characters are shown as symbols. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LINE_CHARS: Final = 160
 
 
 def clean(text: str) -> str:
-    """Return the text with every hidden character made visible, so that no control reaches the terminal."""
+    """Show every hidden character as a symbol, so that no control sequence reaches the terminal."""
     return show_hidden(text.replace("\r\n", "\n"))
 
 
@@ -21,5 +21,5 @@ def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
 
 
 def clean_line(text: str) -> str:
-    """Return the text on one line with its spaces as they are, and every hidden character made visible."""
+    """Return the text on one line with its spaces kept, and every hidden character shown as a symbol."""
     return clean(text).replace("\n", "␊")

@@ -1,4 +1,4 @@
-"""What a frame changed, for whoever shows or prints it."""
+"""Effects of a frame on the client's state, to be displayed or printed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TextAppended(Value):
 
 
 class LaneKnown(Value):
-    """What a lane of stream `claim` holds. Lane `facts.replaces`, if there is one, is void."""
+    """The facts of a lane of stream `claim`. Lane `facts.replaces`, if set, is void."""
 
     claim: int
     lane: str
@@ -35,7 +35,7 @@ class LaneKnown(Value):
 
 
 class LaneEnded(Value):
-    """A lane of stream `claim` is here to its last character; `aborted` says why it will never be complete."""
+    """A lane of stream `claim` is complete; `aborted` says why its text stops early."""
 
     claim: int
     lane: str
@@ -50,16 +50,16 @@ class StreamReset(Value):
 
 
 class StreamSettled(Value):
-    """A decision stands in the log; the text shown of stream `claim` stays, and no more of it comes."""
+    """The decision is in the log: the displayed text of stream `claim` stays and grows no further."""
 
     claim: int
 
 
 class Steered(Value):
-    """The turn heeds what was said in event `n`; `text` is empty for a stop.
+    """The turn was interrupted by event `n`; `text` is empty for a stop.
 
-    `phase` is what was under way, `decision`, `tools` or nothing, and it is over. `finalize_rounds` are left to come to
-    an end, 0 for a stop.
+    `phase` is the phase that was cancelled: `decision`, `tools` or empty. `finalize_rounds` are left to come
+    to an end, 0 for a stop.
     """
 
     n: int
@@ -71,7 +71,10 @@ class Steered(Value):
 
 
 class HandedBack(Value):
-    """A message came to nothing: the model never saw it, and it may be said again. `text` is empty if it is not known here."""
+    """A message was handed back: the model never saw it, and it may be sent again.
+
+    `text` is empty if it is not known here.
+    """
 
     n: int
     message_id: str
@@ -81,7 +84,7 @@ class HandedBack(Value):
 
 
 class TurnEnded(Value):
-    """The turn's one end, in batch `n`. `answer` is the recorded one and replaces what was streamed."""
+    """The end of the turn, in batch `n`. `answer` is the recorded one and replaces the streamed text."""
 
     n: int
     turn_id: str
@@ -92,19 +95,19 @@ class TurnEnded(Value):
 
 
 class Acknowledged(Value):
-    """One of our messages stands in the log."""
+    """One of our messages is in the log."""
 
     frame: AckFrame
 
 
 class Refused(Value):
-    """The server could not take something; the connection stays usable."""
+    """The server refused a request; the connection stays usable."""
 
     frame: ErrorFrame
 
 
 class Synced(Value):
-    """A replay is over."""
+    """A replay is complete."""
 
     frame: SyncFrame
 

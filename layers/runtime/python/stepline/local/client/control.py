@@ -1,8 +1,8 @@
-"""What a stream tells of its lanes, as a fold over its control lane: pure, and exact however the frames came.
+"""Fold the control lane of a stream into facts about its lanes: pure, and exact for any order of frames.
 
-The control lane grows like every other, so each of its lines is read once. A lane's end is told when its text is
-here to the last character. Text may come before the line that tells what it is, if frames overtake each other;
-a line of a later release is left out.
+The control lane grows like every other, so each of its lines is read once. The end of a lane is reported when
+its text is complete here. Text may arrive before the line that describes its lane, if frames overtake each
+other. Lines of a later release are skipped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _DECODER: msgspec.json.Decoder[LaneOpened | LaneClosed] = msgspec.json.Decoder(L
 
 
 class Control(Value):
-    """What is known of a stream's lanes. `read` is the character of the control lane behind the last line read.
+    """The known facts about a stream's lanes.
 
-    `due` are the ends of lanes whose text is not all here yet.
+    `read` is the character offset in the control lane after the last line read. `due` are ends of lanes whose
+    text is not complete yet.
     """
 
     read: int = 0
@@ -31,12 +32,12 @@ class Control(Value):
 
     @property
     def void(self) -> frozenset[str]:
-        """The lanes in whose place others stand."""
+        """The lanes that were replaced by others."""
         return frozenset(facts.replaces for facts in self.facts.values() if facts.replaces)
 
 
 def fold_control(control: Control, claim: int, text: str, base: int) -> tuple[Control, tuple[Effect, ...]]:
-    """Read the lines that the control lane has got; `text` is what is known of it, from character `base` on."""
+    """Read new lines of the control lane; `text` is the part known here, from character `base` on."""
     at = max(control.read - base, 0)
     end = text.rfind("\n") + 1
     facts, due, effects = dict(control.facts), dict(control.due), []
@@ -56,7 +57,7 @@ def fold_control(control: Control, claim: int, text: str, base: int) -> tuple[Co
 def fold_ends(
     control: Control, claim: int, ends: Iterable[tuple[str, int]]
 ) -> tuple[Control, tuple[Effect, ...]]:
-    """Tell of the lanes that are complete; `ends` says how many characters of which lanes are here."""
+    """Report the lanes that are complete; `ends` are the lanes with the number of characters received."""
     whole = [
         control.due[lane] for lane, end in ends if lane in control.due and end >= control.due[lane].chars
     ]

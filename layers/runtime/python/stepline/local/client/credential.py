@@ -1,4 +1,4 @@
-"""What a client shows: a token for the next connection, and a ticket that renews the one that is open."""
+"""Client credentials: a token for each new connection, and tickets that renew an open one."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ TIMEOUT_S: Final = 30
 
 
 class Credential:
-    """Tokens of one user. `expires_at` is when the last one expires, in epoch seconds."""
+    """Tokens of one user. `expires_at` is the expiry of the last one, in epoch seconds."""
 
     def __init__(self, fresh_token: Callable[[], str], api_url: str = "") -> None:
-        """Ask `fresh_token` for tokens and the HTTP API at `api_url`, if there is one, for tickets."""
+        """Get tokens from `fresh_token`, and tickets from the HTTP API at `api_url`, if set."""
         self._fresh_token = fresh_token
         self._api_url = api_url
         self.expires_at = 0.0
 
     @property
     def renews(self) -> bool:
-        """Whether a connection can be renewed while it is open."""
+        """True if a connection can be renewed while it is open."""
         return bool(self._api_url)
 
     def token(self) -> str:
@@ -44,7 +44,7 @@ class Credential:
 
 
 def read_expiry(token: str) -> float:
-    """Return when a token says it expires, in epoch seconds; endless if it cannot be read: the server knows."""
+    """Return a token's expiry in epoch seconds; infinity if unreadable, since the server checks it anyway."""
     try:
         claims = jwt.decode(token, options={"verify_signature": False})
         return float(claims["exp"])
@@ -53,14 +53,13 @@ def read_expiry(token: str) -> float:
 
 
 def fetch_ticket(api_url: str, token: str) -> str:
-    """Return a ticket from the HTTP API.
+    """Fetch a ticket from the HTTP API.
 
     Raises:
-        AuthError: the token is not taken.
+        AuthError: the token was refused.
         DependencyError: `api_unreachable`.
-
     """
-    # A proxy of the environment is not for the machine itself.
+    # The environment's proxy does not apply to this machine.
     proxies: dict[str, str] | None = {} if urlsplit(api_url).hostname in LOOPBACK else None
     opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
     request = urllib.request.Request(  # noqa: S310 - the deployment's own address

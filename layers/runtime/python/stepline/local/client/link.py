@@ -1,4 +1,4 @@
-"""One connection at a time: opened, replaced before the gateway ends it, and opened again when it breaks."""
+"""A websocket link that reconnects: opened, replaced before the gateway closes it, reopened when it breaks."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from stepline.local.client.websocket import Connection, Dial
 from stepline.ports.clock import Clock
 
 Uniform = Callable[[float, float], float]
-"""Draws a number between two."""
+"""Draws a number between two bounds."""
 
 
 class Link:
-    """`broken` says that nothing goes over it any more."""
+    """One connection at a time. `broken` is true once it can no longer be used."""
 
     def __init__(self, dial: Dial, clock: Clock, pace: Pace, uniform: Uniform) -> None:
-        """Connect to nothing yet; `uniform` spreads what clients would else do at the same time."""
+        """Create the link without connecting; `uniform` draws the jitter that keeps clients out of step."""
         self._dial = dial
         self._clock = clock
         self._pace = pace
@@ -32,7 +32,7 @@ class Link:
         self._replace_due_s = float("inf")
 
     def open(self) -> None:
-        """Open a connection, and only then let go of the one before. Raises AuthError, DependencyError."""
+        """Open a connection, then close the previous one. Raises AuthError, DependencyError."""
         stack = ExitStack()
         connection = stack.enter_context(self._dial())
         self._stack.close()
@@ -40,7 +40,10 @@ class Link:
         self._replace_due_s = self._clock.monotonic_s() + self._uniform(*self._pace.replace_s)
 
     def replace(self) -> bool:
-        """Go over to a new connection once this one is too old; tell whether that was done. Where none is to be had, it does a little longer."""
+        """Replace a connection that is due; return True if it was.
+
+        If no new one can be opened, keep the old one for now.
+        """
         if self._clock.monotonic_s() < self._replace_due_s:
             return False
         try:
@@ -51,10 +54,10 @@ class Link:
         return True
 
     def reopen(self) -> None:
-        """Open a connection again, after pauses that grow until one has brought a frame.
+        """Reconnect, with delays that grow until a connection has brought a frame.
 
         Raises:
-            AuthError: the gateway does not take our token.
+            AuthError: the gateway refuses our token.
             DependencyError: `socket_unreachable`, after the last try.
         """
         for delay_s in self._pace.reconnect_delays_s[self._breaks :]:
@@ -72,14 +75,14 @@ class Link:
         self._stack.close()
 
     def send(self, message: str | list[str]) -> None:
-        """Send a message; one that does not get out leaves the link broken."""
+        """Send a message; mark the link broken if that fails."""
         try:
             self._open_connection().send(message)
         except ConnectionClosed:
             self.broken = True
 
     def receive(self) -> str | bytes | None:
-        """Return what comes next, or nothing if nothing came within a tick."""
+        """Return the next frame, or None if there was none within a tick."""
         try:
             text = self._open_connection().recv(timeout=self._pace.tick_s)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""What a client says: a message, or an event of a kind, and how it asks for it over the websocket."""
+"""Outgoing messages: what a client sends, and its request on the websocket."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from stepline.model.wire.live_event import STEER, STOP
 
 
 class Said(Value):
-    """What goes out under one message id, again and again until it is answered.
+    """A message or event, sent under one message id until it is answered.
 
-    Without a `kind` it is a message. `payload` is what an event says beside its text, `attachments` are references to
-    stored files; `reactive` is None where that is left to the kind.
+    Without a `kind` it is a message. `payload` are an event's fields beside its text, `attachments`
+    references to stored files. `reactive` is None for the default of the kind.
     """
 
     text: str = ""
@@ -27,12 +27,12 @@ STOPPING = Said(kind=STOP)
 
 
 def steering(text: str) -> Said:
-    """Return what steers the open turn."""
+    """Return the event that steers the open turn."""
     return Said(kind=STEER, text=text)
 
 
 def render_request(conversation: str, message_id: str, said: Said) -> dict[str, Any]:
-    """Return the message that says this."""
+    """Return the request that sends `said`."""
     request: dict[str, Any] = {"conversation": conversation, "message_id": message_id}
     if not said.kind:
         return {"action": "send", **request, "text": said.text}

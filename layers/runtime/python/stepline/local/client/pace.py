@@ -1,4 +1,4 @@
-"""How patient a client is: its intervals, in seconds, and how often it tries."""
+"""Intervals and retry limits of a client."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from stepline.model.base import Value
 
 
 class Pace(Value):
-    """Waits between tries are drawn, so that clients that lost one server do not come back in step.
+    """Intervals in seconds, and numbers of tries.
 
-    tick_s              how long a look at the connection waits for a frame
+    Waits between tries are drawn at random, so that clients that lost one server do not come back in step.
+
+    tick_s              how long one receive waits for a frame
     gap_s               how long a gap may close by itself: frames overtake each other
-    resume_every_s      between two resumes, the second because the first did not bring it all
-    resume_answer_s     until a resume is asked for again
-    answer_s            until a message, a ping or a renewal is
+    resume_every_s      between two resumes, if the first did not bring everything
+    resume_answer_s     until an unanswered resume is repeated
+    answer_s            until an unanswered message, ping or renewal is repeated
     tries               of one message on one connection, and of a resume that is refused
-    connections         on which one message goes out, after which it is given up
-    resumes             in a row that bring nothing new, after which that is told
-    silent_s            of an open turn, after which that is told: longer than an execution may take
+    connections         on which one message is sent before it is given up
+    resumes             in a row without progress, before that is reported
+    silent_s            of silence in an open turn before that is reported: longer than an execution may take
     ping_every_s        while a turn is open: finds a lost last frame
-    idle_ping_every_s   else: a gateway closes what is silent for ten minutes
+    idle_ping_every_s   otherwise: a gateway closes a connection after ten idle minutes
     pings               unanswered ones, after which the connection counts as broken
-    renew_after         of the time that the token has left
+    renew_after         fraction of the token's remaining time
     replace_s           the age at which a connection is replaced: a gateway closes it after two hours
-    reconnect_delays_s  at most, before each new try to connect; none of them left means to give up
+    reconnect_delays_s  upper bounds, one for each attempt to reconnect; after the last one the client gives up
     """
 
     tick_s: float = 0.25

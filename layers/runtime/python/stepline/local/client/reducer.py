@@ -1,8 +1,9 @@
 """The client as a pure fold: state and frame in, state and effects out. Frames may be lost, repeated or late.
 
-Durable events are applied exactly once and in the order of the log: each frame names the batch before it
-that has events, so a hole shows itself. Running text is addressed by character: whatever arrives, the text
-is a prefix of what the model wrote. The fold never touches a socket, a clock or a terminal.
+Durable events are applied exactly once and in the order of the log: each frame names the previous batch with
+events, so a gap is detected. Running text is addressed by character: for any order of frames, the text is a
+prefix of what the model wrote. The fold never touches a socket, a clock or a terminal.
+
 Source: docs/concepts/log.md.
 """
 
@@ -46,25 +47,25 @@ from stepline.model.wire.live_event import FOLLOWUP, STEER
 from stepline.protocol.stream.lane import CONTROL_LANE
 
 EXPIRED: Final = frozenset({"auth_expired", "unauthorized"})
-"""Refusals that say: the same message again, with a fresh token."""
+"""Refusals after which the same message is sent again, with a fresh token."""
 
 PASSING: Final = frozenset({"busy", "dependency", "internal", "unknown_outcome"}) | EXPIRED
-"""Refusals that say: the same message again, later."""
+"""Refusals after which the same message is sent again, later."""
 
 LATER: Final = (PASSING - EXPIRED) | {"gateway"}
-"""Of these, and of the gateway's own failures: those that may stand for any message, if they name none."""
+"""Refusals without a message id that may apply to any message, with failures of the gateway."""
 
 UNREADABLE: Final = frozenset({"bad_json", "bad_message", "unknown_action", "message_too_large"})
-"""Refusals of a message in which the server may have found no id."""
+"""Refusals of a message whose id the server may not have been able to read."""
 
 BEYOND_END: Final = "resume_beyond_end"
-"""The refusal that says: the conversation is shorter than what is known of it, so it is another one of this name."""
+"""The refusal for a conversation shorter than the client's cursor: another conversation has this name now."""
 
 Folded = tuple[ClientState, tuple[Effect, ...]]
 
 
 def resume_request(state: ClientState) -> dict[str, Any]:
-    """Return the message that asks for exactly what this client does not have."""
+    """Return the request for everything this client lacks."""
     request: dict[str, Any] = {
         "action": "resume",
         "conversation": state.conversation,
@@ -92,7 +93,7 @@ def fold_frame(state: ClientState, frame: Frame) -> Folded:
 
 
 def fold_frames(state: ClientState, frames: Iterable[Frame]) -> Folded:
-    """Apply frames in turn."""
+    """Apply frames in order."""
     effects: list[Effect] = []
     for frame in frames:
         state, more = fold_frame(state, frame)
@@ -101,7 +102,7 @@ def fold_frames(state: ClientState, frames: Iterable[Frame]) -> Folded:
 
 
 def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
-    """Forget what is answered; its batch has events, so whoever has not got them has lost them."""
+    """Forget the answered message; its batch has events, so a client that lacks them has missed them."""
     state = forget_message(state, frame.message_id)
     if frame.conversation == state.conversation:
         state = replace(state, newest=max(state.newest, frame.n))
@@ -109,7 +110,10 @@ def _fold_ack(state: ClientState, frame: AckFrame) -> Folded:
 
 
 def _fold_refusal(state: ClientState, frame: ErrorFrame) -> Folded:
-    """Forget what is refused for good; a message without a readable id is the only one that is unanswered."""
+    """Forget a message that is refused for good.
+
+    A refusal without a readable id means the only unanswered one.
+    """
     if not frame.message_id and frame.code in UNREADABLE and len(state.unacked) == 1:
         frame = replace(frame, message_id=next(iter(state.unacked)))
     if frame.code == BEYOND_END:
@@ -136,7 +140,7 @@ def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
         return state, ()
     if frame.prev > state.cursor:
         return replace(state, newest=max(state.newest, frame.n)), ()
-    # prev <= cursor < n: no batch between the two has events, also when the cursor is one without any.
+    # prev <= cursor < n: no batch between the two has events, even if the cursor names a batch without any.
     if frame.parts == 1:
         return _apply_batch(state, frame, frame.events)
     pieces = {**state.parts.get(frame.n, {}), frame.part: frame.piece}
@@ -146,7 +150,8 @@ def _fold_events(state: ClientState, frame: EventFrame) -> Folded:
     try:
         whole = join_pieces([pieces[part] for part in range(1, frame.parts + 1)])
     except (KeyError, msgspec.DecodeError):
-        # Cut in two ways, before and after a release withheld something else: all of it is asked for again.
+        # The parts were cut before and after a release that filters differently: request the whole batch
+        # again.
         return replace(state, parts={}), ()
     return _apply_batch(state, frame, whole)
 
@@ -186,7 +191,7 @@ def _apply_event(state: ClientState, n: int, event: ClientEvent) -> Folded:  # n
 
 
 def _hand_back(state: ClientState, event: ClientEvent) -> Folded:
-    """Tell of a message that came to nothing, with its text if it came since we listen."""
+    """Report a message that was handed back, with its text if this client has seen it."""
     message_id = str(event.data.get("message_id", ""))
     handed = HandedBack(
         n=int(event.data.get("n", 0)),
@@ -210,7 +215,7 @@ def _heeded(event: ClientEvent) -> Steered:
 
 
 def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
-    """Close the turn: every stream that began before batch `n` is settled, and the recorded answer stands."""
+    """Close the turn: settle every stream that began before batch `n`; the recorded answer is final."""
     answer = str(event.data.get("answer", ""))
     ended = TurnEnded(
         n=n,
@@ -221,14 +226,14 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
         message=str(event.data.get("error", "")),
     )
     state, effects = _settle(state, n - 1)
-    # The stream of the turn after this one may be ahead of this event.
+    # The stream of the next turn may have arrived before this event.
     if not state.streaming():
         state = replace(state, lanes={}, control=Control())
     return replace(state, open=False, turn_id="", answer=answer), (*effects, ended)
 
 
 def _settle(state: ClientState, upto: int) -> Folded:
-    """Let no stream up to `upto` grow any more."""
+    """Settle all streams up to `upto`: they grow no further."""
     if upto <= state.settled:
         return state, ()
     running = state.streaming() and state.claim <= upto
@@ -240,7 +245,7 @@ def _settle(state: ClientState, upto: int) -> Folded:
 
 
 def _follow(state: ClientState, claim: int) -> Folded:
-    """Go over to a newer stream; what an unsettled older one showed is void."""
+    """Switch to a newer stream; the displayed text of an unsettled older one is void."""
     if claim <= state.claim:
         return state, ()
     void = (StreamReset(claim=state.claim),) if state.streaming() and state.lanes else ()
@@ -261,7 +266,7 @@ def _fold_delta(state: ClientState, frame: DeltaFrame) -> Folded:
 
 
 def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
-    """Say what the text of lane `name` beyond character `before` tells."""
+    """Report the text of lane `name` beyond character `before`."""
     claim, lane = state.claim, state.lanes[name]
     told: tuple[Effect, ...]
     if name == CONTROL_LANE:
@@ -276,7 +281,7 @@ def _tell_growth(state: ClientState, name: str, before: int) -> Folded:
 
 
 def _grow(lane: LaneText, off: int, text: str) -> LaneText:
-    """Add one piece, then every early piece that it reaches."""
+    """Add one piece, then every early piece that now connects."""
     waiting = sorted({*lane.early, (off, text)})
     grown, early = replace(lane, early=()), []
     for at, piece in waiting:
@@ -291,6 +296,6 @@ def _fold_sync(state: ClientState, frame: SyncFrame) -> Folded:
     state, effects = _follow(state, frame.claim)
     state = replace(state, newest=max(state.newest, frame.n))
     if frame.n == state.cursor:
-        # Else events are still to come, or came since; the turn is open or not as they say.
+        # Otherwise events are missing, or have arrived since; those say whether the turn is open.
         state = replace(state, open=frame.open, turn_id=frame.turn_id if frame.open else "")
     return state, (*effects, Synced(frame=frame))

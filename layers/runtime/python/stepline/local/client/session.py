@@ -1,12 +1,10 @@
-"""One conversation over a websocket that may break: feeds the fold, keeps what it says until it is answered.
+"""A session of one conversation over a websocket that may break.
 
-Reconnects and resumes by itself; a message goes out again under the same id until the server has answered it.
-Everything that must wait has a due time, looked at between frames; there is no thread of ours here.
+It feeds the fold, reconnects and resumes by itself, and sends a message again under the same id until the
+server has answered it. `Catchup` schedules resumes, `Outbox` schedules unanswered messages. All due times are
+checked between frames; the session starts no thread.
+
 Source: docs/concepts/streaming.md#what-a-client-must-do.
-
-What a client asks for by resumes: when, how often, and whether it came.
-
-What was said and is not answered yet: when it is said again, and how often.
 """
 
 from __future__ import annotations
@@ -33,10 +31,13 @@ _DOUBLINGS = 6
 
 
 class Catchup:
-    """`synced` tells whether the last resume was answered; `tries` counts resumes since the last progress."""
+    """Schedules resumes.
+
+    `synced` is true if the last resume was answered; `tries` counts resumes since the last progress.
+    """
 
     def __init__(self, clock: Clock, pace: Pace, cursor: int) -> None:
-        """Begin at event `cursor`, with nothing asked for."""
+        """Start at event `cursor`, with no resume pending."""
         self._clock = clock
         self._pace = pace
         self._due_s = 0.0
@@ -46,13 +47,13 @@ class Catchup:
         self.tries = 0
 
     def note(self) -> None:
-        """Note that a resume goes out now."""
+        """Record that a resume is sent now."""
         self.synced = False
         self.tries += 1
         self._due_s = self._clock.monotonic_s() + self._pace.resume_answer_s
 
     def is_due(self, state: ClientState) -> bool:
-        """Tell whether to ask now for what is missing; a gap may close by itself for a moment."""
+        """Return True if a resume is due. A new gap first gets time to close by itself."""
         now_s, behind = self._clock.monotonic_s(), state.behind()
         if behind and not self._was_behind:
             self._due_s = max(self._due_s, now_s + self._pace.gap_s)
@@ -63,25 +64,25 @@ class Catchup:
 
     @property
     def is_spent(self) -> bool:
-        """Tell whether resumes have brought nothing for too long."""
+        """Return True if too many resumes in a row brought nothing."""
         return self.tries >= self._pace.resumes
 
     def put_off(self) -> None:
-        """Ask a little later each time: what is missing may not be stored yet, or the server is busy."""
+        """Delay the next resume, longer each time: the events may not be stored yet, or the server is busy."""
         wait_s = self._pace.resume_every_s * 2 ** min(self.tries, _DOUBLINGS)
         self._due_s = self._clock.monotonic_s() + wait_s / 2
 
     def give_up(self) -> None:
-        """Begin anew, after a pause."""
+        """Start over, after a pause."""
         self.put_off()
         self.synced, self.tries = True, 0
 
 
 class Outbox:
-    """Due times, tries and refusals by message id."""
+    """Due times, tries and refusals of unanswered messages, by message id."""
 
     def __init__(self, clock: Clock, pace: Pace) -> None:
-        """Begin with nothing said."""
+        """Start with no messages."""
         self._clock = clock
         self._pace = pace
         self._due_s: dict[str, float] = {}
@@ -90,60 +91,60 @@ class Outbox:
         self._refusals: dict[str, ErrorFrame] = {}
 
     def due(self) -> list[str]:
-        """Return what is to be said again now, or given up."""
+        """Return the ids of messages to send again or to give up now."""
         now_s = self._clock.monotonic_s()
         return [known for known, due_s in self._due_s.items() if now_s >= due_s]
 
     def is_spent(self, message_id: str) -> bool:
-        """Tell whether a message was said often enough, on this connection or on several that broke over it."""
+        """Return True if a message is out of tries on this connection, or out of connections."""
         said, broken = self._tries.get(message_id, 0), self._connections.get(message_id, 0)
         return said >= self._pace.tries or broken >= self._pace.connections
 
     def note(self, message_id: str) -> None:
-        """Note that a message goes out now."""
+        """Record that a message is sent now."""
         self._tries[message_id] = self._tries.get(message_id, 0) + 1
         self._due_s[message_id] = self._clock.monotonic_s() + self._pace.answer_s
 
     def refuse(self, frame: ErrorFrame) -> None:
-        """Put off a message that the server refuses for now."""
+        """Delay a message that the server refuses for now."""
         self._refusals[frame.message_id] = frame
         self.put_off(frame.message_id)
 
     def last_word(self, conversation: str, message_id: str) -> ErrorFrame:
-        """Return why a message is given up: the server's last refusal, or that it never answered."""
+        """Return the reason for giving up a message: the server's last refusal, or `no_answer`."""
         return self._refusals.get(message_id) or no_answer(conversation, message_id)
 
     def put_off(self, message_id: str) -> None:
-        """Say a message again a little later each time: the server is busy."""
+        """Delay a message, longer each time: the server is busy."""
         wait_s = self._pace.resume_every_s * 2 ** (self._tries.get(message_id, 1) - 1)
         self._due_s[message_id] = self._clock.monotonic_s() + wait_s
 
     def put_off_all(self) -> None:
-        """The same for everything: something failed, and nobody says what."""
+        """Delay every message: an error did not say which one it is about."""
         for message_id in self._due_s:
             self.put_off(message_id)
 
     def say_all_again(self) -> None:
-        """Begin anew with everything: on a new connection nothing counts that went out on the old one, but that it broke."""
+        """Make every message due now: a break of the connection counts, the tries on the broken one do not."""
         self._tries.clear()
         for message_id in self._due_s:
             self._connections[message_id] = self._connections.get(message_id, 0) + 1
         self._due_s = dict.fromkeys(self._due_s, self._clock.monotonic_s())
 
     def settle(self, message_id: str) -> None:
-        """Forget a message: it is answered, or given up."""
+        """Forget a message that is answered or given up."""
         for known in (self._due_s, self._tries, self._connections, self._refusals):
             known.pop(message_id, None)
 
 
 def no_answer(conversation: str, message_id: str = "") -> ErrorFrame:
-    """Return what stands for the answer that never came."""
+    """Return the error frame for a server that did not answer."""
     text = "the server did not answer"
     return ErrorFrame(code="no_answer", message=text, message_id=message_id, conversation=conversation)
 
 
 def silent(conversation: str) -> ErrorFrame:
-    """Return what stands for the end of a turn that neither ends nor says anything."""
+    """Return the error frame for a turn that has been silent for too long."""
     text = "the turn has said nothing for longer than one may take; it is not waited for any more"
     return ErrorFrame(code="turn_silent", message=text, conversation=conversation)
 
@@ -152,11 +153,11 @@ _RANDOM: Final = secrets.SystemRandom()
 
 
 class Session:
-    """Say things, and iterate over `effects`; `state` is what the client knows so far.
+    """Send messages, and iterate over `effects`; `state` is the client's current state.
 
-    `whole` tells whether all that it knows has been yielded, `listening` whether this connection has been asked to bring
-    what happens. With a `credential` that renews,
-    the connection outlives the token it was opened with; without, it is replaced when that has expired.
+    `whole` is true once all effects of that state have been yielded. `listening` is true once this connection
+    has asked for events. With a `credential` that renews, the connection outlives the token it was opened
+    with; without one, it is replaced when the token has expired.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Session:
         self._heard_s = clock.monotonic_s()
 
     def __enter__(self) -> Self:
-        """Connect; a conversation we stand in is resumed."""
+        """Connect; resume the conversation if it is known."""
         self._link.open()
         self._greet()
         return self
@@ -194,7 +195,7 @@ class Session:
         self._link.close()
 
     def join(self) -> bool:
-        """Stand at the newest event of the conversation, without its history; tell whether it exists.
+        """Move to the newest event of the conversation without its history; return whether it exists.
 
         Raises DependencyError `no_answer`.
         """
@@ -219,7 +220,7 @@ class Session:
         raise DependencyError("the server does not answer", code="no_answer")
 
     def listen(self) -> None:
-        """Ask for everything beyond the cursor, and for what comes."""
+        """Ask for all events after the cursor, and for new ones as they happen."""
         self._known = True
         self._resume()
 
@@ -228,11 +229,17 @@ class Session:
         return self._tell(Said(text=text), message_id)
 
     def tell(self, kind: str, payload: dict[str, Any] | None = None, **fields: Any) -> str:
-        """Tell of an event of this kind and return its id; `fields` are those of `Said`. Raises LimitError as `say` does."""
+        """Send an event of this kind and return its id; `fields` are those of `Said`.
+
+        Raises LimitError as `say` does.
+        """
         return self._tell(Said(kind=kind, payload=payload or {}, **fields))
 
     def steer(self, text: str) -> str:
-        """Interrupt the open turn, let it come to an end by this text, and return the id. Raises LimitError as `say` does."""
+        """Interrupt the open turn, have it finish by this text, and return the id.
+
+        Raises LimitError as `say` does.
+        """
         return self._tell(steering(text))
 
     def stop(self) -> str:
@@ -240,11 +247,12 @@ class Session:
         return self._tell(STOPPING)
 
     def effects(self, meanwhile: Callable[[], None] | None = None) -> Iterator[Effect]:
-        """Yield what changes, for as long as the caller iterates; `meanwhile` is called between frames.
+        """Yield effects for as long as the caller iterates; call `meanwhile` between frames.
 
         Raises:
-            AuthError: the gateway does not take our token.
-            DependencyError: `socket_unreachable`, after the last try to connect; `format_newer`, update the client.
+            AuthError: the gateway refuses our token.
+            DependencyError: `socket_unreachable`, after the last try to connect; `format_newer`, update the
+                client.
         """
         while True:
             if meanwhile:
@@ -261,7 +269,7 @@ class Session:
 
     def _tell(self, said: Said, message_id: str = "") -> str:
         message_id = message_id or f"m_{secrets.token_hex(8)}"
-        # Bytes of an argument or a pipe that are no UTF-8 arrive as lone surrogates, which no JSON can carry.
+        # Text from an argument or a pipe that is not UTF-8 has lone surrogates, which JSON cannot carry.
         said = replace(said, text=said.text.encode(errors="replace").decode())
         noted = note_message(self.state, message_id, said)
         encode_request(send_request(noted, message_id))
@@ -270,7 +278,7 @@ class Session:
         return message_id
 
     def _note_answer(self, frame: Frame) -> None:
-        """Believe in the connection, and in the token that the server has answered us by."""
+        """An answer proves that the connection works and, for most frames, that the token was accepted."""
         self._unheard = 0
         if isinstance(frame, AckFrame | AuthFrame | PongFrame | SyncFrame):
             self._trusted = True
@@ -281,17 +289,17 @@ class Session:
             self._plan_renewal(frame.expires_at)
 
     def _note(self, effect: Effect) -> bool:
-        """Draw the session's own conclusions; tell whether the effect is for the caller."""
+        """Update the session by an effect; return True if the effect is for the caller."""
         match effect:
             case Synced():
                 self._catchup.synced = True
                 self._catchup.put_off()
             case Acknowledged():
                 self._outbox.settle(effect.frame.message_id)
-                # Whoever speaks in a conversation listens to it from then on.
+                # A sender receives the events of its conversation from then on.
                 self._known = self.listening = True
                 if effect.frame.duplicate:
-                    self.listen()  # what followed the first time may have passed us by
+                    self.listen()  # events that followed the first delivery may have been missed
             case Refused():
                 return self._note_refusal(effect.frame)
             case _:
@@ -306,14 +314,14 @@ class Session:
         if frame.code not in EXPIRED and frame.message_id in self.state.unacked:
             self._outbox.refuse(frame)
         elif self._renewing and frame.code in PASSING and not frame.conversation:
-            self._renewing = False  # it is asked for again when its answer is due
+            self._renewing = False  # requested again when its answer is due
         elif frame.code in LATER and not frame.message_id and self._catchup.tries < self._pace.tries:
             self._outbox.put_off_all()
             self._catchup.put_off()
         else:
             self._give_up(frame.message_id)
             if not frame.message_id:
-                self._catchup.synced = True  # what is refused for good is not asked for again
+                self._catchup.synced = True  # a permanent refusal is not retried
             if frame.code == BEYOND_END:
                 self.listen()  # from the beginning
             return True
@@ -354,7 +362,7 @@ class Session:
         return self._pinged_s + (self._pace.answer_s if self._unheard else every_s)
 
     def _ping(self, now_s: float) -> None:
-        """Ask for the newest event number; after several that brought nothing at all, ask for a new connection."""
+        """Ask for the newest event number; after several pings without any answer, reconnect."""
         self._pinged_s = now_s
         if self._unheard >= self._pace.pings:
             self._link.broken = True
@@ -363,7 +371,7 @@ class Session:
         self._ask({"action": "ping", "conversation": self.state.conversation})
 
     def _renew(self, credential: Credential) -> None:
-        """Put a fresh token behind this connection; where that fails, the server will say that ours has expired."""
+        """Renew this connection with a fresh token. If that fails, the server reports the expiry later."""
         self._renew_due_s = self._clock.monotonic_s() + self._pace.answer_s
         try:
             ticket = credential.ticket()
@@ -393,7 +401,7 @@ class Session:
         self._link.send(encode_request(request))
 
     def _receive(self) -> Frame | None:
-        """Return the next frame, or nothing if none came within a tick."""
+        """Return the next frame, or None if there was none within a tick."""
         text = None if self._link.broken else self._link.receive()
         frame = None if text is None else read_frame(text)
         if frame:
@@ -405,7 +413,7 @@ class Session:
         self._greet()
 
     def _greet(self) -> None:
-        """Begin on a new connection: go on where we stand, and say what is unanswered again."""
+        """Start on a new connection: resume, and send all unanswered messages again."""
         self.listening = self._renewing = False
         if self._credential:
             self._plan_renewal(self._credential.expires_at)

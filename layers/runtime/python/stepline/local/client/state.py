@@ -1,4 +1,4 @@
-"""What a client knows of one conversation, and what it asks for by that. Pure."""
+"""The client's state of one conversation. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ T = TypeVar("T")
 
 
 class LaneText(Value):
-    """One lane of the running stream, from character `base` on; what stands before it, somebody else has.
+    """One lane of the running stream, from character `base` on.
+
+    Another client state holds the text before it.
 
     `early` holds pieces that arrived before the ones they continue.
     """
@@ -26,17 +28,18 @@ class LaneText(Value):
 
     @property
     def end(self) -> int:
-        """The character at which this lane goes on."""
+        """The character offset after the last known one."""
         return self.base + len(self.text)
 
 
 class ClientState(Value):
-    """Everything a client knows of one conversation.
+    """The client's state of one conversation.
 
-    `cursor` is the newest batch applied, `newest` the newest one heard of. `claim` names the running stream, 0 if none is
-    known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of a batch that came in
-    several frames, by batch and part. `control` is what the running stream told of its lanes. `unacked` maps our message ids to what no
-    answer settled yet, `queued` those of anybody's messages beside the open turn to their texts.
+    `cursor` is the newest batch applied, `newest` the newest one heard of. `claim` names the running stream,
+    0 if none is known; `settled` is the newest stream that can no longer grow. `parts` collects the pieces of
+    a batch that came in several frames, by batch and part. `control` holds the facts about the running
+    stream's lanes. `unacked` maps ids of our unanswered messages to their content; `queued` maps ids of all
+    messages beside the open turn to their texts.
     """
 
     conversation: str
@@ -54,33 +57,33 @@ class ClientState(Value):
     answer: str = ""
 
     def text(self, lane: str) -> str:
-        """Return what is known of one lane of the running stream."""
+        """Return the known text of one lane of the running stream."""
         return self.lanes.get(lane, LaneText()).text
 
     def streaming(self) -> bool:
-        """Tell whether a stream is known that may still grow."""
+        """Return True if the current stream may still grow."""
         return self.claim > self.settled
 
     def behind(self) -> bool:
-        """Tell whether something got lost on the way: a batch, or a piece of text before one that came."""
+        """Return True if something is missing: a batch, or a piece of text before one that arrived."""
         return self.newest > self.cursor or any(lane.early for lane in self.lanes.values())
 
 
 def send_request(state: ClientState, message_id: str) -> dict[str, Any]:
-    """Return the message that says, or says again, what is noted under `message_id`."""
+    """Return the request for the message noted under `message_id`."""
     return render_request(state.conversation, message_id, state.unacked[message_id])
 
 
 def note_message(state: ClientState, message_id: str, said: Said) -> ClientState:
-    """Remember what is said until the server answers it."""
+    """Add a message to the unanswered ones."""
     return replace(state, unacked={**state.unacked, message_id: said})
 
 
 def forget_message(state: ClientState, message_id: str) -> ClientState:
-    """Stop saying a message again."""
+    """Remove a message from the unanswered ones."""
     return replace(state, unacked=without(state.unacked, message_id))
 
 
 def without(known: Mapping[str, T], name: str) -> Mapping[str, T]:
-    """Return everything known but what stands under `name`."""
+    """Return a copy of `known` without `name`."""
     return {other: value for other, value in known.items() if other != name}

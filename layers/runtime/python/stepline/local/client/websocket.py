@@ -1,4 +1,4 @@
-"""The websocket below the session: dialling with a token, requests cut to frames that the gateway takes."""
+"""The websocket below the session: dialling with a token, requests split into frames the gateway accepts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from stepline.model.wire.client_message import MESSAGE_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame, Frame, decode_frame, is_unknown_kind
 
 FRAME_MAX_BYTES = 32 * 1024
-"""API Gateway refuses a larger frame; a larger message comes in several."""
+"""API Gateway refuses larger frames; a larger message is sent in several."""
 
 OPEN_TIMEOUT_S = 45.0
 """A cold authorizer and a cold socket function start one after the other."""
 
 
 class Connection(Protocol):
-    """What the session needs of a websocket."""
+    """The part of a websocket connection that the session uses."""
 
     def send(self, message: str | list[str]) -> None: ...
 
@@ -37,11 +37,11 @@ Dial = Callable[[], Any]
 
 
 def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dial:
-    """Return a dial that asks for a fresh token at every connection."""
+    """Return a dial that gets a fresh token for each connection."""
 
     @contextmanager
     def dial() -> Iterator[Connection]:
-        # The gateway speaks no compression; a proxy of the environment is not for the machine itself.
+        # The gateway does not support compression; the environment's proxy does not apply to this machine.
         on_this_machine = urlsplit(url).hostname in LOOPBACK
         try:
             manager = connect(
@@ -69,10 +69,10 @@ def dial_gateway(url: str, token: Callable[[], str], *, origin: str = "") -> Dia
 
 
 def read_frame(text: str | bytes) -> Frame | None:
-    """Return a frame; None for one of a kind that this release does not know.
+    """Decode a frame; return None for a kind that this release does not know.
 
-    What is no frame are words of the gateway itself, which speaks when a function behind it fails: an error `gateway`.
-    Raises DependencyError `format_newer`.
+    Text that is no frame is an error of the gateway itself, sent when a function behind it fails; its code is
+    `gateway`. Raises DependencyError `format_newer`.
     """
     try:
         return decode_frame(text)
@@ -81,7 +81,7 @@ def read_frame(text: str | bytes) -> Frame | None:
 
 
 def encode_request(request: dict[str, Any]) -> str | list[str]:
-    """Return the message, in pieces of at most 32 KB of UTF-8 if it is larger.
+    """Encode a request; above 32 KB of UTF-8, as a list of pieces.
 
     Raises:
         LimitError: `message_too_large`.
@@ -98,7 +98,7 @@ def encode_request(request: dict[str, Any]) -> str | list[str]:
 
 
 def split_utf8(body: bytes, max_bytes: int) -> Iterator[str]:
-    """Cut UTF-8 into pieces of at most `max_bytes` (4 or more), never inside a character."""
+    """Split UTF-8 into pieces of at most `max_bytes` (4 or more), never inside a character."""
     at = 0
     while at < len(body):
         end = min(at + max_bytes, len(body))

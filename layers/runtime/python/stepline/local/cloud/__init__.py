@@ -1,1 +1,1 @@
-"""Stages in a real AWS account: deploy, look after, destroy. The local stage has no part in it."""
+"""Deploy, check and destroy stages in an AWS account. The local stage is not part of it."""

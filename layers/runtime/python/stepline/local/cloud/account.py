@@ -1,4 +1,4 @@
-"""An AWS account as these credentials see it, and questions to it whose refusal is an answer too."""
+"""An AWS account under the current credentials, and checks for which a refusal is a result too."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Account:
     """One identity in one region."""
 
     def __init__(self, session: Any, profile: str = "") -> None:
-        """Ask through a boto3 session; nothing is asked yet."""
+        """Use a boto3 session; no request is made yet."""
         self.session = session
         self.profile = profile
         self.region: str = session.region_name
         self._clients: dict[str, Any] = {}
 
     def client(self, service: str) -> Any:
-        """Return a client of short patience; the same one every time."""
+        """Return the client of a service, with short timeouts; created once."""
         from botocore.config import Config
 
         if service not in self._clients:
@@ -36,23 +36,23 @@ class Account:
         return self._clients[service]
 
     def environment(self) -> dict[str, str]:
-        """Return what a child needs to act in this account and region."""
+        """Return the environment a child process needs to act in this account and region."""
         place = {"AWS_REGION": self.region, "AWS_DEFAULT_REGION": self.region}
         named = {"AWS_PROFILE": self.profile} if self.profile else {}
         return {**install_environment(), **place, **named, "CDK_DISABLE_CLI_TELEMETRY": "true"}
 
 
 def open_account(profile: str = "", region: str = "") -> Account:
-    """Return the account of a profile, or of the credentials at hand.
+    """Return the account of a profile, or of the ambient credentials.
 
     Raises:
         AuthError: `cloud_account`, there is no such profile.
-        InputError: `cloud_account`, nothing says which region.
+        InputError: `cloud_account`, no region is configured.
     """
     import boto3
     from botocore.exceptions import ProfileNotFound
 
-    # The CDK reads the first variable, boto3 the second one: what holds for one must hold for the other.
+    # The CDK reads the first variable, boto3 the second: both must see the same region.
     region = region or os.environ.get("AWS_REGION", "")  # noqa: TID251 - AWS's own variable, no setting of ours
     try:
         session = boto3.Session(profile_name=profile or None, region_name=region or None)
@@ -66,9 +66,9 @@ def open_account(profile: str = "", region: str = "") -> Account:
 
 
 def look(name: str, action: str, question: Callable[[], Check], *, vital: bool = True) -> Check:
-    """Return what `question` finds; what may not be asked is unknown, what AWS answers instead is a failure.
+    """Run a check. A denied permission gives `unknown`, any other error of AWS a failure.
 
-    `action` is the permission that the question takes. Where the check is not `vital`, no answer is a failure.
+    `action` is the permission the check needs. For a check that is not `vital`, an error gives `unknown` too.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -91,5 +91,5 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
 
 
 def error_code(error: Any) -> str:
-    """Return AWS's code of a refusal."""
+    """Return AWS's error code."""
     return str(error.response.get("Error", {}).get("Code", ""))

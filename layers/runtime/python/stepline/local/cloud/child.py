@@ -1,4 +1,4 @@
-"""Programs that a deployment starts: the CDK, Docker, the app's own modules."""
+"""Run child programs of a deployment: the CDK, Docker, the app's own modules."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from stepline.local.stage.deployed import REPOSITORY
 from stepline.model.base import Value
 
 TOKEN_VARIABLE: Final = "STEPLINE_TOKEN"  # noqa: S105 - the variable's name
-"""Holds the caller's token, which is for the stage's websocket and for no program started here."""
+"""The variable with the caller's token. It is used for the stage's websocket; no child program gets it."""
 
 NOT_FOUND: Final = 127
-"""The exit code by which a shell says that there is no such program."""
+"""The exit code of a shell for a missing program."""
 
 
 class Done(Value):
-    """How a program ended; `text` is what it printed, if that was caught."""
+    """A program's exit code, and its output if that was captured."""
 
     code: int
     text: str = ""
 
 
 class Run(Protocol):
-    """Start a program, in the checkout unless told otherwise, and wait for its end."""
+    """Start a program, by default in the checkout, and wait for its end."""
 
     def __call__(
         self,
@@ -36,14 +36,14 @@ class Run(Protocol):
         catch: bool = False,
         cwd: Path = REPOSITORY,
     ) -> Done:
-        """Let it print where we print, or `catch` what it prints. Never raises for an exit code."""
+        """Run with our output, or capture it with `catch`. Never raises for an exit code."""
         ...
 
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], *, catch: bool = False, cwd: Path = REPOSITORY
 ) -> Done:
-    """Run a program of this machine; one that is not there ends like one that cannot be executed."""
+    """Run a program of this machine; a missing one gives exit code 127."""
     if not shutil.which(command[0], path=environment.get("PATH")):
         return Done(code=NOT_FOUND, text=f"{command[0]} is not installed")
     known = {name: value for name, value in environment.items() if name != TOKEN_VARIABLE}

@@ -1,4 +1,4 @@
-"""`stepline deploy`: look, show, ask, deploy, remember, try."""
+"""`stepline deploy`: check, show the plan, ask, deploy, save, run a first turn."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ POOL: Final = "UserPoolId"
 """The output of a stage that has a user pool of its own."""
 
 UNANSWERED: Final = 3
-"""Exit code of a deployment that stands, but whose first turn failed."""
+"""The exit code of a deployment that succeeded but whose first turn failed."""
 
 
 class Order(Value):
-    """What a command asks for. `choices` are new values of the context, an empty one takes a key away."""
+    """The arguments of a command. `choices` are new context values; an empty value removes its key."""
 
     stage: str
     choices: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Order(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class Desk:
-    """Where an order is carried out: what remembers, who is asked, what is started."""
+    """The dependencies of a command: storage, confirmation, output, and the functions it calls."""
 
     home: Path
     confirm: Callable[[str], bool]
@@ -75,12 +75,12 @@ class Desk:
 
 
 def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
-    """Bring a stage to what this checkout and its choices say; return it and the command's exit code.
+    """Deploy a stage as this checkout and its choices say; return the deployment and the exit code.
 
     Raises:
-        AuthError, InputError: `cloud_account`, these are not the credentials or the region of the stage.
+        AuthError, InputError: `cloud_account`, the credentials or the region are not those of the stage.
         InputError: `bad_choice`, there is no such choice.
-        DependencyError: `cloud_deploy`, a step failed; nothing after it was done.
+        DependencyError: `cloud_deploy`, a step failed; no later step was run.
     """
     account, deployment = find_deployment(order, desk)
     _check_choices(order, desk)
@@ -95,7 +95,7 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
     _show(folder / "cdk.out", deployment, desk)
     if not desk.confirm(f"deploy stage {order.stage} to account {deployment.account}, {deployment.region}?"):
         raise DependencyError("nothing was deployed", code="cloud_deploy")
-    # Remembered before, so that after a failure nobody has to repeat them.
+    # Saved before the deployment, so that the choices need not be repeated after a failure.
     save(desk.home, deployment)
     deployment = replace(
         deployment,
@@ -109,12 +109,12 @@ def deploy(order: Order, desk: Desk) -> tuple[Deployment, int]:
 
 
 def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Desk) -> dict[str, str]:
-    """Deploy what was shown and return what the stacks answer. Raises DependencyError `cloud_deploy`."""
+    """Deploy the synthesized stacks and return their outputs. Raises DependencyError `cloud_deploy`."""
     assembly, outputs = folder / "cdk.out", folder / "outputs.json"
     stage, profile = deployment.stage, deployment.profile
     steps = [render_deploy(assembly, outputs, profile)]
     if POOL in deployment.outputs and not any(POOL in stack.outputs for stack in read_plan(assembly)):
-        # The pool is going, and CloudFormation takes nothing away that another stack still asks for.
+        # The pool is being removed, and CloudFormation deletes no export that another stack still imports.
         steps.insert(0, render_deploy(assembly, outputs, profile, only=f"stepline-{stage}-ingress"))
     remedy = (
         f"the reason stands above, and in CloudFormation; when it is mended: stepline deploy --stage {stage}"
@@ -128,10 +128,10 @@ def _put_there(folder: Path, deployment: Deployment, account: Account, desk: Des
 
 
 def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
-    """Return who acts, and the stage with the order's choices folded in.
+    """Return the account, and the deployment with the order's choices applied.
 
     Raises:
-        AuthError: `cloud_account`, nobody is signed in, or the stage is in another account.
+        AuthError: `cloud_account`, the credentials are missing, or the stage is in another account.
         InputError: `cloud_account`, the stage is in another region.
     """
     known = load(desk.home, order.stage)
@@ -163,7 +163,7 @@ def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
     """Write the stage's templates and return their folder. Raises DependencyError `cloud_deploy`."""
     desk.install(desk.home, desk.say)
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
-    shutil.rmtree(folder, ignore_errors=True)  # a stack that was dropped would stay there
+    shutil.rmtree(folder, ignore_errors=True)  # templates of removed stacks would stay there
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
     must(
         desk,
@@ -175,7 +175,7 @@ def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
 
 
 def _check_choices(order: Order, desk: Desk) -> None:
-    """Refuse a choice that nothing reads: a misspelt issuer would quietly become a user pool."""
+    """Refuse an unknown choice: a misspelt issuer would silently become a user pool."""
     asked = {key for key, value in order.choices.items() if value and not key.startswith("@")}
     if not asked:
         return
@@ -190,7 +190,7 @@ def _check_choices(order: Order, desk: Desk) -> None:
 
 
 def _prepare_account(account: Account, deployment: Deployment, desk: Desk) -> None:
-    """Stop at what would make the deployment fail; bootstrap the account if that is wanted."""
+    """Stop if a check shows that the deployment would fail; bootstrap the account if confirmed."""
     stage, context = deployment.stage, deployment.context
     _heed(check_region(account, stage, context), desk)
     _heed(check_model(account, stage, context), desk)
@@ -233,7 +233,7 @@ def _heed(check: Check, desk: Desk) -> None:
 
 
 def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
-    """Say what will stand there, with what choices, and what it costs while nobody talks to it."""
+    """Print the stacks to be deployed, the choices, and the cost at rest."""
     for key, value in sorted(deployment.context.items()):
         desk.say(f"  -c {key}={value}")
     for stack in read_plan(folder):
@@ -243,12 +243,12 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
     if cost.code == 0:
         desk.say(cost.text.rstrip())
     else:
-        # A deployment need not wait for a price.
+        # An unknown price does not stop a deployment.
         desk.say(f"what it costs at rest is not known: {cost.text.strip().rpartition(chr(10))[2]}")
 
 
 def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -> int:
-    """Run one turn; return the exit code. Whose token, is in docs/how-to/deploy.md#the-first-turn."""
+    """Run one turn and return the exit code. docs/how-to/deploy.md#the-first-turn says whose token is used."""
     url = deployment.outputs["WebSocketUrl"]
     try:
         if order.token:
@@ -273,7 +273,7 @@ def _smoke(order: Order, deployment: Deployment, account: Account, desk: Desk) -
 
 
 def must(desk: Desk, command: list[str], account: Account, remedy: str, *, cwd: Path = REPOSITORY) -> None:
-    """Run a step and let it print. Raises DependencyError `cloud_deploy` with the remedy if it fails."""
+    """Run a step with its output shown. Raises DependencyError `cloud_deploy` with the remedy if it fails."""
     done = desk.run(command, account.environment(), cwd=cwd)
     if done.code != 0:
         raise DependencyError(

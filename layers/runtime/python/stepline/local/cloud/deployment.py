@@ -1,4 +1,4 @@
-"""What the command line remembers of a deployed stage: where it is, how it was asked for, what it answered."""
+"""Saved state of a deployed stage: its place, its choices, its outputs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from stepline.model.base import Value
 _STAGE: Final = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _KEY: Final = re.compile(r"[\w@][\w@/:.-]*")
 _OWN: Final = {"stage": "--stage NAME", "endpoint": "stepline up"}
-"""Keys of the context that are not chosen with `-c`, and what chooses them."""
+"""Context keys that are not set with `-c`, and the option that sets them."""
 
 
 class Deployment(Value):
-    """A stage in one account and region. `deployed_at` is empty until a deployment has ended well.
+    """A stage in one account and region. `deployed_at` is empty until a deployment has succeeded.
 
-    Holds nothing secret: ids, addresses and choices.
+    It holds ids, addresses and choices, no secrets.
     """
 
     stage: str
@@ -37,7 +37,7 @@ class Deployment(Value):
 
 
 def check_stage(stage: str) -> str:
-    """Return the name if a deployed stage may bear it. Raises InputError `bad_stage`."""
+    """Validate the name of a deployed stage and return it. Raises InputError `bad_stage`."""
     if stage == LOCAL:
         raise InputError("stage local is this machine's: `stepline up` deploys it", code="bad_stage")
     if not _STAGE.fullmatch(stage):
@@ -49,29 +49,29 @@ def check_stage(stage: str) -> str:
 
 
 def stage_folder(home: Path, stage: str) -> Path:
-    """Return the folder for what belongs to one stage, readable by its owner alone."""
+    """Return the folder of one stage, readable by its owner only."""
     return make_home(make_home(make_home(home) / "stages") / stage)
 
 
 def load(home: Path, stage: str) -> Deployment | None:
-    """Return what is known of a stage, or None if this checkout never deployed it."""
+    """Return the saved deployment of a stage, or None if this checkout never deployed it."""
     path = _path(home, stage)
     return msgspec.json.decode(path.read_bytes(), type=Deployment) if path.exists() else None
 
 
 def save(home: Path, deployment: Deployment) -> None:
-    """Remember a stage for the next command."""
+    """Save a deployment for later commands."""
     stage_folder(home, deployment.stage)
     write_private(_path(home, deployment.stage), msgspec.json.format(msgspec.json.encode(deployment)))
 
 
 def forget(home: Path, stage: str) -> None:
-    """Remember nothing of a stage any more."""
+    """Delete the saved deployment of a stage."""
     _path(home, stage).unlink(missing_ok=True)
 
 
 def parse_choices(texts: tuple[str, ...]) -> dict[str, str]:
-    """Read `key=value` pairs; an empty value forgets the key. Raises InputError `bad_choice`."""
+    """Parse `key=value` pairs; an empty value removes the key. Raises InputError `bad_choice`."""
     choices: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -84,12 +84,12 @@ def parse_choices(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def fold_choices(known: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the choices of a stage after those of one command; an empty one takes a key away."""
+    """Apply the choices of one command to those of a stage; an empty value removes its key."""
     return {key: value for key, value in {**known, **given}.items() if value}
 
 
 def read_outputs(path: Path) -> dict[str, str]:
-    """Return the outputs of all stacks from the file that the CDK writes, those made for other stacks left out."""
+    """Return the outputs of all stacks from the CDK's outputs file, without exports for other stacks."""
     return {
         key: value
         for stack in read_json(path).values()

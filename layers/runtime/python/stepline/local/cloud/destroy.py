@@ -1,4 +1,4 @@
-"""`stepline destroy`: take a stage away, and name what stays with the commands that delete it too."""
+"""`stepline destroy`: delete a stage, and print commands that delete the resources it retains."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ DELETE_COMMANDS: Final = {
 
 
 def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> list[str]:
-    """Delete the stage's stacks; return the commands that delete what stays.
+    """Delete the stage's stacks; return the commands that delete the retained resources.
 
     Raises:
         AuthError, InputError: `cloud_account`, as for a deployment.
-        DependencyError: `cloud_deploy`, there is nothing to destroy, it was not confirmed, or AWS refused.
+        DependencyError: `cloud_deploy`, nothing to destroy, not confirmed, or refused by AWS.
     """
     account, deployment = find_deployment(order, desk)
     stacks, kept = _survey(account, order.stage)
@@ -57,7 +57,7 @@ def destroy(order: Order, desk: Desk, confirm_name: Callable[[str], bool]) -> li
 
 
 def render_deletion(resource: Resource, region: str) -> list[str]:
-    """Return the commands that delete what a stack left behind."""
+    """Return the commands that delete a resource retained by its stack."""
     commands = DELETE_COMMANDS.get(resource.type)
     if commands is None:
         return [f"# no command of ours deletes {resource.type} {resource.physical_id}"]
@@ -65,7 +65,7 @@ def render_deletion(resource: Resource, region: str) -> list[str]:
 
 
 def _survey(account: Account, stage: str) -> tuple[list[Stack], list[Resource]]:
-    """Return the stacks that stand, and what of them will outlive them, as deployed. Raises DependencyError."""
+    """Return the deployed stacks, and the resources that they retain. Raises DependencyError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -96,7 +96,7 @@ def _template(account: Account, stack: str) -> Mapping[str, Any]:
 
 
 def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> list[str]:
-    """Return the buckets that go with their stacks: CloudFormation deletes none that holds anything."""
+    """Return the buckets that are deleted with their stacks: CloudFormation deletes only empty ones."""
     staying = {resource.physical_id for resource in kept}
     buckets = [found.physical_id for found in find_resources(account, stacks) if found.type == BUCKET]
     return [bucket for bucket in buckets if bucket not in staying]
@@ -105,7 +105,7 @@ def _emptied(account: Account, stacks: list[Stack], kept: list[Resource]) -> lis
 def _delete(
     account: Account, deployment: Deployment, standing: set[str], emptied: list[str], desk: Desk
 ) -> None:
-    """Delete what writes, then what was written, then where it was written."""
+    """Delete the writers first, then the contents of the buckets, then the stacks that hold them."""
     folder = stage_folder(desk.home, deployment.stage) / "cdk.out"
     if {stack.name for stack in read_plan(folder)} != standing:
         synthesize(deployment, account, desk)

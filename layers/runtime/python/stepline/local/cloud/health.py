@@ -1,4 +1,4 @@
-"""Whether a deployed stage is alive, as AWS tells it: nothing here trusts what this checkout remembers."""
+"""Health of a deployed stage as AWS reports it; the checkout's saved state is not trusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNDER_WAY: Final = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE
 RUNBOOK: Final = "docs/how-to/runbook.md"
 
 _STACK: Final = re.compile(r"stepline-(?P<stage>.+)-[a-z]+")
-"""One word stands behind the stage's name, so the stacks of stage `dev-two` are none of stage `dev`."""
+"""One word follows the stage's name, so the stacks of stage `dev-two` do not match stage `dev`."""
 
 
 class Stack(Value):
@@ -38,7 +38,7 @@ class Resource(Value):
 
 
 def find_stacks(account: Account, stage: str) -> list[Stack]:
-    """Return the stacks of a stage. Raises what botocore raises."""
+    """Return the stacks of a stage. Raises botocore's errors."""
     pages = account.client("cloudformation").get_paginator("describe_stacks").paginate()
     return [
         Stack(
@@ -53,17 +53,17 @@ def find_stacks(account: Account, stage: str) -> list[Stack]:
 
 
 def stands(account: Account, stage: str) -> bool:
-    """Tell whether a stage is there; what we may not see is not."""
+    """Return True if the stage is deployed; False if its stacks cannot be read."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         return bool(find_stacks(account, stage))
-    except (BotoCoreError, ClientError):  # of use to whoever asks before a deployment, which says so itself
+    except (BotoCoreError, ClientError):  # callers ask before a deployment, which reports the error itself
         return False
 
 
 def find_resources(account: Account, stacks: Sequence[Stack]) -> list[Resource]:
-    """Return what stands in the stacks. Raises what botocore raises."""
+    """Return the resources of the stacks. Raises botocore's errors."""
     pages = account.client("cloudformation").get_paginator("list_stack_resources")
     return [
         Resource(
@@ -80,7 +80,7 @@ def find_resources(account: Account, stacks: Sequence[Stack]) -> list[Resource]:
 
 
 def health(account: Account, stage: str) -> list[Check]:
-    """Return every check of a deployed stage; only the first if it is not there."""
+    """Return all checks of a deployed stage; only the first if it does not exist."""
     stacks: list[Stack] = []
     resources: list[Resource] = []
 
@@ -108,7 +108,7 @@ def health(account: Account, stage: str) -> list[Check]:
 
 
 def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
-    """Say whether the last deployment went well."""
+    """Check the result of the last deployment."""
     if not stacks:
         return Check(
             name="stacks",
@@ -122,7 +122,7 @@ def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
         return Check(
             name="stacks", ok=True, note="warn", detail=detail, remedy="wait: a deployment is under way"
         )
-    # A rolled back update leaves the release before it running; a rolled back creation leaves nothing.
+    # After a rolled back update the previous release still runs; after a rolled back creation there is none.
     remedy = (
         f"stepline deploy --stage {stage}; why it failed:"
         f" aws cloudformation describe-stack-events --stack-name {odd[0].name}"
@@ -133,7 +133,7 @@ def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
 
 
 def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
-    """Say whether the stacks tell what clients need."""
+    """Check that the stacks have the outputs that clients need."""
     missing = [name for name in OUTPUTS if not outputs.get(name)]
     return Check(
         name="outputs",
@@ -144,7 +144,7 @@ def check_outputs(stage: str, outputs: dict[str, str]) -> Check:
 
 
 def check_table(account: Account, table: str) -> Check:
-    """Say whether the log can be written."""
+    """Check that the log's table is writable."""
 
     def question() -> Check:
         status = account.client("dynamodb").describe_table(TableName=table)["Table"]["TableStatus"]
@@ -155,7 +155,7 @@ def check_table(account: Account, table: str) -> Check:
 
 
 def check_machine(account: Account, arn: str) -> Check:
-    """Say whether turns can start."""
+    """Check that the state machine is active."""
 
     def question() -> Check:
         status = account.client("stepfunctions").describe_state_machine(stateMachineArn=arn)["status"]
@@ -165,7 +165,7 @@ def check_machine(account: Account, arn: str) -> Check:
 
 
 def check_functions(account: Account, aliases: Sequence[str]) -> Check:
-    """Say whether every function answers under its alias, by which all others call it."""
+    """Check that every function is ready under its alias, the name that all callers use."""
 
     def question() -> Check:
         client = account.client("lambda")
@@ -175,7 +175,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
             )
             for alias in aliases
         }
-        # One that nobody called for weeks sleeps, and wakes at the next call.
+        # A function without calls for weeks is inactive, and becomes active with the next call.
         odd = {alias: state for alias, state in states.items() if state not in ("Active", "Inactive")}
         waiting = bool(odd) and set(odd.values()) == {"Pending"}
         alive = bool(states) and not odd
@@ -191,7 +191,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
 
 
 def check_pool(account: Account, pool: str) -> Check:
-    """Say whether anybody can sign in."""
+    """Check that the stage has users who can sign in."""
     if not pool:
         return Check(name="users", ok=True, detail="tokens come from an issuer of your own")
 
@@ -210,7 +210,7 @@ def check_pool(account: Account, pool: str) -> Check:
 
 
 def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
-    """Say which alarms ring."""
+    """Report the alarms in state ALARM."""
     if not names:
         return Check(name="alarms", ok=True, detail="the stage has none (-c alarms=true)")
 

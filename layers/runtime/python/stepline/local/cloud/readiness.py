@@ -1,4 +1,4 @@
-"""What an account must have before a stage is deployed into it."""
+"""Requirements of an account for deploying a stage into it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
 QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
 BOOTSTRAP_OLDEST: Final = 6
-"""The version that today's templates refuse to go below."""
+"""The lowest bootstrap version that the templates accept."""
 
 NO_SNAP_START: Final = frozenset({"ap-east-2", "ap-southeast-6"})
 """Taipei and New Zealand."""
@@ -27,10 +27,10 @@ PROGRAMS_FEW: Final = 4
 def readiness(
     account: Account, stage: str, context: Mapping[str, str] | None, *, expected: str = ""
 ) -> list[Check]:
-    """Return every check, in the order in which to mend them; only the first if nobody is signed in.
+    """Return all checks, ordered as problems should be fixed; only the first without valid credentials.
 
-    `context` are the stage's choices, None if nobody here knows them; `expected` is the account's number, if the
-    stage has one already.
+    `context` are the stage's choices, None if they are not known here; `expected` is the account's number, if
+    the stage has one already.
     """
     identity = check_identity(account, expected)
     if not identity.ok:
@@ -48,12 +48,12 @@ def readiness(
 
 
 def account_id(account: Account) -> str:
-    """Return the number of the account. Raises what botocore raises."""
+    """Return the account's number. Raises botocore's errors."""
     return str(account.client("sts").get_caller_identity()["Account"])
 
 
 def check_identity(account: Account, expected: str = "") -> Check:
-    """Say who we are. Nothing can be denied here, so every failure is one of the credentials."""
+    """Check the identity. This call cannot be denied, so every failure is about the credentials."""
     try:
         found = account.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
@@ -69,7 +69,7 @@ def check_identity(account: Account, expected: str = "") -> Check:
 
 
 def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Check:
-    """Say whether the region has what the stage asks for."""
+    """Check that the region supports what the stage uses."""
     region = account.region
     snapshots = context.get("snap_start", "true" if stage == "prod" else "false") == "true"
     if snapshots and region in NO_SNAP_START:
@@ -91,7 +91,7 @@ def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Ch
 
 
 def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
-    """Say whether the CDK may deploy here."""
+    """Check that the region is bootstrapped for the CDK."""
     name = BOOTSTRAP_PARAMETER.format(context.get(QUALIFIER_KEY, "hnb659fds"))
 
     def question() -> Check:
@@ -114,7 +114,7 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
 
 
 def check_concurrency(account: Account) -> Check:
-    """Say how many functions may run at a time: each streaming turn holds one."""
+    """Check the limit of concurrent functions: each streaming turn occupies one."""
 
     def question() -> Check:
         calls = int(_quota(account, "lambda", "L-B99A9384"))
@@ -134,7 +134,7 @@ def check_concurrency(account: Account) -> Check:
 
 
 def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
-    """Say how many programs fit into the account's Fargate quota."""
+    """Check how many programs fit into the account's Fargate quota."""
 
     def question() -> Check:
         cpus = _quota(account, "fargate", "L-3032A538")
@@ -155,7 +155,7 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
 
 
 def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Check:
-    """Say whether a model can be asked."""
+    """Check that the configured model is available."""
     if context.get("model_provider", "anthropic") == "bedrock":
         return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
     arn = context.get("model_secret_arn", "")
@@ -182,7 +182,7 @@ def _unknown_model(stage: str) -> Check:
 
 
 def _secret(account: Account, arn: str) -> Check:
-    """Look into the secret; its text is weighed and never shown."""
+    """Check the secret of the provider's key; its text is never shown."""
     put = f'aws secretsmanager put-secret-value --secret-id {arn} --secret-string "$ANTHROPIC_API_KEY"'
     try:
         text = account.client("secretsmanager").get_secret_value(SecretId=arn).get("SecretString", "")
@@ -201,7 +201,7 @@ def _secret(account: Account, arn: str) -> Check:
 
 
 def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
-    """Compare the models that are asked for with those that Bedrock offers here."""
+    """Compare the configured models with those that Bedrock offers in this region."""
     bedrock = account.client("bedrock")
     pages = bedrock.get_paginator("list_inference_profiles").paginate()
     offered = {
@@ -211,7 +211,7 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
     offered |= {model["modelId"] for model in models}
     roles = msgspec.json.decode(context.get("model_roles", "{}"), type=dict[str, str])
     wanted = {"*": DEFAULT_MODELS["bedrock"], **roles}
-    # An ARN names a profile of the account's own, which the list above may not hold.
+    # An ARN may name a profile of the account's own, which is not in the list above.
     missing = sorted({model for model in wanted.values() if not model.startswith("arn:")} - offered)
     if missing:
         return Check(

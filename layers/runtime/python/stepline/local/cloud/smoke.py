@@ -1,4 +1,4 @@
-"""One turn over the deployed websocket, spoken by a user who exists for no longer than that."""
+"""A smoke test: one turn over the deployed websocket, with a temporary user."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ QUESTION: Final = "Answer with one word."
 TENANT: Final = "smoke"
 PROJECT: Final = "smoke"
 PATIENCE_S: Final = 300.0
-"""A cold start of everything, a turn of one round, and the retries of a model that is overloaded."""
+"""Long enough for a cold start of everything, a turn of one round, and retries of an overloaded model."""
 
 
 class Deadline(SystemClock):
-    """A clock that says when it has been looked at for long enough."""
+    """A clock that raises once its time is up."""
 
     def __init__(self, patience_s: float) -> None:
-        """Begin to count now."""
+        """Start the countdown."""
         self._patience_s = patience_s
         self._until_s = super().monotonic_s() + patience_s
 
     def monotonic_s(self) -> float:
-        """Return the time. Raises DependencyError `no_answer` when it is up."""
+        """Return the time. Raises DependencyError `no_answer` after the deadline."""
         now_s = super().monotonic_s()
         if now_s > self._until_s:
             raise DependencyError(f"no answer within {self._patience_s:.0f} s", code="no_answer")
@@ -69,12 +69,12 @@ def try_turn(url: str, token: str, *, patience_s: float = PATIENCE_S) -> str:
 
 @contextmanager
 def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> Iterator[str]:
-    """Yield an ID token of a new user of the stage's pool, who is deleted at the end, whatever happens.
+    """Yield an ID token of a temporary user in the stage's pool; always delete the user afterwards.
 
-    If AWS does not delete them, `say` hears the command that does.
+    If AWS does not delete the user, `say` gets the command that does.
 
     Raises:
-        DependencyError: `smoke_failed`, the pool does not let the user in, or cannot be asked.
+        DependencyError: `smoke_failed`, the pool refuses the user or cannot be reached.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -92,7 +92,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
             cognito.admin_delete_user(UserPoolId=pool, Username=name)
         except (BotoCoreError, ClientError) as error:
             if not (isinstance(error, ClientError) and error_code(error) == "UserNotFoundException"):
-                # Raised, it would hide why the turn failed.
+                # Raising would hide the reason why the turn failed.
                 say(
                     f"the smoke turn's user is still there ({error}): delete them with"
                     f" aws cognito-idp admin-delete-user --region {account.region} --user-pool-id {pool}"
@@ -101,7 +101,7 @@ def lent_token(account: Account, outputs: Mapping[str, str], say: Progress) -> I
 
 
 def _sign_in(cognito: Any, pool: str, client_id: str, name: str) -> str:
-    """Make a user and return their ID token: the one that carries tenant and project."""
+    """Create a user and return their ID token, which carries tenant and project."""
     first, password = _make_password(), _make_password()
     facts = {
         "email": name,
@@ -132,5 +132,5 @@ def _sign_in(cognito: Any, pool: str, client_id: str, name: str) -> str:
 
 
 def _make_password() -> str:
-    """Return a password with one character of each kind that a policy may ask for."""
+    """Return a password with one character of every class that a policy may require."""
     return f"{secrets.token_urlsafe(32)}aA1!"

@@ -1,4 +1,4 @@
-"""The CDK's command lines, and what its output folder says will be deployed."""
+"""Command lines of the CDK, and a reader of its output folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHOICES: Final = (
     "import json; from dataclasses import fields; from stacks.stage import Stage;"
     " print(json.dumps([field.name for field in fields(Stage)]))"
 )
-# The app's modules are no part of the library, which may not import them.
+# The library may not import the app's modules, so they run in a process of their own.
 _COST: Final = """
 import json, pathlib, sys
 from stacks.cost import price_idle
@@ -31,24 +31,27 @@ KEPT: Final = ("Retain", "RetainExceptOnCreate")
 
 
 class Planned(Value):
-    """One stack as it was synthesised."""
+    """One synthesized stack."""
 
     name: str
     description: str
     resources: int
     kept: tuple[str, ...]
-    """Types of what stays behind when the stack is deleted."""
+    """Types of the resources that are retained when the stack is deleted."""
     outputs: tuple[str, ...] = ()
 
 
 def render_bootstrap(account: str, region: str, profile: str, *, qualifier: str = "") -> list[str]:
-    """Return what prepares an account. It must not run beside cdk.json, or it would synthesise the app first."""
+    """Return the command that bootstraps an account.
+
+    It must not run beside cdk.json, or the CDK would synthesize the app first.
+    """
     own = ["--qualifier", qualifier] if qualifier else []
     return [str(CDK), "bootstrap", f"aws://{account}/{region}", *own, *_profile(profile), *_QUIET]
 
 
 def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: str) -> list[str]:
-    """Return what writes the templates of a stage into `folder`."""
+    """Return the command that writes a stage's templates into `folder`."""
     choices = {**context, "stage": stage}
     flags = [flag for key, value in choices.items() for flag in ("--context", f"{key}={value}")]
     return [
@@ -58,7 +61,7 @@ def render_synth(stage: str, context: Mapping[str, str], folder: Path, profile: 
 
 
 def render_deploy(folder: Path, outputs: Path, profile: str, *, only: str = "") -> list[str]:
-    """Return what deploys the stacks in `folder`, those that were shown and no others; or one of them alone."""
+    """Return the command that deploys the stacks in `folder` as they are, or `only` one of them."""
     stacks = (only, "--exclusively") if only else ("--all",)
     return [
         *(str(CDK), "deploy", *stacks, "--app", str(folder), "--outputs-file", str(outputs)),
@@ -67,7 +70,7 @@ def render_deploy(folder: Path, outputs: Path, profile: str, *, only: str = "") 
 
 
 def render_destroy(folder: Path, stacks: Sequence[str], profile: str) -> list[str]:
-    """Return what deletes these stacks and none that depend on them."""
+    """Return the command that deletes these stacks, without stacks that depend on them."""
     return [
         *(str(CDK), "destroy", *stacks, "--exclusively", "--force", "--app", str(folder)),
         *(*_profile(profile), *_QUIET),
@@ -75,17 +78,17 @@ def render_destroy(folder: Path, stacks: Sequence[str], profile: str) -> list[st
 
 
 def render_cost(folder: Path) -> list[str]:
-    """Return what prints the cost of the stage at rest, from the templates in `folder`."""
+    """Return the command that prints the stage's cost at rest, from the templates in `folder`."""
     return [sys.executable, "-c", _COST, str(folder)]
 
 
 def render_choices() -> list[str]:
-    """Return what prints the names of all choices of a stage as JSON."""
+    """Return the command that prints the names of a stage's choices as JSON."""
     return [sys.executable, "-c", _CHOICES]
 
 
 def read_plan(folder: Path) -> list[Planned]:
-    """Return the stacks in an output folder of the CDK, in the order of their deployment."""
+    """Return the stacks in the CDK's output folder, in deployment order."""
     artifacts: dict[str, Any] = read_json(folder / "manifest.json").get("artifacts", {})
     stacks = {
         key: artifact for key, artifact in artifacts.items() if artifact["type"] == "aws:cloudformation:stack"
@@ -94,7 +97,7 @@ def read_plan(folder: Path) -> list[Planned]:
 
 
 def kept_resources(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the type of every resource, by logical id, that outlives its stack."""
+    """Return the resources that outlive their stack: logical id to type."""
     return {
         name: resource["Type"]
         for name, resource in template["Resources"].items()
@@ -114,7 +117,7 @@ def _read_stack(folder: Path, name: str, artifact: Mapping[str, Any]) -> Planned
 
 
 def _ordered(stacks: Mapping[str, Any]) -> Iterable[str]:
-    """Yield each stack after those it depends on; the CDK refuses circles."""
+    """Yield each stack after its dependencies; the CDK refuses cycles."""
     done: list[str] = []
     while len(done) < len(stacks):
         for name, artifact in stacks.items():

@@ -1,4 +1,4 @@
-"""What a command is given as text, read and checked before anything runs; and the options that commands share."""
+"""Parsing and validation of command arguments, and the options that commands share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stepline.model.ids import SEGMENT, is_user
 from stepline.model.wire.live_event import KIND
 
 CURSOR = click.IntRange(min=0)
-"""An event's or a batch's number to begin after."""
+"""The number of an event or batch to start after."""
 
 
 class Have(NamedTuple):
-    """Running text that a client has: `chars` of lane `lane` of stream `claim`."""
+    """Running text that a client already has: `chars` of lane `lane` of stream `claim`."""
 
     claim: int
     lane: str
@@ -44,7 +44,7 @@ def parse_payload(text: str) -> dict[str, Any]:
 
 
 def read_text(text: str) -> str:
-    """Return what to say; `-` stands for standard input. Raises click.BadParameter if it is nothing."""
+    """Return the text to send; `-` reads standard input. Raises click.BadParameter if it is empty."""
     said = sys.stdin.read().rstrip("\n") if text == "-" else text
     if not said.strip():
         raise click.BadParameter("there is nothing to say", param_hint="TEXT")
@@ -52,7 +52,7 @@ def read_text(text: str) -> str:
 
 
 def check_conversation(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
-    """Return a conversation's name, empty if none is given. Raises click.BadParameter."""
+    """Return a conversation's name, or "" if none is given. Raises click.BadParameter."""
     if name is not None and not SEGMENT.fullmatch(name):
         raise click.BadParameter(
             "a conversation's name is at most 64 letters, digits, _ and -, and begins with a letter or a digit",
@@ -62,14 +62,14 @@ def check_conversation(_context: click.Context, parameter: click.Parameter, name
 
 
 def check_user(_context: click.Context, parameter: click.Parameter, name: str | None) -> str:
-    """Return a user's name, empty if none is given. Raises click.BadParameter."""
+    """Return a user's name, or "" if none is given. Raises click.BadParameter."""
     if name is not None and not is_user(name):
         raise click.BadParameter("a user's name is printable ASCII, at most 256 characters", param=parameter)
     return name or ""
 
 
 def check_kind(_context: click.Context, parameter: click.Parameter, kind: str) -> str:
-    """Return an event's kind. Raises click.BadParameter."""
+    """Return the kind of an event. Raises click.BadParameter."""
     if not KIND.fullmatch(kind):
         raise click.BadParameter(
             "a kind is at most 32 small letters, digits, _ and -, and begins with a letter", param=parameter

@@ -1,4 +1,4 @@
-"""The log of one conversation as it stands in the table: whole as JSON, or a line or two for each entry."""
+"""Read and print a conversation's log from the table: as JSON, or in one or two lines for each entry."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from stepline.ports.log import Log
 
 
 def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
-    """Return the stage's table and bucket, through the same adapters as the functions use."""
-    # botocore finds the emulator, as it does inside a function, by the process's environment.
+    """Return the stage's log and artifacts, through the same adapters as the functions use."""
+    # As inside a function, botocore finds the emulator by the process's environment.
     place = {"AWS_ENDPOINT_URL": stage.endpoint, "AWS_DEFAULT_REGION": stage.region}
     os.environ.update(credentials(Path(stage.home)) | place)  # noqa: TID251 - botocore's own variables, no setting of ours
     os.environ.pop("AWS_PROFILE", None)  # noqa: TID251 - as above; a profile would outweigh the credentials
@@ -56,12 +56,12 @@ def open_log(stage: LocalStage) -> tuple[Log, Artifacts]:
 
 
 def read_batches(log: Log, artifacts: Artifacts, lane: Lane, *, after: int = 0) -> list[Batch]:
-    """Return every batch after `after`, with the strings that were stored apart in their places."""
+    """Return every batch after `after`, with spilled strings restored."""
     return [hydrate(artifacts, batch) for batch in log.since(lane, after, consistent=True)]
 
 
 def render_batch(batch: Batch) -> dict[str, Any]:
-    """Return a batch as the log holds it, each entry with its `kind`; what it holds as arrays is named."""
+    """Return a batch as JSON values with field names, each entry with its `kind`."""
     named: dict[str, Any] = _named(batch)
     return named
 
@@ -80,7 +80,7 @@ def _named(value: Any) -> Any:
 
 
 def render_summary(batch: Batch) -> Iterator[str]:
-    """Yield what a batch says, in lines; the first begins with its number."""
+    """Yield a batch's entries as lines; the first line begins with the batch number."""
     label = f"{batch.n:>5}"
     for entry in batch.entries:
         for line in render_entry(entry):
@@ -89,7 +89,7 @@ def render_summary(batch: Batch) -> Iterator[str]:
 
 
 def render_entry(entry: Entry) -> list[str]:  # noqa: PLR0911 - one return a kind of entry
-    """Return what an entry says."""
+    """Return an entry as lines."""
     match entry:
         case Owner(user=user):
             return [f"belongs to {one_line(user)}"]
@@ -135,7 +135,7 @@ def _decided(entry: Decided) -> list[str]:
 
 
 def _notice(notice: Notice, *, accepted: bool) -> list[str]:
-    """Return what the model was told; one action of several that was not run is named as such first."""
+    """Return the notice as lines; a rejected action among several is named first."""
     index = notice.extra.get("index")
     said = f"  notice {notice.code}: {one_line(notice.message)}"
     return [f"  {render_rejection(index, notice.code)}", said] if accepted and index else [said]

@@ -1,4 +1,4 @@
-"""The commands for a stage in AWS: deploy, destroy, and the checks of an account."""
+"""CLI commands for stages in AWS: deploy, destroy, and the checks of an account."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def check_cloud(stage: str, profile: str, region: str) -> list[Check]:
 
 
 def environment_token() -> str:
-    """Return the token that the caller's environment holds, or nothing."""
+    """Return the token in the caller's environment, or ""."""
     import os
 
     from stepline.local.cloud.child import TOKEN_VARIABLE
@@ -144,7 +144,7 @@ def _desk(*, yes: bool) -> Desk:
 
 
 def _ask(question: str) -> str:
-    """Return what is typed. Raises InputError `not_confirmed` where nobody can type."""
+    """Prompt for a line. Raises InputError `not_confirmed` if standard input is not a terminal."""
     if not sys.stdin.isatty():
         raise InputError(f"{question}: nobody can answer here; add --yes", code="not_confirmed")
     return str(click.prompt(question, default="", show_default=False, err=True)).strip()

@@ -1,7 +1,4 @@
-"""The commands on conversations: say something, watch, list, print the log, and a token for a client of one's own.
-
-A list of conversations: a line for each, or an object.
-"""
+"""CLI commands for conversations: send, watch, list, print the log, and print a token for another client."""
 
 from __future__ import annotations
 
@@ -209,7 +206,7 @@ def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
 
 
 def find_caller(stage: str, user: str, token_command: str) -> Caller:
-    """Return who calls, by the options of a command and the environment's token."""
+    """Return the caller for a command's options and the environment's token."""
     from stepline.local import caller
 
     return caller.find_caller(stage, user, token=environment_token(), token_command=token_command)
@@ -227,7 +224,7 @@ def check_exists(caller: Caller, conversation: str) -> None:
 def _tell(
     say: Callable[[Session], str], caller: Caller, *, stage: str, conversation: str, new: bool, as_json: bool
 ) -> None:
-    """Say something in a conversation, show what comes of it, and exit."""
+    """Send something to a conversation, show its effects, and exit."""
     from stepline.local.client.state import ClientState
     from stepline.local.conversation import new_conversation, settle
 
@@ -253,7 +250,7 @@ def _join(session: Session) -> None:
 
 @contextmanager
 def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Session]:
-    """Yield a session; if Ctrl-C ends it, say how to watch on, since the turn goes on."""
+    """Yield a session; on Ctrl-C, print how to watch the turn that is still running."""
     from stepline.local.caller import sessions
 
     with sessions(caller)(state) as session:
@@ -267,14 +264,14 @@ def _session(caller: Caller, state: ClientState, *, stage: str) -> Iterator[Sess
 
 
 def render_row(listing: Listing) -> str:
-    """Return a conversation's line: its name, the minute of its last event in UTC, its last turn, its title."""
+    """Return a conversation as one line: name, minute of the last event in UTC, last turn, title."""
     minute = listing.last_at[:16].replace("T", " ")
     standing = listing.outcome or ("open" if listing.turn else "idle")
     return f"{listing.lane.conversation:20}  {minute}  {standing:9}  {one_line(listing.title)}"
 
 
 def render_listing(listing: Listing) -> dict[str, Any]:
-    """Return a conversation as an object; `n` is its newest batch that the listing knows."""
+    """Return a conversation as a JSON object; `n` is the newest batch that the listing has seen."""
     return {
         "conversation": listing.lane.conversation,
         "title": listing.title,

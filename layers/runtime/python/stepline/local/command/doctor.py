@@ -1,4 +1,4 @@
-"""Say what the local stage needs, what it finds, and what to do about a difference."""
+"""`stepline doctor`: check the requirements of the local stage, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGES: Final = ("aws-cdk-lib", "awslambdaric", "anthropic", "boto3", "websoc
 
 
 def doctor(home: Path = HOME) -> list[Check]:
-    """Return every check in the order in which to mend them. Starts and changes nothing."""
+    """Return all checks, ordered as problems should be fixed. Starts and changes nothing."""
     return [*_environment(), *_tools(), *_execution(home), *_home(home), *_stage(home)]
 
 
@@ -72,7 +72,7 @@ def _tools() -> Iterator[Check]:
 
 
 def _execution(home: Path) -> Iterator[Check]:
-    """Say where programs can run. One place is enough, so what another lacks is no failure."""
+    """Check which backends can run programs. One is enough, so others may fail."""
     found = backends(home)
     usable = [backend.mode for backend in found if not backend.obstacle]
     for backend in found:
@@ -130,7 +130,7 @@ def _stage(home: Path) -> Iterator[Check]:
 
 
 def _ask(name: str, question: Callable[[], str]) -> Check:
-    """Turn an answer, or the emulator's refusal, into a check."""
+    """Turn an answer, or an error of the emulator, into a check."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -1,4 +1,4 @@
-"""`stepline event-source`: what a service on this machine needs to send events to the local stage."""
+"""`stepline event-source`: print the settings for a service that sends events to the local stage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def event_source(as_json: bool) -> None:
 
 
 def read_environment(stage: LocalStage) -> dict[str, str]:
-    """Return the variables: the way to the emulator, the role to take, and the settings. Raises DependencyError."""
+    """Return the variables for a service: the emulator's address, the role and the settings.
+
+    Raises DependencyError.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -67,7 +67,10 @@ def exports(log: Log, artifacts: Artifacts, lane: Lane, turn: str = "") -> list[
 
 
 def write(document: Export, folder: Path) -> str:
-    """Write what a document says to its file in the folder; return where that is. Raises InputError `not_writable`."""
+    """Write a document's payload to its file in the folder and return the path.
+
+    Raises InputError `not_writable`.
+    """
     name = document.kind.removeprefix("artifact:").replace(":", ".")
     turn = document.payload.get("turn_id", "")
     path = folder / name / f"{turn}.json" if turn else folder / f"{name}.json"

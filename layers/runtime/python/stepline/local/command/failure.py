@@ -1,4 +1,4 @@
-"""How a command fails: one line on standard error and an exit code, whatever went wrong."""
+"""Error handling of commands: one line on standard error and an exit code for every failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepline.errors import SteplineError
 FAILED: Final = 1
 MISUSED: Final = 2
 INTERRUPTED: Final = 130
-"""What a shell reports of a command that Ctrl-C ended."""
+"""A shell's exit code for a command ended by Ctrl-C."""
 
 
 class Edge(click.Group):
@@ -41,13 +41,13 @@ class Edge(click.Group):
 
 
 def fail(code: str, message: str, exit_code: int = FAILED, *, as_json: bool = False) -> NoReturn:
-    """Say what went wrong and exit."""
+    """Print the error and exit."""
     click.echo(render_failure(code, message, as_json=as_json), err=True)
     sys.exit(exit_code)
 
 
 def render_failure(code: str, message: str, *, as_json: bool) -> str:
-    """Return the words of an error, which may be several lines: a program's last words."""
+    """Return the text of an error; it may have several lines, such as a program's last output."""
     from stepline.local.safe_text import clean
 
     if as_json:

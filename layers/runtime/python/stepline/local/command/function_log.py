@@ -1,4 +1,4 @@
-"""`stepline logs`: the functions' lines of the local stage, with the cause where one failed."""
+"""`stepline logs`: log lines of the local stage's functions, with the cause of failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN: Final = 200
 TRACE_LINES: Final = 8
 POLL_S: Final = 1.0
 OVERLAP_MS: Final = 60_000
-"""How far a look reaches back behind the one before it; what it finds again is not shown again."""
+"""How far each query overlaps the previous one; lines already shown are skipped."""
 
 _WITHOUT_WORTH: Final = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
 _SAID: Final = frozenset({"message", "level", "timestamp", "exception", "exception_name", "stack_trace"})
@@ -70,7 +70,7 @@ def find_groups(cloud: Any, function: str) -> list[str]:
 def read_lines(
     cloud: Any, groups: Sequence[str], since_ms: int = 0, seen: set[str] | None = None
 ) -> list[Line]:
-    """Return the lines of these groups by time, without those of streams in `seen`, which takes the others in.
+    """Return the groups' lines in order of time, skipping streams in `seen`; add the others to `seen`.
 
     On the emulator a stream is one call of a function, written at once when the call has ended.
     """
@@ -87,7 +87,7 @@ def read_lines(
 
 
 def follow_lines(cloud: Any, groups: Sequence[str]) -> Iterator[Line]:
-    """Yield the last lines, and then those that come."""
+    """Yield the last lines, then new ones as they appear."""
     seen: set[str] = set()
     yield from read_lines(cloud, groups, 0, seen)[-SHOWN:]
     while True:
@@ -96,9 +96,10 @@ def follow_lines(cloud: Any, groups: Sequence[str]) -> Iterator[Line]:
 
 
 def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
-    """Return what a function said as records: its JSON lines as they are, other words as lines of level PRINT.
+    """Parse log events into records: JSON lines as they are, other text as lines of level PRINT.
 
-    Left out are metrics, the platform's frame around a call, and the runtime's copy of an exception that has its line.
+    Metrics, the platform's START, END and REPORT lines, and the runtime's copy of an exception that already
+    has a line are left out.
     """
     found: list[Line] = []
     told: set[str] = set()
@@ -125,7 +126,7 @@ def parse_events(function: str, events: Sequence[Line]) -> list[Line]:
 
 
 def render_line(line: Line) -> list[str]:
-    """Return a record for people: time, function, level and words with their fields, and under it the cause."""
+    """Return a record as terminal lines: time, function, level, message and fields, then the traceback's end."""
     from stepline.local.safe_text import clean, clean_line
 
     fields = " ".join(

@@ -1,13 +1,12 @@
-"""The emulator's ASGI application behind its guard: what is refused is answered here and never reaches it.
+"""The guard as an ASGI application: it answers refused requests itself; the emulator never sees them.
 
-Websocket messages that nest too deep for the emulator.
-
-To choose a route it parses each message, and its parser ends the connection at such a one. API Gateway hands it on to the
+It also limits the nesting of websocket messages: to choose a route the emulator parses each one, and its
+parser ends the connection at a message that nests too deep. API Gateway passes such a message to the
 function, which answers it.
 
-Credentials for tasks. The emulator tells each container where to ask for some, and would give anybody useless ones.
-
-A container is known by what the emulator started it with: the address that it asks, and the word that it shows there.
+And it provides credentials for tasks: the emulator tells each container where to ask for some, but would give
+useless ones to any caller. A container is identified by the values it was started with: the address that it
+asks, and its authorization token.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from stepline.local.guard.request_filter import NAMES, NO_KEY, Passage, Refusal,
 from stepline.local.guard.signature import Request, Signature
 
 NESTING_MAX: Final = 500
-"""Half of what Python's parser takes."""
+"""Half of the depth that Python's parser accepts."""
 
 NO_JSON: Final = "["
-"""Handed on in place of a message that nests deeper: no JSON either, which is what the function answers."""
+"""Replaces a message that nests too deep: it is no JSON, and the function answers it as such."""
 
 _BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-"""A text, which may be cut off, or a bracket outside of one."""
+"""A JSON string, possibly cut off, or a bracket outside of one."""
 
 
 def limit_nesting(text: str) -> str:
-    """Return a message as it is, or `NO_JSON` for one that nests too deep."""
+    """Return a message unchanged, or `NO_JSON` if it nests too deep."""
     if text.count("[") + text.count("{") <= NESTING_MAX:
         return text
     depth = 0
@@ -59,7 +58,10 @@ _WORD: Final = "AWS_CONTAINER_AUTHORIZATION_TOKEN"
 
 
 def lend(request: Request, address: str, key: Mapping[str, str]) -> bytes | None:
-    """Return `key` as a container reads it, None unless a task's container asks at its own address."""
+    """Return `key` as a container reads it.
+
+    None unless the container of a running task asks at its own address.
+    """
     word = "".join(request.values("authorization"))
     if not any(_is_asking(variables, address, word) for variables in _running()):
         return None
@@ -80,11 +82,11 @@ def _is_asking(variables: Mapping[str, str], address: str, word: str) -> bool:
 
 
 def _running() -> Iterator[dict[str, str]]:
-    """Yield the variables of each container that runs for a task; of none, if there is no daemon."""
+    """Yield the environment of each container that runs for a task; nothing without a Docker daemon."""
     docker: Any = importlib.import_module("docker")
     try:
         client = docker.from_env(timeout=DOCKER_TIMEOUT_S)
-    except docker.errors.DockerException:  # what runs without a daemon is no task
+    except docker.errors.DockerException:  # without a daemon no task can run
         return
     with contextlib.closing(client):
         for container in client.containers.list(filters={"label": LABEL}, ignore_removed=True):
@@ -96,7 +98,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Lend = Callable[[Request], bytes | None]
-"""Returns what a task's container is given for credentials, None for anybody else."""
+"""Returns the credentials for a task's container, None for any other caller."""
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -109,12 +111,12 @@ _STARTS: Final = ("http.response.start", "websocket.accept", "websocket.http.res
 
 
 class Gate:
-    """An ASGI application that hands on to another one what the rules let pass."""
+    """An ASGI application that forwards the requests that the rules allow."""
 
     def __init__(
         self, app: App, rules: Rules, *, lend: Lend = lambda _: None, now_s: Callable[[], float] = time.time
     ) -> None:
-        """Stand in front of `app`."""
+        """Wrap `app`."""
         self._app, self._rules, self._lend, self._now_s = app, rules, lend, now_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -148,9 +150,9 @@ class Gate:
 
 
 def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
-    """Return the emulator's application behind its guard, by the variables that the emulator itself reads."""
+    """Return the emulator's application behind the guard, configured by the emulator's own variables."""
     account, secret = environ["MINISTACK_ACCOUNT_ID"], environ["AWS_SECRET_ACCESS_KEY"]
-    # The emulator gives functions the account's number for a key.
+    # The emulator gives functions the account number as their key id.
     own = (environ["AWS_ACCESS_KEY_ID"], account)
 
     def secret_of(key_id: str) -> str | None:
@@ -162,7 +164,7 @@ def make_gate(app: App, environ: Mapping[str, str]) -> Gate:
 
 
 def _issued_secret(key_id: str, account: str) -> str | None:
-    """Return the secret of a key that the emulator itself has issued, to a session of a role or to a user."""
+    """Return the secret of a key that the emulator issued to a role session or a user."""
     evaluator = importlib.import_module("ministack.core.iam_evaluator")
     found = evaluator.resolve_credential(key_id, account)
     is_issued = getattr(found, "principal_type", "Root") != "Root"
@@ -170,7 +172,7 @@ def _issued_secret(key_id: str, account: str) -> str | None:
 
 
 def read_request(scope: Scope) -> Request:
-    """Return a scope of ASGI as a request; a handshake is one of method GET."""
+    """Convert an ASGI scope to a request; a websocket handshake has the method GET."""
     raw_path = scope.get("raw_path") or quote(scope["path"]).encode()
     return Request(
         method=scope.get("method", "GET"),
@@ -185,7 +187,7 @@ def read_request(scope: Scope) -> Request:
 
 
 async def _take_body(receive: Receive) -> tuple[bytes, Receive]:
-    """Return a whole body, and a way to receive it again."""
+    """Return the whole body, and a `receive` that delivers it again."""
     messages = [await receive()]
     while messages[-1].get("more_body"):
         messages.append(await receive())
@@ -199,7 +201,7 @@ async def _take_body(receive: Receive) -> tuple[bytes, Receive]:
 
 
 def _readable(receive: Receive) -> Receive:
-    """Return a way to receive messages of a websocket that the emulator can read."""
+    """Return a `receive` whose websocket messages the emulator can parse."""
 
     async def receive_on() -> Message:
         message = await receive()
@@ -210,7 +212,7 @@ def _readable(receive: Receive) -> Receive:
 
 
 def _unshared(send: Send) -> Send:
-    """Return a way to answer that shares what it says with no page."""
+    """Return a `send` that strips CORS headers."""
 
     async def send_on(message: Message) -> None:
         if message["type"] in _STARTS:
@@ -222,7 +224,7 @@ def _unshared(send: Send) -> Send:
 
 
 def _sharing(send: Send, page: str) -> Send:
-    """Return a way to answer that shares what it says with this page."""
+    """Return a `send` that adds CORS headers for this page."""
     shared = [(b"access-control-allow-origin", page.encode()), (b"vary", b"Origin")]
 
     async def send_on(message: Message) -> None:
@@ -235,7 +237,7 @@ def _sharing(send: Send, page: str) -> Send:
 
 async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "websocket":
-        await receive()  # the server wants its question heard before the answer
+        await receive()  # the server expects the connect message to be received before an answer
         await send({"type": "websocket.close", "code": _POLICY_VIOLATION})
         return
     is_form = b"form" in dict(scope["headers"]).get(b"content-type", b"")
@@ -244,7 +246,7 @@ async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, send: Send) 
 
 
 def render_refusal(refusal: Refusal, *, as_xml: bool) -> tuple[bytes, str]:
-    """Return a body and its type. Clients that send forms read XML alone, all others are content with JSON."""
+    """Return a refusal's body and its type: XML for clients that send forms, JSON for all others."""
     if as_xml:
         error = f"<Error><Code>{refusal.code}</Code><Message>{refusal.message}</Message></Error>"
         return f"<ErrorResponse>{error}</ErrorResponse>".encode(), "application/xml"
@@ -253,7 +255,10 @@ def render_refusal(refusal: Refusal, *, as_xml: bool) -> tuple[bytes, str]:
 
 
 def _preflight(request: Request) -> list[tuple[str, str]]:
-    """Return what a page of the stage may send: what it asked for, since the request itself is checked again."""
+    """Return the CORS headers of a preflight.
+
+    All that the page asks for is allowed, since the request itself is checked again.
+    """
     asked = ", ".join(request.values("access-control-request-headers"))
     methods = ", ".join(request.values("access-control-request-method"))
     return [("access-control-allow-methods", methods), ("access-control-allow-headers", asked)]

@@ -1,4 +1,4 @@
-"""Servers of the standard library's kind, such as Lambda's runtime API, of which the emulator opens one a worker."""
+"""The guard for http.server handlers, such as Lambda's runtime API, which the emulator opens for each worker."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from stepline.local.guard.request_filter import is_own_name
 
 PAGES: tuple[str, ...] = ("origin", "sec-fetch-site")
-"""Headers that browsers send and nobody else."""
+"""Headers that only browsers send."""
 
 
 def refuse_pages(handlers: type[BaseHTTPRequestHandler]) -> None:
-    """Let handlers of this class, and of those made from it, refuse web pages and foreign names for this machine."""
+    """Make handlers of this class and its subclasses refuse web pages and foreign host names."""
     parse = handlers.parse_request
 
     def parse_request(self: BaseHTTPRequestHandler) -> bool:

@@ -1,12 +1,13 @@
-"""Which requests reach the emulator, by what they say of themselves; nothing is asked and nothing is sent here.
+"""The rules for requests to the emulator, decided from the request alone, without I/O.
 
-    the host        one of this machine's own names, with the port: no name that a foreign server resolves
-    the origin      none, or a page of the stage, and that one only on routes that need no key
-    the key         every call has the signature of the stage's key, or of a session that the emulator gave its holder
-    open routes     deployed APIs and sign-in, which check for themselves; an address of S3 is signed, too
-    tasks           a container gets the key where the emulator told it to ask, and nobody else does
+    host            one of this machine's own names, with the port: no name that a foreign server resolves
+    origin          none, or a page of the stage, and then only on routes that need no key
+    key             each call is signed with the stage's key, or with that of a session the emulator issued
+    open routes     deployed APIs and sign-in, which check for themselves; presigned URLs are for S3 only
+    tasks           a container gets the key at the address the emulator gave it; no other caller does
 
-Open are exact methods and paths, without the headers by which the emulator would choose another service.
+Open routes are exact methods and paths, without the headers by which the emulator would choose another
+service.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from stepline.local.guard.signature import (
 NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 CONNECTIONS: Final = "@connections"
 HEALTH: Final = "/_stepline/health"
-"""Answered by the guard alone, so that an emulator without it never counts as started."""
+"""Answered by the guard alone, so an emulator without the guard never counts as started."""
 
 _API = re.compile(r"/_aws/execute-api/[A-Za-z0-9-]{1,64}/[^/]+(?:/.*)?", re.DOTALL)
 _POOL_FILE = re.compile(
@@ -52,7 +53,7 @@ _HOW: Final = "sign with the key in .stepline/access_key.json"
 
 @dataclass(frozen=True)
 class Rules:
-    """The port that is served, the pages that may ask, and the secret of a key, None for one that is not known."""
+    """The served port, the allowed pages, and a function that returns a key's secret, None if unknown."""
 
     port: int
     secret_of: Callable[[str], str | None]
@@ -61,7 +62,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a request goes no further: a code, as AWS names it where AWS has one, and a sentence."""
+    """The reason for refusing a request: AWS's error code where there is one, and a sentence."""
 
     code: str
     message: str
@@ -71,7 +72,7 @@ NO_KEY: Final = Refusal("MissingAuthenticationToken", f"no key: {_HOW}")
 
 
 class Passage(Enum):
-    """What is done with a request that needs no key."""
+    """The handling of a request that needs no key."""
 
     HEALTH = "the guard says that it is there"
     PREFLIGHT = "the guard tells a page of the stage that it may ask"
@@ -80,7 +81,7 @@ class Passage(Enum):
 
 
 def consider(request: Request, rules: Rules) -> Refusal | Signature | Passage:
-    """Return why not, or the signature that must be checked with the body, or what is done without one."""
+    """Return a refusal, a signature to be checked against the body, or the handling of an unsigned request."""
     if refusal := _consider_place(request, rules):
         return refusal
     if request.values("origin") and request.method == "OPTIONS":
@@ -107,7 +108,7 @@ def _consider_signed(signature: Signature, request: Request, rules: Rules) -> Re
 
 
 def is_own_name(hosts: Sequence[str], port: int) -> bool:
-    """Whether a request has one `Host`, and that is a name which leads here from this machine alone."""
+    """Return True if there is exactly one `Host`, and it is a name that only this machine resolves to itself."""
     return len(hosts) == 1 and hosts[0].lower() in {f"{name}:{port}" for name in NAMES}
 
 
@@ -133,7 +134,7 @@ def _consider_open(request: Request) -> Refusal | Passage:
 def check(
     signature: Signature, request: Request, rules: Rules, *, payload: str, now_s: float
 ) -> Refusal | None:
-    """Return why a signature does not hold, None if it does. `payload` is the digest of the body, in hex."""
+    """Return the refusal of an invalid signature, else None. `payload` is the body's digest in hex."""
     secret = rules.secret_of(signature.key_id)
     if secret is None or not is_genuine(signature, request, secret, payload):
         return Refusal("SignatureDoesNotMatch", f"the signature does not hold: {_HOW}")
@@ -143,7 +144,7 @@ def check(
 
 
 def is_open(request: Request) -> bool:
-    """Whether a request without a key is for a deployed API or sign-in, and for nothing else."""
+    """Return True if a request without a key is for a deployed API or sign-in only."""
     if any(name.startswith("x-amz-") for name, _ in request.headers):
         return False
     if (request.method, request.path) in _SIGN_IN:
@@ -154,10 +155,10 @@ def is_open(request: Request) -> bool:
 
 
 def is_shared(signature: Signature) -> bool:
-    """Whether a signature is part of an address of S3, which its owner may give to somebody else."""
+    """Return True if the signature belongs to a presigned S3 URL, which may be passed on."""
     return signature.presigned and signature.service == "s3"
 
 
 def _has_unsigned(request: Request, signature: Signature) -> bool:
-    """Whether there is a header by which a holder of the address could ask for something else."""
+    """Return True if an unsigned AWS header could change the meaning of a presigned URL."""
     return any(name.startswith("x-amz-") and name not in signature.headers for name, _ in request.headers)

@@ -1,4 +1,4 @@
-"""Signatures of AWS calls (SigV4), in the header or in the address: who claims to have made one, and whether it holds.
+"""Signatures of AWS calls (SigV4), in the header or in the URL: parsing and verification.
 
 Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
 """
@@ -28,16 +28,16 @@ _DATE = "%Y%m%dT%H%M%SZ"
 _QUERY: Final = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders")
 _VALUE: Final = "X-Amz-Signature"
 _CLAIMS: Final = frozenset({"x-amz-algorithm", "x-amz-credential", "x-amz-signature", "awsaccesskeyid"})
-"""Query fields, in lower case, that the emulator takes for a credential in one of its readings."""
+"""Query fields, in lower case, that the emulator may read as credentials."""
 
 
 class IncompleteSignatureError(ValueError):
-    """A request claims a signature in a form that is none."""
+    """A malformed or incomplete signature."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came in. `path` is decoded, `raw_path` and `query` are not; names of headers are in lower case."""
+    """A received request. `path` is decoded, `raw_path` and `query` are not; header names are in lower case."""
 
     method: str
     path: str
@@ -46,13 +46,13 @@ class Request:
     headers: tuple[tuple[str, str], ...]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of a header, one for each line of it."""
+        """Return all values of a header."""
         return [value for found, value in self.headers if found == name]
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a request says of its own signature. `payload` is the body's digest if it is said, or empty."""
+    """The signature fields of a request. `payload` is the declared digest of the body, or empty."""
 
     key_id: str
     day: str
@@ -67,7 +67,7 @@ class Signature:
 
 
 def read_signature(request: Request) -> Signature | None:
-    """Return the signature that a request claims, None if it claims none. Raises IncompleteSignatureError."""
+    """Return the request's signature, None if it has none. Raises IncompleteSignatureError."""
     authorizations = request.values("authorization")
     in_header = any(value.upper().startswith("AWS") for value in authorizations)
     fields = parse_qsl(request.query, keep_blank_values=True)
@@ -138,13 +138,13 @@ def _make(
 
 
 def is_current(signature: Signature, now_s: float) -> bool:
-    """Whether a signature was made by now, and is not too old."""
+    """Return True if the signature is neither expired nor from the future."""
     made_s = datetime.strptime(signature.made_at, _DATE).replace(tzinfo=UTC).timestamp()
     return made_s - SKEW_S <= now_s <= made_s + signature.lifetime_s
 
 
 def is_genuine(signature: Signature, request: Request, secret: str, payload: str) -> bool:
-    """Whether the holder of `secret` has signed this request with a body of this digest."""
+    """Return True if `secret` signed this request with a body of this digest."""
     canonical = "\n".join(
         [
             request.method,
@@ -167,7 +167,7 @@ def is_genuine(signature: Signature, request: Request, secret: str, payload: str
 
 
 def _canonical_path(signature: Signature, raw_path: str) -> str:
-    """S3 signs a path as it is sent, all others normalised and quoted once more."""
+    """Return the canonical path: for S3 as sent, for other services normalised and quoted once more."""
     if signature.service == "s3":
         return raw_path
     parts: list[str] = []

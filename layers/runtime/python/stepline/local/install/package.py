@@ -1,7 +1,7 @@
-"""Install locked packages, from wherever pip on this machine is told to fetch them.
+"""Install locked packages with uv, from the indexes that pip is configured for.
 
-uv does it, in a fraction of pip's time; it reads no pip.conf, so what stands there is handed on. Stands on the standard
-library and uv alone, since `make` runs it before anything else is installed.
+uv takes a fraction of pip's time, but reads no pip.conf, so pip's settings are translated. This module uses
+the standard library and uv only, since `make` runs it before anything else is installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stepline.errors import DependencyError
 
 STAMP: Final = ".lock.sha256"
 _RANKS: Final = ("global", "install", ":env:")
-"""Sections of pip's configuration; a later one counts for more."""
+"""Sections of pip's configuration; a later one overrides an earlier one."""
 
 _PLACES: Final = ("extra-index-url", "find-links", "index-url")
 _WORDS: Final = {
@@ -36,16 +36,17 @@ _WORDS: Final = {
     "timeout": "UV_HTTP_TIMEOUT",
     "trusted-host": "UV_INSECURE_HOST",
 }
-"""What pip calls a setting, and the variable in which uv reads it."""
+"""pip's settings, and the environment variables in which uv reads them."""
 
 
 def make_environment(
     folder: Path, lock: Path, say: Callable[[], None], *, preload: Sequence[str] = ()
 ) -> Path:
-    """Make an environment from a lock, unless it is there; return its interpreter. `say` is called if it takes time.
+    """Create an environment from a lock file unless it exists; return its interpreter.
 
-    It has no pip and no tests of packages. Only the modules in `preload` are compiled, by importing them once: the
-    others would take more time and space than all else.
+    `say` is called if it takes time. The environment has no pip and no tests of packages. Only the modules in
+    `preload` are compiled, by importing them once: compiling all would take more time and space than the rest
+    of the installation.
 
     Raises:
         DependencyError: `local_install`.
@@ -55,7 +56,7 @@ def make_environment(
     if stamp.exists() and stamp.read_text() == wanted:
         return folder / "bin/python"
     say()
-    # Beside the old one, which may be in use.
+    # Built beside the old environment, which may be in use.
     fresh, old = (folder.with_name(f"{folder.name}.{word}") for word in ("new", "old"))
     shutil.rmtree(fresh, ignore_errors=True)
     _run([sys.executable, "-m", "venv", "--without-pip", str(fresh)])
@@ -76,14 +77,15 @@ def make_environment(
 
 
 def install(python: Path, *what: str) -> None:
-    """Install what uv is asked for into the environment of an interpreter. Raises DependencyError `local_install`.
+    """Install packages into the environment of an interpreter. Raises DependencyError `local_install`.
 
-    Nothing stays in a cache, unless `UV_CACHE_DIR` names one: on the file system of the environment a file is linked
-    and not copied.
+    No cache is kept unless `UV_CACHE_DIR` names one; on the environment's file system, files are then linked,
+    not copied.
     """
     with tempfile.TemporaryDirectory(prefix=".uv-", dir=python.parents[1]) as cache:
         _run(
-            # Hashes or no dependencies at all: it does not matter which index has a file.
+            # Everything is pinned by hash or without dependencies, so it does not matter which index has a
+            # file.
             [
                 *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(python)),
                 *("--index-strategy", "unsafe-best-match", *what),
@@ -93,12 +95,12 @@ def install(python: Path, *what: str) -> None:
 
 
 def from_lock(lock: Path) -> tuple[str, ...]:
-    """Return the words for a lock file, all of it by its hashes."""
+    """Return uv's arguments for a lock file, with hashes required."""
     return "--require-hashes", "--requirement", str(lock)
 
 
 def translate(configuration: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for uv that say what pip's configuration says. A folder that is not there is no place, as for pip."""
+    """Translate pip's configuration to variables for uv. Missing local folders are ignored, as pip does."""
     found = {}
     for name, variable in _WORDS.items():
         if words := [word for word in configuration.get(name, "").split() if not _is_missing(name, word)]:
@@ -112,7 +114,7 @@ def _is_missing(name: str, place: str) -> bool:
 
 
 def pip_configuration() -> dict[str, str]:
-    """Return the settings by which pip installs here, from its files and its variables, by its own names."""
+    """Return pip's effective settings, from its files and its variables, under pip's names."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     ).stdout
@@ -140,7 +142,7 @@ def _run(command: list[str], **variables: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Install locks, or a `--checkout` to be imported from where it is, into the environment that this runs in."""
+    """Install locks, or a `--checkout` in place, into the running environment."""
     python = Path(sys.executable)
     try:
         match arguments:

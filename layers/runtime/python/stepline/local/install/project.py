@@ -1,6 +1,7 @@
-"""Where the deployed app is, and where a stage keeps things: a checkout, or what a wheel carries and a folder of its user.
+"""Find the app's folder and the folder for a stage's files, in a checkout or from a wheel.
 
-An installed package is not written to: the app that it carries is laid out in the home folder, as in a checkout.
+An installed package is never written to: the app inside a wheel is copied to the home folder, laid out as in
+a checkout.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LIBRARY: Final = "layers/runtime/python/stepline"
 
 
 def find_home() -> Path:
-    """Return where stages keep things: `STEPLINE_HOME`, else the checkout's `.stepline`, else the user's data folder."""
+    """Return the home folder: `STEPLINE_HOME`, else the checkout's `.stepline`, else the user's data folder."""
     here = os.environ  # noqa: TID251 - where a program of a person puts things is theirs to say
     if named := here.get("STEPLINE_HOME"):
         return Path(named).absolute()
@@ -29,7 +30,7 @@ def find_home() -> Path:
 
 
 def find_app(home: Path) -> Path:
-    """Return the folder of the app: the checkout, or where `lay_out` puts what this very wheel carries."""
+    """Return the app's folder: the checkout, or the copy that `lay_out` makes of this wheel."""
     if not _CARRIED.exists():
         return _checkout()
     records = sorted(_PACKAGE.parent.glob("stepline-*.dist-info/RECORD"))
@@ -38,7 +39,7 @@ def find_app(home: Path) -> Path:
 
 
 def lay_out(app: Path) -> None:
-    """Make the folder of an installed app, unless it is there; those of other versions go."""
+    """Copy the app of an installed wheel unless that was done; delete copies of other versions."""
     if app.exists() or not _CARRIED.exists():
         return
     home = app.parent
@@ -54,7 +55,7 @@ def lay_out(app: Path) -> None:
     except OSError:
         if not app.exists():
             raise
-        shutil.rmtree(fresh)  # another command of ours was faster
+        shutil.rmtree(fresh)  # another command was faster
 
 
 def _checkout() -> Path:

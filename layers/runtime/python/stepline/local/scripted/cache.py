@@ -25,7 +25,7 @@ from stepline.model.base import Value
 
 LOOK_BACK: Final = 20
 DEFAULT_MINIMUM: Final = 1024
-# First prefix that fits wins, with the version before the family it belongs to.
+# The first matching prefix wins, so a version precedes its family.
 MINIMUM_TOKENS: Final = (
     ("claude-opus-4-8", 1024),
     ("claude-opus-4-7", 2048),
@@ -42,7 +42,7 @@ MINIMUM_TOKENS: Final = (
 
 
 class CacheUse(Value):
-    """What one request read, wrote and paid in full, in tokens; the entries it will leave and refresh."""
+    """The tokens that one request read, wrote and paid in full; the entries it will write and refresh."""
 
     read: int
     write_5m: int
@@ -68,7 +68,7 @@ class PromptCache:
         self._lock = threading.Lock()
 
     def look(self, prompt: Prompt, *, workspace: str) -> CacheUse:
-        """Return what a request reads and would write now. Changes nothing; `commit` does."""
+        """Return the cache use of a request now. Changes nothing; `commit` does."""
         keys = _prefix_keys(prompt, workspace)
         sums = list(accumulate(block.tokens for block in prompt.blocks))
         marks = [(n, block.ttl_s) for n, block in enumerate(prompt.blocks) if block.ttl_s is not None]
@@ -89,7 +89,7 @@ class PromptCache:
         )
 
     def commit(self, use: CacheUse) -> None:
-        """Write and refresh entries: the response begins."""
+        """Write and refresh entries, as the response begins."""
         now_s = self._now_s()
         with self._lock:
             for key in use.used:
@@ -110,7 +110,7 @@ class PromptCache:
 
 
 def minimum_tokens(model: str) -> int:
-    """Return the shortest prefix, in tokens, that the provider caches for a model."""
+    """Return the length of the shortest prefix that the provider caches for a model, in tokens."""
     name = model.rpartition("anthropic.")[2]
     return next((tokens for prefix, tokens in MINIMUM_TOKENS if name.startswith(prefix)), DEFAULT_MINIMUM)
 

@@ -1,4 +1,4 @@
-"""What the server puts on the wire: messages, stream events and errors, as SSE or as an AWS event stream."""
+"""Wire format of the server: messages, stream events and errors, as SSE or as an AWS event stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", 
 
 
 def message_id() -> str:
-    """Return a fresh id of a message."""
+    """Return a new message id."""
     return f"msg_{secrets.token_hex(12)}"
 
 
@@ -64,7 +64,7 @@ def delta(text: str) -> Event:
 
 
 def text_chars(event: Event) -> int:
-    """Return how many characters of the answer an event carries; a fault may send a delta that has no text."""
+    """Return the number of answer characters in an event; a fault may send a delta without text."""
     return len(event["delta"].get("text", "")) if event["type"] == "content_block_delta" else 0
 
 

@@ -1,4 +1,4 @@
-"""Misbehaviour on demand: a queue of faults that tests fill and requests use up."""
+"""Faults on demand: a queue that tests fill and requests consume."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ _SHOWN: Final = ('"final_answer": "', '"notes": "')
 
 
 class Fault(Value):
-    """One way to misbehave, for the next `count` requests whose text contains `match`.
+    """One fault, for the next `count` requests whose text contains `match`.
 
-    `after_chars` says where a `cut` or `error_in_stream` comes, `retry_after_s` what a 429 or 529 asks for,
-    `token_delay_ms` and `first_delay_ms` how slow `slow_tokens` is. `text` is the answer instead of
-    the policy's, for a `bad_prefix` what stands before it; a `fixture` may take it from the file `name` of the
-    server's fixture folder. `stop_reason` and
-    `error_type` replace the usual ones.
+    `after_chars` is the position of a `cut` or `error_in_stream`, `retry_after_s` the header of a 429 or 529,
+    `token_delay_ms` and `first_delay_ms` the delays of `slow_tokens`. `text` replaces the policy's answer, or
+    precedes it for a `bad_prefix`; a `fixture` may take it from the file `name` of the server's fixture
+    folder. `stop_reason` and `error_type` replace the usual ones.
     """
 
     kind: Kind
@@ -60,15 +59,15 @@ class Fault(Value):
 
 
 class FaultQueue:
-    """Faults in the order they were asked for; safe for several threads."""
+    """Faults in the order they were added; safe for several threads."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start empty."""
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
 
     def add(self, body: Any) -> None:
-        """Queue one fault or a list of them. Raises BadRequestError if it is none."""
+        """Queue one fault or a list of them. Raises BadRequestError if invalid."""
         try:
             faults = msgspec.convert(body if isinstance(body, list) else [body], list[Fault])
         except msgspec.ValidationError as error:
@@ -77,7 +76,7 @@ class FaultQueue:
             self._faults += faults
 
     def take(self, prompt: Prompt) -> Fault | None:
-        """Return the first fault that fits a request, and use it up once."""
+        """Return the first fault that matches a request, and count one use of it."""
         text = "\n".join([prompt.system, *(text for _, text in prompt.messages)])
         with self._lock:
             for n, fault in enumerate(self._faults):
@@ -88,22 +87,22 @@ class FaultQueue:
         return None
 
     def list(self) -> list[Fault]:
-        """Return what is still queued."""
+        """Return the queued faults."""
         with self._lock:
             return list(self._faults)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all faults."""
         with self._lock:
             self._faults.clear()
 
 
 def spoil_prefix(text: str, prefix: str = "") -> str:
-    """Return a round with something before its first channel."""
+    """Return a round with text before its first channel."""
     return f"{prefix or BAD_PREFIX}{text}"
 
 
 def spoil_quote(text: str) -> str:
-    """Return a round whose decision holds two quotes that should have been escaped; others come back as they are."""
+    """Return a round with two unescaped quotes in its decision; unchanged if it has no text field."""
     place = next((field for field in _SHOWN if field in text), "")
     return text.replace(place, place + UNESCAPED, 1) if place else text

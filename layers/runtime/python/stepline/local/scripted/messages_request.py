@@ -1,4 +1,4 @@
-"""A Messages request, checked the way the provider checks it."""
+"""A Messages request, validated as the provider does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BLOCK_TYPES: Final = frozenset(
 
 
 class BadRequestError(Exception):
-    """The request is refused: `kind` and the message are the provider's."""
+    """A refused request: `kind` and the message are the provider's."""
 
     def __init__(self, message: str, *, status: int = 400, kind: str = "invalid_request_error") -> None:
         """Refuse with a status and an error type."""
@@ -27,7 +27,7 @@ class BadRequestError(Exception):
 
 
 class PromptBlock(Value):
-    """One cacheable position of the prompt. `identity` is everything that counts for equality, marks left out."""
+    """One cacheable position of the prompt. `identity` holds everything that is compared, without marks."""
 
     identity: str
     text: str
@@ -36,7 +36,7 @@ class PromptBlock(Value):
 
 
 class Prompt(Value):
-    """A request: the blocks in the order a cache sees them (tools, system, messages), and what was asked for."""
+    """A parsed request: its blocks in the cache's order (tools, system, messages), and its parameters."""
 
     model: str
     max_tokens: int
@@ -63,7 +63,7 @@ def count_tokens(text: str) -> int:
 
 
 def parse_prompt(body: Any) -> Prompt:
-    """Read the JSON of a request. Raises BadRequestError in the provider's words."""
+    """Parse a request's JSON. Raises BadRequestError in the provider's words."""
     if not isinstance(body, dict):
         raise BadRequestError("Input should be a valid dictionary")
     model = _required(body, "model", str)

@@ -1,10 +1,8 @@
-"""Decides what to answer to a request: the next round of a turn, a summary, a title, or plain text.
+"""Answer a request: the next round of a turn, a summary, a title, or plain text.
 
-Deterministic: the same prompt gets the same answer.
-
-Requests that are no round of an agent: a summary of a conversation, and a title for a new one.
-
-They are told apart by the first line of their instructions. An answer is made of the words of the request.
+Deterministic: the same prompt gets the same answer. Requests outside a round (a summary of a conversation, a
+title for a new one) are recognised by the first line of their instructions, and answered with words of the
+request.
 """
 
 from __future__ import annotations
@@ -46,13 +44,13 @@ _WORD: Final = re.compile(r"[^\W_][\w'-]*")
 
 
 def answer_side_request(prompt: Prompt) -> str:
-    """Return the answer to a request that is no round of an agent; empty if it is none that is known."""
+    """Answer a request outside a round; return "" for an unknown one."""
     answer = _ANSWERS.get(prompt.system.strip().partition("\n")[0].strip())
     return answer(prompt.newest_message) if answer else ""
 
 
 def summarise(text: str) -> str:
-    """Return a summary of a conversation: what was said last in it, and the newest paths it names."""
+    """Return a summary of a conversation: its last messages, and the newest paths it names."""
     said = [quote(match["text"], limit_chars=LINE_CHARS) for match in _SAID.finditer(text)][-SAID_MAX:]
     newest = list(dict.fromkeys(ref.rstrip(".:") for ref in reversed(_REF.findall(text))))[:REFS_MAX]
     lines = [
@@ -70,7 +68,7 @@ def summarise(text: str) -> str:
 
 
 def name_conversation(text: str) -> str:
-    """Return a title for a conversation, in the channels that are asked for: the first words of its first message."""
+    """Return a title in the requested channels: the first words of the conversation's first message."""
     messages = parse_view(text).current.messages
     words = _WORD.findall(messages[0].text if messages else "")[:TITLE_WORDS]
     title = " ".join(words)[:TITLE_CHARS].strip() or "A conversation"
@@ -102,10 +100,7 @@ def answer_prompt(prompt: Prompt) -> str:
 
 
 def answer_view(view: View, tools: Collection[str] | None = None, *, several: bool = False) -> str:
-    """Return the next round of a turn: the first that is left to do, or the answer to all messages of the turn.
-
-    `tools` are those that the agent has, None for all; `several` allows several actions a round.
-    """
+    """Return the next round of a turn: the first one not yet done, or the answer to all messages of the turn."""
     turn, left = view.current, list(view.current.calls)
     heard = [message for message in turn.messages if message.reactive]
     told = [Remark(text=_report_event(message)) for message in turn.messages if message.kind == "event"]
@@ -133,10 +128,11 @@ def answer_view(view: View, tools: Collection[str] | None = None, *, several: bo
 
 
 def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Round | None]:
-    """Run a script as far as the calls of the turn go; return what there is to say, and the round that follows.
+    """Replay a script over the calls already made; return its remarks, and the round to do next.
 
-    That is what is left of a round, or None at the end of the script. The calls that it uses are taken out of `left`.
-    Of a round that was begun only one call is left at a time: what was refused together is done alone.
+    The next round is the rest of a partly done one, or None at the end of the script. Calls that are matched
+    are removed from `left`. Of a partly done round only one call is returned at a time: calls that were
+    refused together are made alone.
     """
     said: list[Remark] = []
     try:
@@ -157,7 +153,7 @@ def play(script: Script, left: list[Call], view: View) -> tuple[list[Remark], Ro
 
 
 def _take(tool: str, left: list[Call]) -> Call | None:
-    """Take the first call of a tool."""
+    """Remove and return the first call of a tool."""
     call = next((call for call in left if call.tool == tool), None)
     if call:
         left.remove(call)
@@ -176,7 +172,7 @@ def _end(turn: TurnView, told: Sequence[Remark], *, calls: Sequence[Saying] = ()
 
 
 def _report_event(event: Message) -> str:
-    """Return that an event was seen, and what it says."""
+    """Report that an event was seen, with its text."""
     text = event.text or event.payload
     said = f": “{quote(text)}”" if text else ""
     files = "".join(f", with `{path}`" for path in event.files)
@@ -184,6 +180,6 @@ def _report_event(event: Message) -> str:
 
 
 def _report_steer(heard: Sequence[Message]) -> str:
-    """Return that the turn ends, in the words of its last steer."""
+    """Report that the turn ends, with the words of its last steer."""
     said = next((message.text for message in reversed(heard) if message.kind == "steer"), "")
     return f"I stopped, as you asked: “{quote(said)}”."

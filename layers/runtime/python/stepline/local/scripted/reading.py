@@ -1,7 +1,7 @@
-"""Reads a rendered timeline back: the only place that knows how one looks.
+"""Parse a rendered timeline: the only module of the server that knows the format.
 
-A line of structure begins in the first column, data is indented; so no text of a user or a file is ever taken for a
-header. What it does not know it ignores.
+A line of structure begins in the first column, data is indented; so no text of a user or a file is ever taken
+for a header. Unknown sections are ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FACT: Final = re.compile(
 _GUTTER: Final = re.compile(r"^ *\d+\t")
 _INDENT: Final = "  "
 _CUT: Final = " PREVIEW TRUNCATED]"
-"""How the banner of a text ends that is shown in part: it stands within what it is about."""
+"""The end of a banner of truncated text, which is inside a section and no header."""
 _OTHER_HEADER: Final = re.compile(
     r"^(━{8,}|└─|┌─|\[ts:|\[(thinking|AI Agent |USER FEEDBACK\]|REACT DECISION |ASSISTANT |WORKING |COMPACTED |END |"
     r"INTERNAL |TURN |AUTO FEEDBACK|FEEDBACK|SYSTEM MESSAGE|PRUNED |PROTOCOL VIOLATION\]|"
@@ -51,9 +51,9 @@ _MESSAGES: Final[dict[str, Kind]] = {
 
 
 class Message(Value):
-    """Something the user said, or an event of the kind `event`. One that is not `reactive` asks for nothing.
+    """A user message, or an event of kind `event`. If it is not `reactive`, it asks for no answer.
 
-    `files` are the paths of what came with it.
+    `files` are the paths of its attachments.
     """
 
     kind: Kind
@@ -65,11 +65,11 @@ class Message(Value):
 
 
 class Call(Value):
-    """A tool call of the current view, with what came back; `result` is empty while nothing did.
+    """A tool call of the current view with its result; `result` is empty while there is none.
 
-    `blocks` are the result's, each a path and its data; `paths` also has what the status names; `content` is the
-    newest block that is neither status nor notice, without the lines that describe it. A call that is `unverified`,
-    because nobody knows whether it happened, counts as failed.
+    `blocks` are the result's, each a path and its data; `paths` also has those named in the status; `content`
+    is the newest block that is neither status nor notice, without the lines that describe it. A call that is
+    `unverified`, since its effect is not known, counts as failed.
     """
 
     tool: str
@@ -82,17 +82,17 @@ class Call(Value):
 
     @property
     def done(self) -> bool:
-        """Whether it succeeded."""
+        """True if the call succeeded."""
         return bool(self.result) and not self.failed
 
     @property
     def report(self) -> str:
-        """What the tool says of its work."""
+        """The tool's own report."""
         return next((text for path, text in self.blocks if path.endswith(".result")), "")
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files of a workspace that its result names."""
+        """The workspace files that the result names."""
         return tuple(path for path in self.paths if _WORKSPACE_FILE.match(path))
 
 
@@ -107,9 +107,9 @@ class TurnView(Value):
 
 
 class View(Value):
-    """Everything that was read of a prompt. The last turn is the current one.
+    """A parsed prompt. The last turn is the current one.
 
-    `finalize` says that a steer wants the turn to end.
+    `finalize` is true if a steer asks the turn to end.
     """
 
     turns: tuple[TurnView, ...]
@@ -118,17 +118,17 @@ class View(Value):
 
     @property
     def current(self) -> TurnView:
-        """The turn that asks for a decision."""
+        """The turn that needs a decision."""
         return self.turns[-1]
 
     @property
     def attachments(self) -> tuple[str, ...]:
-        """The paths of the files that came from outside, the newest last."""
+        """The paths of files from outside, newest last."""
         return tuple(path for turn in self.turns for message in turn.messages for path in message.files)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The paths of all files, those that calls wrote last."""
+        """The paths of all files, those written by calls last."""
         return self.attachments + tuple(p for turn in self.turns for call in turn.calls for p in call.files)
 
     def text_at(self, path: str) -> str:
@@ -149,7 +149,7 @@ class _Section(Value):
 
 
 def parse_view(text: str) -> View:
-    """Read a prompt. A text that is no timeline is one turn with one user message."""
+    """Parse a prompt. Text that is no timeline becomes one turn with one user message."""
     timeline, announce = _split_announce(text)
     turns: list[TurnView] = []
     calls: dict[str, Call] = {}
@@ -210,7 +210,7 @@ def _fold(turn: TurnView, section: _Section, calls: dict[str, Call]) -> TurnView
 
 
 def _message(section: _Section) -> Message | None:
-    """Return what was said under a header; None if nothing was, or if the header is no message's."""
+    """Return the message under a header; None if it is empty or no message header."""
     event = _EVENT.match(section.header)
     kind = "event" if event else _MESSAGES.get(section.header)
     files = tuple(found["path"] for line in section.lines if (found := _FILE.match(line)))

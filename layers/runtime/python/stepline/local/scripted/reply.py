@@ -1,4 +1,4 @@
-"""One answer as a plan: its status, its text, the events in order, and where a fault breaks it."""
+"""A planned reply: its status, text and events, and the point where a fault breaks it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type": "content_blo
 
 
 class Reply(Value):
-    """What will be sent. For a status other than 200, `text` is the error's message.
+    """The reply to send. For a status other than 200, `text` is the error's message.
 
-    `break_at` is the character after which the stream breaks in the way `broken` says.
+    The stream breaks after character `break_at`, in the way `broken` names.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Reply(Value):
     def events(
         self, prompt: Prompt, *, token_delay_ms: float
     ) -> Iterator[tuple[float, wire.Event | bytes | None]]:
-        """Yield events, each with the milliseconds to wait before it; None means cut the line here."""
+        """Yield events, each with the delay before it in ms; None means to cut the connection."""
         delay_ms = token_delay_ms if self.token_delay_ms is None else self.token_delay_ms
         for event in wire.opening(ident=wire.message_id(), model=prompt.model, use=self.use):
             yield 0, event
@@ -78,7 +78,7 @@ class Reply(Value):
 def plan_reply(
     prompt: Prompt, fault: Fault | None, *, use: CacheUse, window_tokens: int, fixtures: Path | None
 ) -> Reply:
-    """Return what to send for a request under a fault. Raises BadRequestError where the provider would refuse."""
+    """Return the reply to a request under a fault. Raises BadRequestError where the provider would refuse."""
     if fault is not None and fault.kind in _ERRORS:
         status, kind, words = _ERRORS[fault.kind]
         return Reply(text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s)

@@ -1,4 +1,4 @@
-"""The part of an answer that tells of one call: from its result, never from what was meant to happen."""
+"""Report calls in an answer: from their results, never from their intention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOG: Final = re.compile(r"^Program log \(tail[^\n]*\):\n(?P<log>(?: {4}.*(?:\n|
 
 
 def report(saying: Saying, call: Call, view: View) -> str:
-    """Return what became of a call; empty if there is nothing to tell."""
+    """Report one call; "" if there is nothing to report."""
     if saying.tool == EXEC:
         return report_run(call)
     if not call.done:
@@ -48,8 +48,8 @@ def report_plan(saying: Saying) -> str:
 
 
 def report_read(path: str, call: Call, view: View) -> str:
-    """Return the word that a file names, or the beginning of its text."""
-    # What is in sight already is not shown again; the status says where it stands.
+    """Return the word that a file names, or the start of its text."""
+    # Content that is already visible is not shown again; the status names its place.
     places = (at for at in call.paths if not at.endswith((".result", ".notice", ".call")))
     text = call.content or next((seen for at in places if (seen := view.text_at(at))), "")
     if not text:
@@ -61,10 +61,10 @@ def report_read(path: str, call: Call, view: View) -> str:
 
 
 def report_search(query: str, call: Call) -> str:
-    """Return what was found, each text with its source, and all of them together."""
+    """Return the results, each text with its source, and a statement that cites all of them."""
     try:
         rows: list[dict[str, Any]] = json.loads(call.report)["results"]
-    except ValueError:  # it is shown in part
+    except ValueError:  # truncated JSON
         rows = []
     if not rows:
         return f"I searched for “{query}” and found nothing."
@@ -74,13 +74,13 @@ def report_search(query: str, call: Call) -> str:
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    """Return the first sentence of a page, or the title of one without a text."""
+    """Return the first sentence of a page, or its title if it has no text."""
     first = row.get("text", "").partition(". ")[0].strip()
     return f"“{quote(first, limit_chars=220).rstrip('.')}.”" if first else str(row["title"])
 
 
 def report_run(call: Call) -> str:
-    """Return how a program ended: the table that it printed, or the end of what it printed, and its files."""
+    """Report the end of a program: the table it printed, or the last lines of its output, and its files."""
     if call.unverified:
         return "The run was interrupted, so I cannot tell whether the program did its work. I do not run it again."
     found, status = _LOG.search(call.report), _STATUS.search(call.report)
@@ -94,7 +94,7 @@ def report_run(call: Call) -> str:
 
 
 def find_table(text: str) -> str:
-    """Return the first Markdown table in a text; empty if there is none."""
+    """Return the first Markdown table in a text, or ""."""
     table = list(takewhile(_is_row, dropwhile(lambda line: not _is_row(line), text.split("\n"))))
     return "\n".join(table) if len(table) > 2 else ""
 

@@ -1,6 +1,6 @@
-"""The table of what can be asked of the scripted model.
+"""The table of requests that the scripted model understands.
 
-A message picks the first row whose pattern fits its beginning; the last row fits everything. To teach the model
+A message picks the first row whose pattern matches its beginning; the last row matches everything. To support
 another request, write a script and add a row. Source: docs/reference/scripted-model.md.
 """
 
@@ -20,7 +20,7 @@ _FLAGS: Final = re.IGNORECASE | re.DOTALL
 
 
 class Scenario(NamedTuple):
-    """One row: something to say, the pattern that picks the row, and the script that answers."""
+    """One row: an example request, the pattern that picks the row, and the script that answers."""
 
     example: str
     pattern: re.Pattern[str]
@@ -28,7 +28,7 @@ class Scenario(NamedTuple):
 
 
 def anything_else(asked: Asked) -> Script:
-    """Repeat what was said, and tell what can be asked."""
+    """Repeat the request, and list the supported ones."""
     known = " · ".join(f"*{row.example}*" for row in SCENARIOS[:-1])
     yield Remark(text=f"You wrote: “{quote(asked.text)}”\n\nThat is beyond my rules. What I do know: {known}")
 
@@ -119,7 +119,7 @@ SCENARIOS: Final = (
 
 
 def pick(text: str, view: View) -> Script:
-    """Return the script of the row that a message picks, ready to begin."""
+    """Return the script of the first row that matches a message, ready to start."""
     said = text.strip()
     row, found = next((row, found) for row in SCENARIOS if (found := row.pattern.match(said)))
     return row.script(Asked(text=said, words=found.groupdict(default=""), view=view))

@@ -1,10 +1,10 @@
-"""The scripts of the scenarios: which tools answer a request, one after the other or several in one round.
+"""The scripts of the scenarios: which tools answer a request, in sequence or several in one round.
 
-A script is a generator. It yields rounds, and gets back the calls of each with their results. Every call is reported in
-the answer; what there is to say besides is yielded as a remark. A script is run from its beginning for every request of
-the turn, so it keeps no state and has no effects.
+A script is a generator. It yields rounds, and is sent the calls of each with their results. Every call is
+reported in the answer; other text for the answer is yielded as a remark. A script is run from its beginning
+for every request of the turn, so it keeps no state and has no effects.
 
-A table of made-up sales, and the program that sums up a table by month.
+It also makes the sample data: a table of sales, and the program that sums up a table by month.
 """
 
 from __future__ import annotations
@@ -101,24 +101,24 @@ HITS: Final = 3
 
 _OUTPUT: Final = re.compile(r"(?<![\w./-])(?:outputs|files)/[\w./-]*[\w-]\.\w{1,8}\b")
 _OF_TURN: Final = re.compile(r"\b(turn_[A-Za-z0-9_-]{1,64}/(?:files|outputs)/[^\s\"'`]+)")
-# A program that holds tags of the protocol would end the channel it stands in, or be refused as contaminated.
+# Protocol tags in a program would end its channel, or have it refused as contaminated.
 _TAGS: Final = re.compile(r"</?\s*(?:channel\s*:|thinking\b)", re.IGNORECASE)
 
 
 class Asked(Value):
-    """A message that picked a row of the table: its text, the groups of the row's pattern, and what is in sight."""
+    """A message that picked a row: its text, the groups of the row's pattern, and the visible timeline."""
 
     text: str
     words: dict[str, str]
     view: View
 
     def number(self, group: str) -> int:
-        """Return the number in a group, from 1 to 9, in digits or as a word; 3 if it is another one."""
+        """Return the number in a group, from 1 to 9, in digits or as a word; otherwise 3."""
         word = self.words[group].lower()
         return next((n for n, name in enumerate(NUMBERS, 1) if word in (name, str(n))), 3)
 
     def path(self, name: str) -> str:
-        """Return the logical path of a file: that of the newest one of this name, unless it is a path already."""
+        """Return the logical path of the newest file of this name; a path is returned unchanged."""
         name = name.rstrip(".,;!?")
         known = [path for path in self.view.files if path.endswith(f"/{name}")]
         return name if ":" in name else [f"fi:{self.view.current.turn_id}.outputs/{name}", *known][-1]
@@ -127,8 +127,8 @@ class Asked(Value):
 class Round(Value):
     """The calls of a round.
 
-    Several are made at once where the instructions allow it or if the round `insists`; else one by one. The answer
-    may stand `beside` calls of which no result is needed.
+    Several are made at once where the instructions allow it or if the round `insists`; otherwise one by one.
+    The answer may come in the same round, `beside` calls whose results it does not need.
     """
 
     calls: tuple[Saying, ...]
@@ -137,7 +137,7 @@ class Round(Value):
 
 
 class Remark(Value):
-    """Something to say in the answer; `notes` hold plan marks."""
+    """Text for the answer; `notes` hold plan marks."""
 
     text: str = ""
     notes: str = ""
@@ -152,13 +152,13 @@ def plan(asked: Asked) -> Script:
 
 
 def two_plans(asked: Asked) -> Script:
-    """Make two plans; the answer needs no result of them."""
+    """Make two plans; the answer needs no result."""
     count = asked.number("steps")
     yield Round(calls=(make_plan(count), make_plan(count, MORE_STEPS)), beside=True)
 
 
 def plan_and_file(asked: Asked) -> Script:
-    """Plan, write a file, and read it back: the word in the answer is the one that was read."""
+    """Plan, write a file, and read it back: the answer has the word that was read."""
     planned, word = make_plan(asked.number("steps")), asked.words["word"]
     steps = planned.params["steps"]
     done = (steps[0], "plan.md is written", "read back and reported")
@@ -185,7 +185,7 @@ def read_and_write(asked: Asked) -> Script:
 
 
 def write(asked: Asked) -> Script:
-    """Write a file of a given text, and read it back if that was asked for."""
+    """Write a file with given text, and read it back if requested."""
     name, word = asked.words["name"], asked.words["word"]
     text = asked.words["text"].strip('"“”«»`')
     yield Round(calls=(write_word(name, word) if word else write_file(name, f"{text}\n"),))
@@ -205,7 +205,7 @@ def write_sales(asked: Asked) -> Script:
 
 
 def monthly_totals(asked: Asked) -> Script:
-    """Sum up a table by month: the table in the answer is the one that the program printed."""
+    """Sum up a table by month: the answer has the table that the program printed."""
     source, turn = asked.path(asked.words["path"]), asked.view.current.turn_id
     if source not in asked.view.files:
         yield Remark(text=f"I see no file `{asked.words['path']}`.")
@@ -215,7 +215,7 @@ def monthly_totals(asked: Asked) -> Script:
 
 
 def given_program(asked: Asked) -> Script:
-    """Run a given program as it stands."""
+    """Run a given program unchanged."""
     code, said = asked.words["code"].rstrip(" \t").strip("\n"), asked.words["promised"]
     if _TAGS.search(code):
         yield Remark(text="I cannot run a program that holds tags of the protocol.")
@@ -228,7 +228,7 @@ def given_program(asked: Asked) -> Script:
 
 
 def search(asked: Asked) -> Script:
-    """Search, and write down what was found if that was asked for."""
+    """Search, and write the results to a file if requested."""
     query, name = asked.words["query"], asked.words["name"].rstrip(".,;!?")
     params = {"queries": [query], "objective": quote(asked.text, limit_chars=200), "n": HITS}
     searching = Saying(
@@ -247,13 +247,13 @@ def recall(asked: Asked) -> Script:
 
 
 def make_plan(count: int, known: Sequence[str] = FILE_STEPS) -> Saying:
-    """Make a plan of so many steps."""
+    """Plan this number of steps."""
     steps = [*known[:count], *(f"Step {n}" for n in range(len(known) + 1, count + 1))]
     return Saying(tool=PLAN, params={"mode": "new", "steps": steps}, thinking="I lay out a plan.")
 
 
 def write_file(name: str, content: str, notes: str = "") -> Saying:
-    """Write a file, shown on the canvas."""
+    """Write a file to the canvas."""
     params = {"path": name, "channel": "canvas", "content": content, "kind": "file"}
     return Saying(
         tool=WRITE, params=params, thinking=f"Now I write {name}.", notes=notes or f"Writing {name}"
@@ -266,7 +266,7 @@ def write_word(name: str, word: str) -> Saying:
 
 
 def read_file(path: str, notes: str = "") -> Saying:
-    """Read what stands at a logical path."""
+    """Read a logical path."""
     name = path.rpartition("/")[2]
     return Saying(
         tool=READ,
@@ -279,7 +279,7 @@ def read_file(path: str, notes: str = "") -> Saying:
 def run_program(
     asked: Asked, opened: Sequence[str], code: str, contract: dict[str, str], **limits: Any
 ) -> Script:
-    """Run a program that writes these files, and pull before what it opens of earlier turns."""
+    """Run a program that writes the files of `contract`; first pull the files of earlier turns that it opens."""
     own = f"fi:{asked.view.current.turn_id}."
     if earlier := [path for path in opened if path in asked.view.files and not path.startswith(own)]:
         why = "The program needs files of an earlier turn."

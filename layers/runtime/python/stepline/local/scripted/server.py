@@ -3,11 +3,12 @@
     POST   /v1/messages                                    as the Anthropic API, streaming or whole
     POST   /model/{model}/invoke-with-response-stream      as Bedrock streams it
     GET    /health
-    POST   /control/faults    GET    DELETE                queue, list, forget faults (see `fault`)
-    GET    /control/requests  DELETE                       the last requests, what each cost and got, oldest first
-    GET    /control/sizes     DELETE                       the same of many more, their tokens only
+    POST   /control/faults    GET    DELETE                queue, list, delete faults (see `fault`)
+    GET    /control/requests  DELETE                       the last requests with cost and answer, oldest first
+    GET    /control/sizes     DELETE                       tokens of requests, for many more of them
 
-It listens on loopback, under this machine's own names, and answers nobody who names an Origin: no web page is a test.
+It listens on loopback, under this machine's own names, and refuses requests with an Origin: web pages have no
+business here.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ScriptedServer(ThreadingHTTPServer):
         fixtures: Path | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Bind; nothing is served before `start` or `serve_forever`."""
+        """Bind the port; requests are served after `start` or `serve_forever`."""
         super().__init__((host, port), _Handler)
         self.token_delay_ms = token_delay_ms
         self.window_tokens = window_tokens
@@ -87,7 +88,7 @@ class ScriptedServer(ThreadingHTTPServer):
             self._thread.join()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a client that hung up; report everything else as usual."""
+        """Ignore clients that hung up; report other errors as usual."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -99,18 +100,18 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
-        """Keep quiet: an access log holds nothing that /control/requests does not."""
+        """Do not log: /control/requests has all that an access log would."""
 
     def do_GET(self) -> None:
-        """Health and what the control endpoint knows."""
+        """Return health, faults, requests or sizes."""
         self._route("GET", b"")
 
     def do_DELETE(self) -> None:
-        """Forget faults or requests."""
+        """Delete faults or requests."""
         self._route("DELETE", b"")
 
     def do_POST(self) -> None:
-        """Messages, and faults."""
+        """Answer a model request, or queue faults."""
         length = int(self.headers.get("content-length") or 0)
         if length > MAX_BODY_BYTES:
             self.close_connection = True
@@ -150,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         return key
 
     def _refuse_pages(self) -> None:
-        """Raise BadRequestError for a page, by its origin or by a foreign name for this machine."""
+        """Raise BadRequestError for a web page, recognised by an Origin or a foreign host name."""
         hosts = self.headers.get_all("host", [])
         if "origin" in self.headers or not is_own_name(hosts, int(self.server.server_address[1])):
             raise BadRequestError("not for web pages", status=403, kind="permission_error")
@@ -221,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         for wait_ms, event in reply.events(prompt, token_delay_ms=self.server.token_delay_ms):
             if wait_ms:
                 time.sleep(wait_ms / 1000)
-            if event is None:  # the fault that cuts the line
+            if event is None:  # the fault that cuts the connection
                 self.close_connection = True
                 return
             if isinstance(event, bytes):
@@ -254,7 +255,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _size(prompt: Prompt, use: CacheUse, *, status: int) -> dict[str, Any]:
-    """Return what a request had: its task is the first line of its instructions."""
+    """Return the token counts of a request; its task is the first line of its instructions."""
     task = prompt.system.strip().partition("\n")[0][:TASK_CHARS]
     return {"task": task, "tokens": prompt.tokens, "cached": use.read, "status": status}
 

@@ -1,4 +1,4 @@
-"""Rounds of the scripted model, in the shape that the protocol asks for."""
+"""Rounds of the scripted model, in the format of the protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE_CHARS: Final = 60
 
 
 class Saying(Value):
-    """One call of a tool, as a round says it; `code` is the program that the tool runs."""
+    """One tool call in a round; `code` is the program that the tool runs."""
 
     tool: str
     params: dict[str, Any]
@@ -24,16 +24,16 @@ class Saying(Value):
 
 
 def render_calls(calls: Sequence[Saying]) -> str:
-    """Return a round that calls tools, in this order."""
+    """Return a round that calls these tools in order."""
     return _render(calls) + ("" if any(call.code for call in calls) else channel("code", ""))
 
 
 def render_answer(
     answer: str, *, notes: str, calls: Sequence[Saying], asked: str, files: Sequence[str]
 ) -> str:
-    """Return a round that completes the turn, behind `calls` if there are any.
+    """Return a round that completes the turn, after `calls` if any.
 
-    `notes` hold plan marks only. The working summary of the turn has what was asked, and the files of the turn.
+    `notes` hold plan marks only. The turn's working summary has the request and the turn's files.
     """
     seen = f"Read {files[-1].rpartition('/')[2]}." if files else "Make a plan with three steps."
     decision = {
@@ -51,13 +51,13 @@ def render_answer(
 
 
 def quote(text: str, *, limit_chars: int = 300) -> str:
-    """Return a text on one line and not too long, for quoting in an answer."""
+    """Return text on one line, shortened for a quotation in an answer."""
     line = " ".join(text.split())
     return line if len(line) <= limit_chars else f"{line[: limit_chars - 1].rstrip()}…"
 
 
 def plain(text: str) -> str:
-    """Return a text on one line, of at most 400 characters, without anything that a parser might take for a tag."""
+    """Return text on one line, at most 400 characters, without anything that a parser might take for a tag."""
     return quote(text, limit_chars=400).replace("<", "(").replace(">", ")").replace("`", "'")
 
 
@@ -81,5 +81,5 @@ def _render(calls: Sequence[Saying]) -> str:
 
 def _decision(decision: dict[str, Any]) -> str:
     body = json.dumps(decision, ensure_ascii=False, indent=2)
-    # Quoted text may hold tags of the protocol; written as escapes they stay data in any parser.
+    # Quoted text may hold protocol tags; written as escapes they stay data in any parser.
     return channel("ReactDecisionOutV2", f"```json\n{body.replace('<', chr(92) + 'u003c')}\n```")

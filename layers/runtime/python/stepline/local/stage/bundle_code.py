@@ -1,7 +1,8 @@
-"""The bundle of the local stage: found from the caller's folder, copied for the functions, tried before it is deployed.
+"""Find, copy and test the bundle of the local stage.
 
-`python -m stepline.local.stage.bundle_code MODULE` is the trial. It runs in a process of its own that sees what functions see,
-and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
+It is found in the caller's folder, copied for the functions, and tested before it is deployed. `python -m
+stepline.local.stage.bundle_code MODULE` is the test. It runs in a process of its own that sees what functions
+see, and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DEFAULT: Final = "bundles.default"
 VARIABLE: Final = "STEPLINE_BUNDLE"
 TRIAL_S: Final = 60
 _SHARED: Final = "bundles"
-"""The package that a project's folder may have as well; its modules are put beside ours."""
+"""A package name that a project may use too; its modules are then placed beside ours."""
 
 _TAKEN: Final = ("lambdas", "stepline", "bootstrap")
 _LEFT_OUT: Final = ("__pycache__", "*.pyc", ".git", ".venv", "node_modules", ".stepline")
@@ -35,23 +36,26 @@ _CALLS: Final = {"knowledge_space_fn": ("query", 8), "knowledge_read_fn": ("ks:p
 
 
 class BundleCode(Value):
-    """A bundle by its module; `folder` holds a copy of its top package, or nothing if functions have it already."""
+    """A bundle by its module.
+
+    `folder` holds a copy of its top package, or is empty if the functions include it already.
+    """
 
     module: str = DEFAULT
     folder: str = ""
 
     def context(self) -> dict[str, str]:
-        """Return what the deployment is told, in words of the app's context."""
+        """Return the bundle as context keys of the app."""
         if self.module == DEFAULT and not self.folder:
             return {}
         return {"bundle": self.module, **({"bundle_code": self.folder} if self.folder else {})}
 
 
 def take_bundle(module: str, home: Path, progress: Progress, *, project: Path) -> BundleCode:
-    """Copy what the functions need of a bundle that lies in `project`, and try it as they will load it.
+    """Copy the part of `project` that a bundle needs, and test it as the functions will load it.
 
-    Raises InputError, which names what is wrong and where: `bundle_not_found`, `bundle_invalid`, `bundle_failed` if code
-    of the bundle raises, and what building an agent raises.
+    Raises InputError that names the problem and its place: `bundle_not_found`, `bundle_invalid`,
+    `bundle_failed` if code of the bundle raises, and the errors of building an agent.
     """
     copies, source = home / "bundle", _find(module, project)
     if source is None:
@@ -66,7 +70,7 @@ def take_bundle(module: str, home: Path, progress: Progress, *, project: Path) -
 
 
 def _find(module: str, project: Path) -> Path | None:
-    """Return the bundle's top package or module in the project's folder; None if it does not lie there."""
+    """Return the bundle's top package or module in the project's folder; None if it is not there."""
     parts = module.split(".")
     if not all(part.isidentifier() for part in parts):
         raise InputError(
@@ -90,7 +94,10 @@ def _holds(package: Path, names: Sequence[str]) -> bool:
 
 
 def _copy(source: Path, copies: Path) -> Path:
-    """Copy a package or a module into a folder that is named by its content, the only one there; return the folder."""
+    """Copy a package or module into a folder named by its content, and delete other copies.
+
+    Return the folder.
+    """
     shutil.rmtree(copies / "new", ignore_errors=True)
     fresh = copies / "new"
     fresh.mkdir(parents=True)
@@ -141,7 +148,10 @@ def _try(module: str, folder: Path, home: Path, project: Path, progress: Progres
 
 
 def load(module: str) -> list[str]:
-    """Load the bundle and build its agent; return what a person should know of it. Raises InputError, or as its code does."""
+    """Load the bundle and build its agent; return notes for its author.
+
+    Raises InputError, and errors of the bundle's code.
+    """
     from stepline.bootstrap import in_memory
     from stepline.bundle.workflow import BaseWorkflow, load_workflow
     from stepline.settings import Settings, env
@@ -165,7 +175,7 @@ def _fits(function: Callable[..., object] | None, arguments: Sequence[object]) -
         return True
     try:
         signature = inspect.signature(function)
-    except ValueError:  # one of C that does not say
+    except ValueError:  # a C function without a signature
         return True
     try:
         signature.bind(*arguments)
@@ -175,7 +185,7 @@ def _fits(function: Callable[..., object] | None, arguments: Sequence[object]) -
 
 
 def explain(error: BaseException, folder: Path) -> dict[str, str]:
-    """Return what is wrong as the parent tells it: an error of ours as it is, another with its place in the bundle."""
+    """Return an error for the parent process: one of ours unchanged, another with its place in the bundle."""
     if isinstance(error, SteplineError):
         return {"code": error.reason, "message": str(error), "where": ""}
     places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
@@ -192,7 +202,7 @@ def explain(error: BaseException, folder: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    """Try the bundle that the command line names."""
+    """Test the bundle named on the command line."""
     said: dict[str, object]
     with contextlib.redirect_stdout(sys.stderr):  # a bundle may print
         try:

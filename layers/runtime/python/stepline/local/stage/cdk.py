@@ -1,6 +1,6 @@
 """`cdk deploy` of the real app against the emulator, when something it depends on has changed.
 
-What the emulator's CloudFormation leaves out, done by hand before and after a deployment.
+Steps that the emulator's CloudFormation does not support are done here, before and after a deployment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stepline.local.stage.emulator import Progress
 from stepline.local.stage.fingerprint import Fingerprint
 from stepline.local.stage.issuer import AUDIENCE
 
-# Everything synthesis reads. The library counts too: a changed one must replace warm workers.
+# All files that synthesis reads. The library counts too: a changed one must replace warm workers.
 INPUTS: Final = (
     "app.py",
     "cdk.json",
@@ -45,7 +45,7 @@ INPUTS: Final = (
 )
 _INPUTS_FILE: Final = "deployed.json"
 CDK: Final = REPOSITORY / "node_modules/.bin/cdk"
-# `python` and `python3` are one interpreter; it has one name here, or each command would deploy anew.
+# `python` and `python3` are one interpreter; it has one name here, or each command would deploy again.
 PYTHON: Final = str(Path(sys.prefix) / "bin/python")
 
 
@@ -59,9 +59,9 @@ def deploy(
     known: LocalStage | None,
     progress: Progress,
 ) -> LocalStage:
-    """Bring the emulator to what the checkout says and return the stage; at once if it is there already.
+    """Deploy the checkout to the emulator and return the stage; return at once if nothing changed.
 
-    `chosen` says where programs of the agent run, and what else was asked for, in words of the app's context.
+    `chosen` are context keys of the app, such as the backend for programs.
     """
     context = {
         "stage": NAME,
@@ -82,7 +82,7 @@ def deploy(
     cdk = partial(_cdk, home, endpoint)
     if known is None or not _bootstrapped(endpoint, home):
         progress("preparing the emulated account (cdk bootstrap, some seconds)")
-        # Away from cdk.json, or it would synthesise the app first.
+        # Away from cdk.json, or the CDK would synthesize the app first.
         cdk(["bootstrap", f"aws://{ACCOUNT}/{REGION}"], cwd=home, log=home / "bootstrap.log")
     inputs = _say_why(home, {**context, "model_url": model_url}, progress)
     assembly, outputs = home / "cdk.out", home / "outputs.json"
@@ -111,7 +111,7 @@ def deploy(
 
 
 def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict[str, str]:
-    """Say what makes this deployment another one than the last; return all that it is made of, by name."""
+    """Report why this deployment differs from the last; return all its inputs by name."""
     inputs = {**context, "python": PYTHON, "code": digest({})}
     file = home / _INPUTS_FILE
     why = "; the first time about a minute"
@@ -123,7 +123,7 @@ def _say_why(home: Path, context: Mapping[str, str], progress: Progress) -> dict
 
 
 def digest(context: Mapping[str, str]) -> str:
-    """Return a digest of all that a deployment depends on: the inputs, the context, the interpreter."""
+    """Return a digest of everything a deployment depends on: the inputs, the context, the interpreter."""
     total = hashlib.sha256(json.dumps([PYTHON, dict(context)]).encode())
     for name in INPUTS:
         root = REPOSITORY / name
@@ -135,7 +135,7 @@ def digest(context: Mapping[str, str]) -> str:
 
 
 def install_cdk(home: Path, progress: Progress) -> None:
-    """Fetch the pinned CDK command line, unless it is there. Node comes with the environment."""
+    """Install the pinned CDK command line unless it is present. Node comes with the environment."""
     wanted = read_json(REPOSITORY / "package.json")["devDependencies"]["aws-cdk"]
     found = read_json(REPOSITORY / "node_modules/aws-cdk/package.json").get("version")
     if found == wanted:
@@ -168,7 +168,7 @@ def _read_stage(
 
 
 def _deployed(stage: LocalStage) -> bool:
-    """Whether the emulator still has the machine, the last thing to be deployed."""
+    """Return True if the emulator still has the state machine, which is deployed last."""
     machines = client("stepfunctions", stage).list_state_machines()["stateMachines"]
     return stage.machine_arn in [machine["stateMachineArn"] for machine in machines]
 
@@ -179,7 +179,7 @@ def _bootstrapped(endpoint: str, home: Path) -> bool:
 
 
 def _probe(endpoint: str, home: Path) -> LocalStage:
-    """Return a stage of which nothing is known but where it would answer."""
+    """Return a stage with only the addresses set."""
     return LocalStage(
         endpoint=endpoint,
         issuer_url="",
@@ -207,7 +207,7 @@ def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Pat
 
 
 def _run(command: list[str], environment: Mapping[str, str], *, cwd: Path, log: Path) -> None:
-    """Run to the end, quietly. Raises DependencyError with the end of what it said."""
+    """Run a command to its end, with its output logged. Raises DependencyError with the end of the output."""
     done = subprocess.run(
         command, cwd=cwd, env=dict(environment), capture_output=True, text=True, check=False
     )
@@ -234,10 +234,10 @@ _STACK_TYPE: Final = "aws:cloudformation:stack"
 
 
 def drop_stale(formation: Any, assembly: Path) -> list[str]:
-    """Delete the emulator's stacks of ours that the app has no more; return their names.
+    """Delete the emulator's stacks that the app no longer has; return their names.
 
-    Before the others are deployed, for a function that moved to another stack keeps its name; and again after that,
-    for what the others still asked for until then. `formation` is a client of CloudFormation.
+    Done before the deployment, since a function that moved to another stack keeps its name, and after it, for
+    stacks whose exports were in use until then. `formation` is a CloudFormation client.
     """
     found = formation.list_stacks(StackStatusFilter=list(STANDING))["StackSummaries"]
     names = plan_stale(found, {name for name, _ in read_templates(assembly)})
@@ -245,8 +245,8 @@ def drop_stale(formation: Any, assembly: Path) -> list[str]:
 
 
 def _drop(formation: Any, name: str) -> bool:
-    """Delete a stack, unless another one imports something of it; tell whether it is gone."""
-    from botocore.exceptions import ClientError  # with boto3, which `stepline status` need not load
+    """Delete a stack unless another one imports its exports; return True if it is gone."""
+    from botocore.exceptions import ClientError  # loads boto3, which `stepline status` does not need
 
     try:
         formation.delete_stack(StackName=name)
@@ -261,13 +261,13 @@ def _drop(formation: Any, name: str) -> bool:
 
 
 def plan_stale(found: Iterable[Mapping[str, Any]], wanted: Collection[str]) -> list[str]:
-    """Return the names of the stacks to delete, newest first, since what came later may need what was there before."""
+    """Return the names of the stacks to delete, newest first: a later stack may depend on an earlier one."""
     stale = [one for one in found if one["StackName"].startswith(PREFIX) and one["StackName"] not in wanted]
     return [one["StackName"] for one in sorted(stale, key=lambda one: one["CreationTime"], reverse=True)]
 
 
 def repair(stage: LocalStage, assembly: Path) -> None:
-    """Turn on the table's time to live and the HTTP API's answers to browsers, and end old workers."""
+    """Turn on the table's time to live and the HTTP API's CORS, and end old workers."""
     _expire_rows(stage)
     for _, template in read_templates(assembly):
         _allow_origins(stage, read_origins(template))
@@ -295,7 +295,7 @@ def _allow_origins(stage: LocalStage, origins: Mapping[str, Any]) -> None:
 
 
 def read_origins(template: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what each API of a template answers to pages of other origins, by the API's name."""
+    """Return the CORS configuration of each API in a template, by the API's name."""
     return {
         resource["Properties"]["Name"]: resource["Properties"]["CorsConfiguration"]
         for resource in template["Resources"].values()
@@ -304,7 +304,10 @@ def read_origins(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _delete_old_versions(functions: Any, name: str) -> None:
-    """Delete what the alias does not name; each version's worker would otherwise live as long as the emulator."""
+    """Delete all versions but the alias's.
+
+    Each version's worker would otherwise live as long as the emulator.
+    """
     live = functions.get_alias(FunctionName=name, Name="live")["FunctionVersion"]
     for version in functions.list_versions_by_function(FunctionName=name)["Versions"]:
         if version["Version"] not in ("$LATEST", live):

@@ -1,4 +1,4 @@
-"""The local stage: where it keeps things, and what a deployment left for the command line to know."""
+"""The local stage's folder, its saved deployment, and the environments of its processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KEY_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class LocalStage(Value):
-    """What `stepline up` deployed and where it answers. `home` is the folder that holds its keys."""
+    """The local stage as deployed by `stepline up`, with its addresses. `home` is the folder of its keys."""
 
     endpoint: str
     issuer_url: str
@@ -51,12 +51,12 @@ class LocalStage(Value):
 
 
 def save(stage: LocalStage, home: Path = HOME) -> None:
-    """Keep the stage for the next command."""
+    """Save the stage for later commands."""
     write_private(home / "stage.json", msgspec.json.format(msgspec.json.encode(stage)))
 
 
 def load(home: Path = HOME) -> LocalStage | None:
-    """Return what the last deployment left, or None before the first."""
+    """Return the stage as last deployed, None before the first deployment."""
     path = home / "stage.json"
     if not path.exists():
         return None
@@ -64,7 +64,10 @@ def load(home: Path = HOME) -> LocalStage | None:
 
 
 def credentials(home: Path = HOME) -> dict[str, str]:
-    """Return the access key of the stage's account as variables, made at first use; it opens nothing else."""
+    """Return the access key of the stage's account as variables, created on first use.
+
+    It is valid nowhere else.
+    """
     path = make_home(home) / "access_key.json"
     if not path.exists():
         made = {
@@ -73,21 +76,21 @@ def credentials(home: Path = HOME) -> dict[str, str]:
         }
         fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
         write_private(fresh, json.dumps(made).encode())
-        with contextlib.suppress(FileExistsError):  # another command was faster: its key counts
+        with contextlib.suppress(FileExistsError):  # another command was faster: its key is used
             os.link(fresh, path)
         fresh.unlink()
     return read_json(path)
 
 
 def make_home(home: Path = HOME) -> Path:
-    """Create the folder that holds keys and the emulator's data; nobody else may read it."""
+    """Create the home folder of keys and emulator data, readable by its owner only."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     home.chmod(0o700)
     return home
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a file at once, readable by its owner alone."""
+    """Replace a file atomically, readable by its owner only."""
     fresh = path.with_name(f"{path.name}.new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as file:
@@ -96,9 +99,9 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def tool_environment(**extra: str) -> dict[str, str]:
-    """Return what a child of ours sees of this machine: where programs are, and how people write here.
+    """Return the environment of a child process: the path and the locale.
 
-    API keys, cloud credentials and proxies stay out.
+    API keys, cloud credentials and proxies are left out.
     """
     here = install_environment()
     kept: dict[str, str] = {
@@ -108,7 +111,7 @@ def tool_environment(**extra: str) -> dict[str, str]:
 
 
 def function_environment(home: Path, **extra: str) -> dict[str, str]:
-    """Return what a function sees of this machine: the same from whichever shell the stage is started."""
+    """Return the environment of functions, which is the same for every shell that starts the stage."""
     try:
         folder = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:  # a user id without an account, as in a container
@@ -117,7 +120,7 @@ def function_environment(home: Path, **extra: str) -> dict[str, str]:
 
 
 def path_to(command: str) -> dict[str, str]:
-    """Return the path on which a function finds a command of this machine, unless its own path is enough."""
+    """Return a PATH on which a function finds a command of this machine; nothing if its own path has it."""
     found = shutil.which(command, path=install_environment()["PATH"])
     if found is None or (folder := str(Path(found).parent)) in _FUNCTION_PATH.split(os.pathsep):
         return {}
@@ -125,9 +128,9 @@ def path_to(command: str) -> dict[str, str]:
 
 
 def install_environment() -> dict[str, str]:
-    """Return all of this machine's environment, for a package client that may need its proxy or certificates.
+    """Return this machine's whole environment, for a package client that may need its proxy or certificates.
 
-    The programs of the project's Python environment, Node among them, come first on the path.
+    Programs of the project's Python environment, such as Node, come first on the path.
     """
     here = dict(os.environ)  # noqa: TID251 - no settings of ours, only what a child process needs
     path = os.pathsep.join([str(Path(sys.executable).parent), here.get("PATH", os.defpath)])
@@ -135,10 +138,10 @@ def install_environment() -> dict[str, str]:
 
 
 def client(service: str, stage: LocalStage) -> Any:
-    """Return a boto3 client that reaches the emulator and nothing else."""
-    import boto3  # costs 0.3 s that `stepline status` need not pay
+    """Return a boto3 client that reaches only the emulator."""
+    import boto3  # takes 0.3 s, which `stepline status` need not wait
 
-    make: Any = boto3.client  # its overloads want a literal name
+    make: Any = boto3.client  # its overloads expect a literal name
     key = credentials(Path(stage.home))
     return make(
         service,
@@ -150,5 +153,5 @@ def client(service: str, stage: LocalStage) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return a JSON object from a file of ours, empty if there is none."""
+    """Return the JSON object in one of our files, empty if it does not exist."""
     return json.loads(path.read_bytes()) if path.exists() else {}

@@ -1,12 +1,14 @@
-"""Makes what the emulator acknowledges outlive it; `launch.py` runs this in the emulator's own process.
+"""Durability for the emulator: acknowledged writes survive it. `launch.py` runs this in its process.
 
-The emulator writes its state to files when it is told to stop, and only then. Here each change of a table's items and of
-an execution's standing is written to a file before it is acknowledged, and made again at the next start. A signal
-has all of the state written, for what a deployment made: that changes seldom, and `stepline up` waits for it.
+The emulator writes its state to files only when it is told to stop. Here each change of a table's items and
+of an execution's status is written to a file before it is acknowledged, and applied again at the next start.
+A signal has the whole state written, for the results of a deployment: they change seldom, and `stepline up`
+waits for it.
 
-Standard library only. It leans on names inside the emulator, whose one version is pinned by `emulator.lock`: a name
-that is gone is an error at start. Not kept: what replaces all items of a table at once (an import, a restore, a PartiQL
-transaction taken back), which nothing here does.
+Standard library only. It uses names inside the emulator, whose version is pinned by `emulator.lock`: a
+missing name is an error at start. Not kept: operations that replace all items of a table at once (an import,
+a restore, a PartiQL transaction taken back), which nothing here does.
+
 Source: docs/adr/0002-emulator.md.
 """
 
@@ -24,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 KEEP = signal.SIGUSR1
-"""Tells the emulator to write all of its state, and then the file `kept` beside the folder of its state."""
+"""Tells the emulator to write its whole state, then the file `kept` beside the folder of its state."""
 
 _TRIES = 20
 
@@ -32,10 +34,10 @@ Handle = Callable[..., Awaitable[Any]]
 
 
 class ChangeFile:
-    """Changes since the last state that was written, a line each. What a kill cut short counts as not written."""
+    """Changes since the last written state, one per line. A line cut short by a kill counts as not written."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it."""
+        """Open or create the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -43,7 +45,7 @@ class ChangeFile:
         os.ftruncate(self._fd, path.read_bytes().rfind(b"\n") + 1)
 
     def append(self, changes: list[Any]) -> None:
-        """Write changes that belong together; all of them or none. Raises OSError."""
+        """Write changes that belong together, all or none. Raises OSError."""
         line = json.dumps(changes, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             end = os.fstat(self._fd).st_size
@@ -58,12 +60,15 @@ class ChangeFile:
                 yield from json.loads(line)
 
     def clear(self) -> None:
-        """Forget all changes."""
+        """Delete all changes."""
         os.ftruncate(self._fd, 0)
 
 
 def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
-    """Bring DynamoDB's state up to `changes` of [table id, partition key, sort key, item or null]; tell if it was behind."""
+    """Apply `changes` of [table id, partition key, sort key, item or null] to DynamoDB's state.
+
+    Return True if it was behind.
+    """
     tables = {table.get("TableId"): table for table in state["tables"].all_values()}
     last = {(table, pk, sk): item for table, pk, sk, item in changes if table in tables}
     behind = False
@@ -85,7 +90,7 @@ def merge_items(state: dict[str, Any], changes: Iterable[Any]) -> bool:
 
 
 def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
-    """Bring Step Functions' state up to `changes`, each the standing of an execution; tell if it was behind."""
+    """Apply `changes`, each an execution's status, to Step Functions' state; return True if it was behind."""
     last: dict[str, dict[str, Any]] = {}
     for change in changes:
         last[change["executionArn"]] = {**last.get(change["executionArn"], {}), **change}
@@ -101,7 +106,7 @@ def merge_executions(state: dict[str, Any], changes: Iterable[Any]) -> bool:
 
 
 def install() -> None:
-    """Have every later change of the emulator in this process kept. Before it starts."""
+    """Record every later change of the emulator in this process. Call it before the emulator starts."""
     persistence = importlib.import_module("ministack.core.persistence")
     folder = Path(persistence.STATE_DIR).parent
     _keep_items(ChangeFile(folder / "changes/dynamodb.jsonl"))
@@ -112,7 +117,7 @@ def install() -> None:
 
 
 def _keep_items(file: ChangeFile) -> None:
-    """Write the changes of a request before its answer. One that DynamoDB makes by itself is written at once."""
+    """Write the changes of a request before its answer. Changes DynamoDB makes by itself are written at once."""
     dynamodb: Any = importlib.import_module("ministack.services.dynamodb")
     set_item, remove_item, handle = dynamodb._set_item, dynamodb._remove_item, dynamodb.handle_request
     of_request: ContextVar[list[Any] | None] = ContextVar("of_request", default=None)
@@ -139,7 +144,7 @@ def _keep_items(file: ChangeFile) -> None:
         changes: list[Any] = []
         token = of_request.set(changes)
         try:
-            # It never waits for anything, so that requests are written in the order in which they took effect.
+            # No await in between, so that requests are written in the order in which they took effect.
             return await handle(*request)
         finally:
             of_request.reset(token)
@@ -152,7 +157,7 @@ def _keep_items(file: ChangeFile) -> None:
 
 
 def _keep_executions(file: ChangeFile) -> None:
-    """Write an execution's standing whenever it changes, with its history as it began; the rest of it may be lost."""
+    """Write an execution's status on every change, with its history at the start; later history may be lost."""
     states: Any = importlib.import_module("ministack.services.stepfunctions")
     emit = states._emit_execution_status_event
 
@@ -166,7 +171,10 @@ def _keep_executions(file: ChangeFile) -> None:
 
 
 def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: ChangeFile) -> None:
-    """Make the changes again when the service's state is read, and then begin anew with a state that holds them."""
+    """Apply the changes again when the service's state is read.
+
+    Then start over with a state that includes them.
+    """
     persistence: Any = importlib.import_module("ministack.core.persistence")
     load = service.load_persisted_state
 
@@ -174,7 +182,7 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
         try:
             behind = merge(state, file.read())
         except (ValueError, LookupError, TypeError) as error:
-            # Not an error that the emulator would log, to go on without any state, and to save that in the end.
+            # As an Exception the emulator would log it, continue without any state, and finally save that.
             raise SystemExit(f"the kept changes of {name} cannot be read: {error!r}") from error
         load(state)
         if behind:
@@ -182,7 +190,7 @@ def _merge_on_load(service: Any, name: str, merge: Callable[..., bool], file: Ch
             before = path.stat().st_mtime_ns
             persistence.save_state(name, service.get_state())
             if path.stat().st_mtime_ns == before:
-                return  # which it has logged; the changes stay
+                return  # the emulator has logged it; the changes stay
         file.clear()
 
     service.load_persisted_state = load_all
@@ -196,7 +204,7 @@ def _save(persistence: Any, kept: Path) -> None:
 
 
 def _settled(get_state: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a reader of a service's state that reads again when a thread changed it meanwhile."""
+    """Return a reader of a service's state that reads again if a thread changed it meanwhile."""
 
     def read() -> Any:
         for _ in range(_TRIES):

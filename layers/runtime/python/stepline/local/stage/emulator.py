@@ -1,4 +1,4 @@
-"""The AWS emulator: its own environment, its clean process, its data across restarts."""
+"""The AWS emulator: its environment, its process, and its data across restarts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stepline.local.stage.service import LOOPBACK, Service, claim_port
 
 Progress = Callable[[str], None]
 ENFORCED: Final = {"AUTH": "true"}
-"""Lets the emulator refuse a function what its role does not allow; nothing can be deployed on it then."""
+"""Makes the emulator enforce the roles of functions; deploying does not work in this mode."""
 
 PORT: Final = 4566
 LOCK_FILE: Final = Path(__file__).with_name("emulator.lock")
 _HERE: Final = Path(__file__).parent
 LAUNCHER: Final = (_HERE / "launch.py", _HERE / "durable.py", *sorted((_HERE.parent / "guard").glob("*.py")))
-"""Files of ours that run in the emulator's process, the script first."""
+"""Our files that run in the emulator's process, the script first."""
 STOP_TIMEOUT_S: Final = 15
 KEEP_TIMEOUT_S: Final = 30
 _SETTLED_S: Final = 0.5
@@ -34,10 +34,13 @@ _POLL_S: Final = 0.02
 
 
 class Emulator:
-    """MiniStack on loopback. What it acknowledged outlives it (`durable.py`), and a stop saves the rest of its state."""
+    """MiniStack on loopback.
+
+    Acknowledged writes outlive it (`durable.py`); a stop saves the rest of its state.
+    """
 
     def __init__(self, home: Path) -> None:
-        """Name the place; nothing happens yet."""
+        """Set the paths; nothing is started."""
         self._home = make_home(home)
         self._environment = home / "emulator-env"
         self.service = Service("emulator", home)
@@ -45,7 +48,7 @@ class Emulator:
         self._state = home / "data/state"
 
     def install(self, progress: Progress) -> None:
-        """Make the emulator's environment from its lock file, unless it is there. It pins its own botocore."""
+        """Create the emulator's environment from its lock file, unless it exists. It pins its own botocore."""
         make_environment(
             self._environment,
             LOCK_FILE,
@@ -53,7 +56,10 @@ class Emulator:
         )
 
     def start(self, model: Mapping[str, str], progress: Progress) -> str:
-        """Run the emulator for functions that see `model`; return its endpoint. Restarts one that differs."""
+        """Start the emulator with the `model` variables for functions; return its endpoint.
+
+        Restart one with other variables.
+        """
         self.install(progress)
         if self.service.running and self._port_file.exists():
             port = int(self._port_file.read_text())
@@ -76,11 +82,11 @@ class Emulator:
 
     @property
     def started_at(self) -> datetime:
-        """When it answered for the first time."""
+        """The time of its first answer."""
         return datetime.fromtimestamp(self._port_file.stat().st_mtime, UTC)
 
     def keep(self) -> None:
-        """Have all of its state written now: a deployment is kept, too, if it is killed. Raises DependencyError."""
+        """Have the whole state written now, so that a deployment survives a kill. Raises DependencyError."""
         kept, pid = self._home / "data/kept", self.service.pid
         kept.unlink(missing_ok=True)
         if pid is not None:
@@ -94,7 +100,7 @@ class Emulator:
             time.sleep(_POLL_S)
 
     def stop(self) -> bool:
-        """Stop the emulator; return whether it saved its data.
+        """Stop the emulator; return True if it saved its data.
 
         It saves at once, and would then wait for functions that still run: they are ended instead.
         """
@@ -110,7 +116,7 @@ class Emulator:
         return self._saved_at() > asked_at
 
     def _saved_at(self) -> float:
-        """Return when the emulator last wrote a file of its state, as seconds since the epoch."""
+        """Return the time of the last write to a state file, in seconds since the epoch."""
         return max((path.stat().st_mtime for path in self._state.glob("*.json")), default=0.0)
 
     @property
@@ -122,7 +128,7 @@ class Emulator:
         return self._home / "emulator.port"
 
     def variables(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
-        """The whole environment of the emulator, and with it of every function."""
+        """The whole environment of the emulator, which every function inherits."""
         temporary = self._home / "tmp"
         temporary.mkdir(mode=0o700, exist_ok=True)
         return function_environment(
@@ -130,7 +136,7 @@ class Emulator:
             **credentials(self._home),
             AWS_REGION=REGION,
             AWS_DEFAULT_REGION=REGION,
-            # Without it a function of a custom runtime would reach for the real AWS.
+            # Without it a function of a custom runtime would call the real AWS.
             AWS_ENDPOINT_URL=_endpoint(port),
             AWS_EC2_METADATA_DISABLED="true",
             GATEWAY_PORT=str(port),
@@ -150,7 +156,7 @@ class Emulator:
         )
 
     def _inputs(self, port: int, model: Mapping[str, str]) -> dict[str, str]:
-        """Return all that a running emulator was made of, by name."""
+        """Return all inputs of a running emulator, by name."""
         files = {path.name: path.read_text() for path in (LOCK_FILE, *LAUNCHER)}
         return self.variables(port, model) | files
 

@@ -1,4 +1,4 @@
-"""What a process was started with, without its values: enough to say which of them another start would change."""
+"""Digests of the values a process was started with, to tell which of them another start would change."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from stepline.local.stage.deployed import read_json, write_private
 
 
 class Fingerprint:
-    """A digest of each named value, in a file. The values may be keys."""
+    """A file with a digest of each named value. The values may be keys."""
 
     def __init__(self, path: Path) -> None:
-        """Name the file; nothing happens yet."""
+        """Set the path; nothing is read."""
         self._path = path
 
     def take(self, values: Mapping[str, str]) -> None:
-        """Remember these values, and no others."""
+        """Save the digests of these values, and of no others."""
         write_private(self._path, json.dumps(_digests(values), indent=1).encode())
 
     def changed(self, values: Mapping[str, str]) -> list[str]:
-        """Return the names whose values are not those remembered, new and missing ones too.
+        """Return the names whose values differ from the saved ones, including new and missing names.
 
-        Where nothing is remembered, that is all there is to say.
+        If nothing is saved, only that is reported.
         """
         if not self._path.exists():
             return ["everything"]

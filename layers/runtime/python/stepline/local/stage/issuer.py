@@ -1,7 +1,8 @@
-"""A small OpenID Connect issuer on loopback: discovery, key set, and tokens for whoever can read its key.
+"""A small OpenID Connect issuer on loopback: discovery, key set, and tokens.
 
-It stands where a company's identity provider stands in AWS; the authorizer checks its tokens in the same way.
-Who may read `.stepline/` may be anybody here, and nobody elsewhere: no deployed stage trusts this issuer.
+It takes the place of a company's identity provider; the authorizer checks its tokens in the same way. Read
+access to `.stepline/` is enough to be any user here, and none elsewhere: no deployed stage trusts this
+issuer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _KEY_ID: Final = "local"
 
 
 def load_key(home: Path = HOME) -> rsa.RSAPrivateKey:
-    """Return the issuer's key, made on first use and kept, so that tokens outlive a restart."""
+    """Return the issuer's key, created on first use and kept, so that tokens outlive a restart."""
     path = home / "issuer.pem"
     if path.exists():
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
@@ -53,7 +54,7 @@ def mint(
     ttl_s: int = 3600,
     home: Path = HOME,
 ) -> str:
-    """Return a signed token that says this user, tenant and project."""
+    """Return a signed token for this user, tenant and project."""
     now = int(time.time())
     claims = {
         "iss": issuer_url,
@@ -85,7 +86,7 @@ def discovery(issuer_url: str) -> dict[str, Any]:
 
 
 def make_server(port: int, home: Path = HOME) -> ThreadingHTTPServer:
-    """Return a server for the issuer's two documents; port 0 takes a free one."""
+    """Return a server for the issuer's two documents; port 0 picks a free one."""
     pages: dict[str, bytes] = {}
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Up, down, status: the local stage as a whole."""
+"""Start, stop and inspect the local stage as a whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ DRAIN_S: Final = 10
 SWEEPER: Final = "stepline-local-sweeper"
 RESTARTED: Final = "States.ServiceRestart"
 RESTART: Final = timedelta(minutes=1)
-"""No start of the emulator takes longer, and what it ends, it ends while it starts."""
+"""The longest start of the emulator; executions it ends, it ends while it starts."""
 
 ENDED: Final = "Step Functions Execution Status Change"
 _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
@@ -66,7 +66,7 @@ _STAGE_VARIABLES: Final = {
 
 
 class Status(Value):
-    """What runs, and what was deployed last."""
+    """The running services, and the stage that was deployed last."""
 
     services: dict[str, bool]
     stage: LocalStage | None
@@ -83,10 +83,10 @@ def up(
     bundle: str = DEFAULT,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> LocalStage:
-    """Start what is not running, deploy what has changed, take over every turn that stands still.
+    """Start the missing services, deploy changes, and take over all interrupted turns.
 
-    `bundle` is a module of the folder that the caller stands in, or one that the functions have. `settings` are the
-    emulator's own, beside ours (`emulator.ENFORCED`).
+    `bundle` is a module of the caller's folder, or one that the functions include. `settings` are additional
+    ones for the emulator (`emulator.ENFORCED`).
     """
     with exclusive(make_home(home)), _undone_on_failure(home):
         agent = take_bundle(bundle, home, progress, project=Path.cwd())
@@ -123,7 +123,7 @@ def up(
 
 @contextmanager
 def _undone_on_failure(home: Path) -> Iterator[None]:
-    """Stop what was started inside, if it fails: nobody thinks of stopping a stage that did not start."""
+    """Stop the services that were started inside if it fails; a half-started stage is easily left running."""
     ran = {name for name, runs in status(home).services.items() if runs}
     try:
         yield
@@ -136,7 +136,7 @@ def _undone_on_failure(home: Path) -> Iterator[None]:
 
 
 def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> bool:
-    """Let running turns end for a while, then stop everything; return whether the emulator saved its data.
+    """Wait a while for running turns, then stop everything; return True if the emulator saved its data.
 
     A turn that still runs is taken over by the next `up`.
     """
@@ -153,7 +153,7 @@ def down(progress: Progress, home: Path = HOME, *, drain_s: float = DRAIN_S) -> 
 
 
 def status(home: Path = HOME) -> Status:
-    """Return what runs, without starting or asking anything."""
+    """Return the state of all services, without starting or calling any."""
     names = ["emulator", "issuer", *(["model"] if (home / "model.pid").exists() else [])]
     return Status(
         services={name: home.exists() and Service(name, home).running for name in names}, stage=load(home)
@@ -168,9 +168,10 @@ def mint(
 
 
 def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
-    """Sweep, and look at each lane whose execution a restart ended after `since`, as AWS would have done at once.
+    """Sweep, and check each lane whose execution was ended by a restart after `since`.
 
-    The emulator fails what was running when it stopped or was killed, but tells nobody.
+    AWS would have reported it at once; the emulator fails executions that were running when it stopped or was
+    killed, but sends no event.
     """
     states = client("stepfunctions", stage)
     pages = states.get_paginator("list_executions").paginate(
@@ -194,7 +195,7 @@ def recover(stage: LocalStage, since: datetime, progress: Progress) -> None:
 
 
 def _sweep(stage: LocalStage, event: dict[str, object]) -> Counter[str]:
-    """Call the sweeper; return how many lanes came to which end."""
+    """Call the sweeper; return the number of lanes by outcome."""
     answer = client("lambda", stage).invoke(
         FunctionName=SWEEPER, Qualifier="live", Payload=json.dumps(event).encode()
     )
@@ -220,9 +221,10 @@ def _start_issuer(home: Path, progress: Progress) -> str:
 
 
 def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
-    """Return what the functions must know of the model: the caller's own, or the scripted one's, started here.
+    """Return the model's variables for functions: the caller's own, or those of the scripted model.
 
-    It reaches them through the emulator's environment, so that a key is never written to a file.
+    The scripted model is started here. The variables are passed through the emulator's environment, so that a
+    key is never written to a file.
     """
     if given := _given(_MODEL_VARIABLES):
         return given
@@ -246,12 +248,12 @@ def _model_variables(home: Path, progress: Progress) -> dict[str, str]:
 
 
 def _given(names: Sequence[str]) -> dict[str, str]:
-    """Return the variables that are set, to be handed on to a child, where `Settings` reads them."""
+    """Return the variables that are set, for a child in which `Settings` reads them."""
     return {name: os.environ[name] for name in names if os.environ.get(name)}  # noqa: TID251 - handed on, as above
 
 
 def _chosen() -> dict[str, str]:
-    """Return what the environment asks of the stage, in words of the app's context."""
+    """Return the choices in the environment, as context keys of the app."""
     here = install_environment()
     return {word: here[name] for name, word in _STAGE_VARIABLES.items() if here.get(name)}
 

@@ -1,4 +1,4 @@
-"""Where programs of the agent run on this machine: which modes are possible, and what each needs built."""
+"""Backends for programs on this machine: which modes are possible, and building their environments."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DOCKER_VARIABLES: Final = (
     "DOCKER_TLS_VERIFY",
     "XDG_RUNTIME_DIR",
 )
-"""What the `docker` command reads; functions that run programs need it too."""
+"""Read by the `docker` command; functions that run programs need them too."""
 
 _LEADING: Final = ("DOCKER_CONTEXT", "XDG_RUNTIME_DIR")
 LOCK_FILE: Final = REPOSITORY / "exec_task/requirements.lock"
 EXECUTOR_HOME: Final = REPOSITORY / "exec_task"
 _SOCKET: Final = "unix://"
 RETRY_S: Final = 3600
-"""A build that failed is tried again after this, or when Docker is asked for by name."""
+"""A failed build is tried again after this time, or when Docker is requested by name."""
 
 _MODES: Final[dict[str, Mode]] = {
     "none": "none",
@@ -52,7 +52,7 @@ raise SystemExit(ctypes.get_errno() if libc.unshare({flags}) else 0)
 
 
 class Backend(Value):
-    """A mode, and why it cannot be used, or nothing if it can."""
+    """A mode, and the reason why it cannot be used, or ""."""
 
     mode: Mode
     obstacle: str = ""
@@ -60,13 +60,13 @@ class Backend(Value):
 
 
 def prepare(home: Path, progress: Progress) -> dict[str, str]:
-    """Build what the modes need and return what the deployment must know of them.
+    """Build the environments of the modes and return the deployment's settings for them.
 
-    Keys: `exec_mode` (none, process, docker or fargate), `exec_image`, `exec_python` and `exec_home` (the interpreter of
-    mode process, and the folder that holds the package `executor`), empty where a mode is not possible here; and
-    `exec_tasks`, whether mode fargate is possible beside the mode.
+    Keys: `exec_mode` (none, process, docker or fargate), `exec_image`, `exec_python` and `exec_home` (the
+    interpreter of mode process, and the folder that holds the package `executor`), empty where a mode is not
+    possible here; and `exec_tasks`, whether mode fargate is possible beside the mode.
 
-    Raises InputError for a mode that does not exist, DependencyError if the one that is asked for cannot be had.
+    Raises InputError for an unknown mode, DependencyError if the requested one is not possible.
     """
     asked = _asked()
     if asked == "none":
@@ -91,10 +91,10 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
 
 
 def docker_variables() -> dict[str, str]:
-    """Return what leads the `docker` command of a function to its daemon, and to the command if it stands apart.
+    """Return the variables by which a function's `docker` command finds its daemon, and its PATH if needed.
 
-    A socket that the command finds by its own configuration is named as well: the emulator, which runs the tasks
-    of mode fargate, reads the variable only. What else led to it differs from shell to shell, and is left out.
+    A socket found by the command's own configuration is named as well: the emulator, which runs the tasks of
+    mode fargate, reads the variable only. Other variables differ from shell to shell, and are left out.
     """
     here = install_environment()
     found = {name: here[name] for name in DOCKER_VARIABLES if here.get(name)}
@@ -106,8 +106,8 @@ def docker_variables() -> dict[str, str]:
 
 
 def install_exec_env(home: Path, progress: Progress) -> Path:
-    """Make the environment of programs from its lock, unless it is there; return its interpreter."""
-    from stepline.adapters.process.executor import PRELOAD  # costs more than `stepline up` does otherwise
+    """Create the environment of programs from its lock, unless it exists; return its interpreter."""
+    from stepline.adapters.process.executor import PRELOAD  # slower than the rest of `stepline up`
 
     return make_environment(
         home / "exec-env",
@@ -118,13 +118,13 @@ def install_exec_env(home: Path, progress: Progress) -> Path:
 
 
 def backends(home: Path = HOME) -> list[Backend]:
-    """Return every mode with what stands in its way now; builds nothing."""
+    """Return every mode with its current obstacle; builds nothing."""
     docker = _find_docker(home)
     return [docker, process_backend(), _as_tasks(docker)]
 
 
 def process_backend() -> Backend:
-    """Return whether this machine can keep programs in namespaces."""
+    """Return mode process, with the reason why this machine cannot isolate programs in namespaces, if any."""
     if platform.system() != "Linux":
         return Backend(
             mode="process", obstacle=f"{platform.system()} has no namespaces", remedy="install Docker"
@@ -140,7 +140,7 @@ def process_backend() -> Backend:
 
 
 def _as_tasks(docker: Backend) -> Backend:
-    """Return mode fargate, whose tasks the emulator runs in Docker, in the network that it listens in itself."""
+    """Return mode fargate, whose tasks the emulator runs in Docker, in its own network."""
     if docker.obstacle:
         return Backend(mode="fargate", obstacle=docker.obstacle, remedy=docker.remedy)
     if platform.system() != "Linux" or not docker_variables().get("DOCKER_HOST", "").startswith(_SOCKET):
@@ -173,7 +173,7 @@ def _demand(backend: Backend) -> None:
 
 
 def _prepare_process(home: Path, progress: Progress) -> tuple[Backend, str]:
-    """Return the mode and its interpreter, installed now if it is missing."""
+    """Return the mode and its interpreter, installed now if missing."""
     backend = process_backend()
     if backend.obstacle:
         return backend, ""
@@ -184,7 +184,7 @@ def _prepare_process(home: Path, progress: Progress) -> tuple[Backend, str]:
 
 
 def _prepare_docker(home: Path, progress: Progress, *, demanded: bool) -> tuple[Backend, str]:
-    """Return the mode and its image, built now if it is missing and the last try is not too fresh."""
+    """Return the mode and its image, built now if missing, unless a build failed recently."""
     image = image_name()
     failed = home / "image.failed"
     try:
@@ -226,7 +226,7 @@ def _is_fresh(failed: Path, image: str) -> bool:
 
 
 def _asked() -> Mode | None:
-    """Return the mode that the environment asks for, if it does."""
+    """Return the mode that the environment requests, if any."""
     word = install_environment().get(MODE_VARIABLE, "")
     if not word:
         return None
@@ -236,7 +236,7 @@ def _asked() -> Mode | None:
 
 
 def _try_namespaces() -> str:
-    """Return why a process may not make its namespaces, tried in a child; nothing if it may."""
+    """Return why a process may not create its namespaces, tested in a child; "" if it may."""
     flags = _NAMESPACES if os.geteuid() == 0 else _NAMESPACES | _NEW_USER
     tried = subprocess.run(
         [sys.executable, "-I", "-c", _TRY.format(flags=flags)], capture_output=True, check=False
@@ -245,7 +245,7 @@ def _try_namespaces() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Build everything that can be built here, or only the `image`; `clean` removes the images again."""
+    """Build all environments, or only the `image`; `clean` removes the images."""
     home = make_home()
 
     def progress(text: str) -> None:

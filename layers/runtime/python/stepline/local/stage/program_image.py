@@ -1,7 +1,7 @@
-"""The image of modes `docker` and `fargate`: built here when what it is made of has changed, by whichever daemon answers.
+"""The image of modes `docker` and `fargate`, built when its inputs have changed, by any daemon that answers.
 
-The build's context goes to the daemon as a stream, so it may be on another machine. An index behind a proxy or
-certificates of your own works as it does for pip here: its variables and pip's own configuration are handed on.
+The build's context goes to the daemon as a stream, so it may be on another machine. An index behind a proxy
+or custom certificates works as it does for pip here: its variables and pip's own configuration are passed on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INDEXES: Final = ("index-url", "extra-index-url")
 
 
 def image_name(root: Path = REPOSITORY) -> str:
-    """Return the image that belongs to this checkout; its tag is a digest of what it is made of."""
+    """Return the name of this checkout's image; its tag is a digest of the inputs."""
     digest = hashlib.sha256(install_environment().get(BASE_VARIABLE, "").encode())
     for name, body in _sources(root):
         digest.update(f"{name}\0{len(body)}\0".encode())
@@ -42,7 +42,7 @@ def image_name(root: Path = REPOSITORY) -> str:
 
 
 def find_image(image: str) -> str:
-    """Return why the image cannot be used, or nothing if it is there. Raises DependencyError: no daemon answers."""
+    """Return why the image cannot be used, or "" if it exists. Raises DependencyError: no daemon answers."""
     done = _docker("image", "inspect", "--format", "{{.Id}}", image)
     if not done.returncode:
         return ""
@@ -54,7 +54,7 @@ def find_image(image: str) -> str:
 
 
 def find_daemon() -> str:
-    """Return the address of the daemon that the docker command speaks to; nothing without the command."""
+    """Return the address of the daemon that the docker command uses; "" without the command."""
     try:
         return _docker("context", "inspect", "--format", "{{.Endpoints.docker.Host}}").stdout.strip()
     except DependencyError:
@@ -62,7 +62,10 @@ def find_daemon() -> str:
 
 
 def build_image(image: str, home: Path, progress: Progress) -> None:
-    """Build the image; others of ours stay, for other stages may use them. Raises DependencyError `local_image`."""
+    """Build the image; other images stay, since other stages may use them.
+
+    Raises DependencyError `local_image`.
+    """
     progress("building the image of the executor (the first time takes about a minute)")
     log = home / "image.log"
     with log.open("wb") as said:
@@ -79,7 +82,10 @@ def build_image(image: str, home: Path, progress: Progress) -> None:
 
 
 def add_bundle(image: str, folder: Path, progress: Progress) -> str:
-    """Return the image with the packages in `folder`, whose name says what it holds. Raises DependencyError `local_image`."""
+    """Return the image with the packages in `folder` added, named by its content.
+
+    Raises DependencyError `local_image`.
+    """
     name = f"{image}-{folder.name}"
     if not find_image(name):
         return name
@@ -102,7 +108,7 @@ def add_bundle(image: str, folder: Path, progress: Progress) -> str:
 
 
 def remove_images() -> None:
-    """Forget every image of ours, whoever uses it, if a daemon answers."""
+    """Remove all images of Stepline, even used ones, if a daemon answers."""
     try:
         listed = _docker("image", "ls", "--quiet", NAME).stdout.split()
     except DependencyError:
@@ -140,7 +146,10 @@ def _arguments() -> list[str]:
 
 
 def _pip_arguments(here: Mapping[str, str]) -> dict[str, str]:
-    """Return what pip here knows of indexes on the network; one in a folder of this machine is out of reach there."""
+    """Return pip's network indexes as build arguments.
+
+    An index in a local folder is not reachable in the build.
+    """
     configured = _pip_configuration()
     values = {}
     for key in (*_INDEXES, "trusted-host"):
@@ -161,7 +170,7 @@ def _pip_configuration() -> dict[str, str]:
 
 
 def _context(root: Path) -> bytes:
-    """Return the build's context as a tar archive: the sources, and the certificates that pip here is told of."""
+    """Return the build's context as a tar archive: the sources, and the certificates of pip's configuration."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, body in _sources(root):

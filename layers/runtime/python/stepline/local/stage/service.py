@@ -1,7 +1,7 @@
 """A background process of the local stage: started once, found again, stopped cleanly.
 
-The child inherits a lock on its file and keeps it as long as it lives. Whether it runs is therefore a question to
-the lock, never to a process id that somebody else may have got in the meantime.
+The child inherits a lock on its file and keeps it as long as it lives. The lock therefore tells if it runs; a
+process id may be reused.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Service:
     """One child, known by name. Its log is `<name>.log`, its lock and process id are in `<name>.pid`."""
 
     def __init__(self, name: str, home: Path) -> None:
-        """Name the service; nothing happens yet."""
+        """Set the name and paths; nothing is started."""
         self.name = name
         self.log = home / f"{name}.log"
         self._pid_file = home / f"{name}.pid"
 
     @property
     def running(self) -> bool:
-        """Whether the child, or a child it gave the lock to, is alive."""
+        """True if the child, or a child it gave the lock to, is alive."""
         if not self._pid_file.exists():
             return False
         with self._pid_file.open("rb") as file:
@@ -50,7 +50,10 @@ class Service:
     def start(
         self, command: Sequence[str], environment: Mapping[str, str], *, health_url: str, timeout_s: float
     ) -> None:
-        """Start the child unless it runs, and wait until it answers. Raises DependencyError with its last words."""
+        """Start the child unless it runs, and wait until it answers.
+
+        Raises DependencyError with the end of its log.
+        """
         pid = None
         with self._pid_file.open("a+b") as file:
             if _lock(file):
@@ -67,7 +70,7 @@ class Service:
             time.sleep(_POLL_S)
 
     def stop(self, *, timeout_s: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Ask the child to end; when it has, is `done`, or time is up, end what is left of its group."""
+        """Ask the child to end; when it has, is `done`, or time is up, kill the rest of its group."""
         pid = self.pid
         if pid is None:
             return
@@ -107,14 +110,14 @@ class Service:
 
 @contextlib.contextmanager
 def exclusive(home: Path) -> Iterator[None]:
-    """Let one command at a time start or stop things; the second one waits."""
+    """Allow one command at a time to start or stop services; a second one waits."""
     with (home / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def claim_port(name: str, preferred: int, home: Path) -> int:
-    """Return the port this service has had before, or the preferred one, or a free one; remember it."""
+    """Return the service's previous port, the preferred one, or a free one; save it."""
     path = home / "ports.json"
     ports = read_json(path)
     for port in (ports.get(name, preferred), preferred, 0):
@@ -137,7 +140,7 @@ def _bindable(port: int) -> int | None:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Take the lock if it is free; it goes with the last descriptor of this opening of the file."""
+    """Take the lock if it is free; it is released with the last descriptor of this open file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -154,7 +157,7 @@ def _answers(url: str) -> bool:
 
 
 def _reap(pid: int) -> bool:
-    """Collect the child if it has ended and is ours; whoever started one in an earlier command is gone."""
+    """Reap the child if it has ended and is ours; a child of an earlier command has another parent."""
     try:
         return os.waitpid(pid, os.WNOHANG) != (0, 0)
     except ChildProcessError:

@@ -1,1 +1,1 @@
-"""The chat on a terminal, and how events are shown."""
+"""The chat on a terminal, and the display of events."""

@@ -1,6 +1,6 @@
-"""`stepline chat`: a prompt on a terminal, a line a turn from a pipe.
+"""`stepline chat`: a prompt on a terminal, one message per line from a pipe.
 
-Lines that a person types: messages, and the commands that begin with a slash. Pure.
+Parsing of typed lines into messages and slash commands is pure.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ _ALONE: Final[Mapping[str, Verb]] = {"/stop": "stop", NEW: "new", "/help": "help
 
 
 class Command(Value):
-    """A line as it was meant. `text` is what to say or to steer by, or the word that is unknown."""
+    """A parsed line. `text` is the message or the steer's text, or the unknown command."""
 
     verb: Verb
     text: str = ""
 
 
 def parse_line(line: str) -> Command:
-    """Return what a line asks for. Text of several lines is a message as it stands, unless it begins with `/steer`."""
+    """Parse a line. Text of several lines is a message unchanged, unless it begins with `/steer`."""
     word, _, rest = line.partition(" ")
     if word == "/steer" and rest.strip():
         return Command(verb="steer", text=rest.strip())
@@ -77,12 +77,12 @@ def parse_line(line: str) -> Command:
 
 
 def render_message(text: str) -> str:
-    """Return the line that is read as this message."""
+    """Return the line that parses to this message."""
     return text if parse_line(text) == Command(verb="say", text=text) else f"/{text}"
 
 
 INTERRUPTED = 130
-"""What a shell reports of a command that Ctrl-C ended."""
+"""A shell's exit code for a command ended by Ctrl-C."""
 
 HINT: Final = "/help lists what can be typed"
 LATER: Final = "/new is for the time between two turns; /stop ends this one"
@@ -94,16 +94,16 @@ Known = Literal["new", "last", "named"]
 
 
 class Left(Exception):  # noqa: N818 - it ends a chat, and is no error
-    """A person leaves while the agent works."""
+    """Raised when the user leaves while the agent works."""
 
 
 class Chat:
-    """One person's place in one conversation at a time, kept for the next time."""
+    """A user's chat, in one conversation at a time; the place is saved."""
 
     def __init__(
         self, open_session: OpenSession, view: View, keyboard: Keyboard, *, user: str, home: Path
     ) -> None:
-        """Speak as `user` what comes from `keyboard`, show on `view`, remember the place in `home`."""
+        """Chat as `user`: read from `keyboard`, show on `view`, save the place in `home`."""
         self._open_session = open_session
         self._view = view
         self._keyboard = keyboard
@@ -116,7 +116,7 @@ class Chat:
         self._here = self._leaving = False
 
     def run(self, conversation: str = "") -> int:
-        """Send each line as a message; return the exit code that the last turn earned."""
+        """Send each line as a message; return the exit code for the last turn."""
         known = self._choose(conversation)
         try:
             while not self._talk(known):
@@ -134,7 +134,7 @@ class Chat:
         self._view.say(f"left; come back with: stepline chat --conversation {self._place.conversation}")
 
     def _name_unsent(self) -> None:
-        """Say what was typed and did not, or perhaps not, arrive, so that nothing is lost silently."""
+        """Report messages that did not, or perhaps not, arrive, so that nothing is lost silently."""
         waiting = [piece for piece in self._keyboard.typed() if isinstance(piece, str)]
         for text in filter(None, self._unconfirmed.values()):
             self._view.say(f"perhaps not sent: {text}")
@@ -142,7 +142,7 @@ class Chat:
             self._view.say(f"not sent: {text}")
 
     def _choose(self, conversation: str) -> Known:
-        """Go to the conversation asked for, else to the last one, else to a new one."""
+        """Enter the requested conversation, else the last one, else a new one."""
         last = load_bookmark(self._home, self._place.user)
         if last is not None and conversation in ("", last.conversation):
             self._place = last
@@ -157,7 +157,7 @@ class Chat:
         return "new"
 
     def _talk(self, known: Known) -> bool:
-        """Stay in one conversation; tell whether the lines ended, or it is to be left for a new one."""
+        """Chat in one conversation; return True at the end of input, False to begin a new one."""
         self._here = False
         state = ClientState(conversation=self._place.conversation, cursor=self._place.cursor)
         with self._open_session(state) as session:
@@ -177,7 +177,7 @@ class Chat:
         return True
 
     def _catch_up(self, session: Session, effects: Iterator[Effect], known: Known) -> bool:
-        """Show what was missed, and a turn that still runs; false if the conversation is no more."""
+        """Show missed events and a running turn; return False if the conversation no longer exists."""
         if known == "named" and not session.join():
             return True
         with self._view, self._keyboard:
@@ -200,7 +200,7 @@ class Chat:
         self._give_back()
 
     def _hear(self, session: Session) -> None:
-        """Take what was typed while the agent works, once it is known that the conversation is there."""
+        """Process input that was typed while the agent works, once the conversation is known to exist."""
         for piece in self._keyboard.typed() if self._here else ():
             if piece is Key.INTERRUPT:
                 self._say(session, Command(verb="stop"))
@@ -214,7 +214,7 @@ class Chat:
             raise Left
 
     def _read(self, piece: Typed) -> Command | None:
-        """Return what is to be done about a piece, if anything is left to do."""
+        """Return the command for a piece of input, None if there is nothing to do."""
         if isinstance(piece, Key) or not piece.strip():
             return None
         if not self._keyboard.commands:
@@ -233,7 +233,7 @@ class Chat:
         return command
 
     def _say(self, session: Session, command: Command) -> str:
-        """Send a message, a steer or a stop; return its id, or nothing if it cannot be sent."""
+        """Send a message, a steer or a stop; return its id, or "" if it cannot be sent."""
         try:
             match command.verb:
                 case "stop":
@@ -251,7 +251,7 @@ class Chat:
         return message_id
 
     def _show(self, session: Session) -> Callable[[Effect], None]:
-        """Return what shows an effect and remembers that it was shown, so that nothing is shown twice."""
+        """Return a function that shows an effect and saves the cursor, so that nothing is shown twice."""
 
         def show(effect: Effect) -> None:
             self._view.show(effect)
@@ -271,14 +271,14 @@ class Chat:
         return show
 
     def _give_back(self) -> None:
-        """Let a person edit again what came to nothing."""
+        """Return handed-back messages to the editor."""
         if text := "\n".join(filter(None, self._returned)):
             self._keyboard.give_back(text)
         self._returned = []
 
 
 def run_chat(caller: Caller, conversation: str, *, as_json: bool = False) -> int:
-    """Talk on a terminal that can be drawn on, or a line a message; return the exit code."""
+    """Chat on an interactive terminal, or with one message per line; return the exit code."""
     from stepline.local.caller import sessions
 
     def talk(view: View, keyboard: Keyboard) -> int:

@@ -1,6 +1,6 @@
-"""What a client applied, as JSON objects, one a line: the output of `--json`.
+"""Client effects as JSON objects, one per line: the output of `--json`.
 
-ASCII only, so that no byte of a model, a file or a stranger acts on the terminal that shows it.
+ASCII only, so that no byte of a model, a file or another user acts on the terminal.
 """
 
 from __future__ import annotations
@@ -58,5 +58,5 @@ def render_effect(effect: Effect) -> list[dict[str, Any]]:
 
 
 def render_json(value: Mapping[str, Any]) -> str:
-    """Return one line of ASCII."""
+    """Return one line of ASCII JSON."""
     return json.dumps(value, separators=(",", ":")).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""The input of a chat: a pipe, a message a line, or a person at a terminal, also while the agent works."""
+"""The input of a chat: a pipe with one message per line, or a terminal that is also read during a turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, Self, TypeAlias
 
 
 class Key(Enum):
-    """A key that is no text."""
+    """A key that is not text."""
 
     INTERRUPT = "Ctrl-C on an empty line"
     END = "Ctrl-D on an empty line, or the end of a pipe"
@@ -18,14 +18,14 @@ Typed: TypeAlias = str | Key
 
 
 class Keyboard(Protocol):
-    """Brings what is typed in order, each piece once; a `with` block is the time in which the agent works."""
+    """A source of typed input, in order; a `with` block spans the time in which the agent works."""
 
     commands: bool
-    """Whether a line may be a command."""
+    """True if lines may be commands."""
 
     @property
     def draft(self) -> str:
-        """The line that is not complete yet."""
+        """The incomplete line."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -33,20 +33,20 @@ class Keyboard(Protocol):
     def __exit__(self, *_exc: object) -> None: ...
 
     def line(self) -> Typed:
-        """Wait for the next piece."""
+        """Wait for the next piece of input."""
         ...
 
     def typed(self) -> list[Typed]:
-        """Return what was typed and not taken yet, without waiting."""
+        """Return pending input without waiting."""
         ...
 
     def give_back(self, text: str) -> None:
-        """Let a person edit a text again, before what they are typing."""
+        """Put text back into the editor, before the current draft."""
         ...
 
 
 class Pipe:
-    """Lines of a file or a program; each waits for the answer to the one before."""
+    """Lines of a file or a program; each waits for the previous answer."""
 
     commands = False
     draft = ""
@@ -59,7 +59,7 @@ class Pipe:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Nothing was changed."""
+        """Do nothing: there is nothing to restore."""
 
     def line(self) -> Typed:
         line = next(self._lines, None)
@@ -69,4 +69,4 @@ class Pipe:
         return []
 
     def give_back(self, text: str) -> None:
-        """A pipe has no line editor."""
+        """Do nothing: a pipe has no line editor."""

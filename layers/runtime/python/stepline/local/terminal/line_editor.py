@@ -1,9 +1,9 @@
-"""A line editor under the output of a running turn, by prompt_toolkit, in a thread and event loop of its own.
+"""A line editor below a running turn's output, by prompt_toolkit, in a thread and event loop of its own.
 
-It is on the screen for as long as the chat is, so that no key is lost between two prompts: the terminal stays in raw
-mode, and nothing flushes it. Lines wait here, shown dimmed, until they are taken.
+It stays on the screen for the whole chat, so that no key is lost between two prompts: the terminal stays in
+raw mode, and its input is never flushed. Submitted lines wait here, shown dimmed, until they are taken.
 
-How the line editor draws: what changes at once, and what it shows in a width that every terminal agrees on.
+Drawing is batched into single writes, and text is shown in a width that all terminals agree on.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _JOINS: Final = re.compile("[\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 
 
 class Output(Vt100_Output):
-    """Writes a printed text and the prompt below it at once, and keeps bracketed paste on for as long as the prompt is there."""
+    """Writes printed text and the prompt below it in one write.
+
+    Keeps bracketed paste on while the prompt is open.
+    """
 
     held = False
 
@@ -62,7 +65,7 @@ class Output(Vt100_Output):
             super().flush()
 
     def disable_bracketed_paste(self) -> None:
-        """Do it in `close`: the renderer would do it whenever something is printed, and a paste in that moment be cut up."""
+        """Do nothing, but in `close`: the renderer calls this on every print, which would cut a paste in two."""
 
     def close(self) -> None:
         super().disable_bracketed_paste()
@@ -70,9 +73,10 @@ class Output(Vt100_Output):
 
 
 class Apart(Processor):
-    """Shows joined emoji apart and plain: terminals disagree on the width of joined ones, and the cursor would go astray.
+    """Shows joined emoji apart and plain.
 
-    A hidden character is shown as its sign: a direction that is pasted does not turn the line around.
+    Terminals disagree on the width of joined ones, which would misplace the cursor. A hidden character is
+    shown as a symbol, so a pasted direction mark does not reverse the line.
     """
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
@@ -93,7 +97,7 @@ _AGAIN: Final = "Ctrl-C again leaves"
 
 
 class Prompt:
-    """The keyboard of a chat, and the surface that its view draws on. `open_prompt` makes one."""
+    """The keyboard of a chat, and the surface that its view draws on. `open_prompt` creates one."""
 
     commands = True
 
@@ -136,7 +140,7 @@ class Prompt:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """The turn is over: the next Ctrl-C is a first one again."""
+        """Reset Ctrl-C: after the turn, the next one counts as the first."""
         self._post(self._edited)
 
     @property
@@ -157,7 +161,7 @@ class Prompt:
         self._post(lambda: self._insert_before(text))
 
     def print(self, what: RenderableType) -> None:
-        """Print above the prompt, for good."""
+        """Print above the prompt, permanently."""
         with self._console.capture() as captured:
             self._console.print(Clean(what))
         text = captured.get()
@@ -168,17 +172,17 @@ class Prompt:
             self._post(lambda: self._print_above(text))
 
     def show(self, content: RenderableType | None) -> None:
-        """Show this between what is printed and the prompt, or nothing."""
+        """Show content between the printed text and the prompt, or clear it."""
         self._content = content
         self._post(self._redraw)
 
     def open(self) -> None:
-        """Begin to edit; what was typed before is read now."""
+        """Start editing; pending input is read now."""
         self._thread.start()
         self._started.wait()
 
     def close(self) -> None:
-        """Take the prompt away and leave the terminal as it was."""
+        """Remove the prompt and restore the terminal."""
         self._leaving = True
         self._started.wait()
         self._post(self._app.exit)
@@ -207,7 +211,7 @@ class Prompt:
             self._app.exit(exception=context.get("exception") or RuntimeError(context["message"]))
 
     def _post(self, do: Callable[[], None]) -> None:
-        """Do something in the thread of the event loop, after all that was posted before."""
+        """Run a function in the event loop's thread, after all functions posted before."""
         loop = self._app.loop
         if loop and not self._over.is_set():
             loop.call_soon_threadsafe(do)
@@ -252,12 +256,15 @@ class Prompt:
             self._app.loop.call_later(REDRAW_S, self._turn)
 
     def _turn(self) -> None:
-        """Let the spinner turn."""
+        """Advance the spinner."""
         self._turns = False
         self._redraw()
 
     def _interrupt(self) -> None:
-        """Ctrl-C clears a line. On an empty one the first is told to the chat, the second leaves it wherever it is."""
+        """Clear the line on Ctrl-C.
+
+        On an empty line the first one goes to the chat, the second leaves it at any point.
+        """
         if self._buffer.text:
             self._buffer.reset()
             return
@@ -299,7 +306,7 @@ class Prompt:
         )
 
     def _render_content(self) -> AnyFormattedText:
-        """Return the end of what is shown, as much as leaves room for the rest."""
+        """Return the end of the content that fits on the screen."""
         if self._content is None:
             return ""
         with self._console.capture() as captured:
@@ -322,12 +329,12 @@ class Prompt:
 
 def _size_of(terminal: TextIO) -> Size:
     columns, rows = os.get_terminal_size(terminal.fileno())
-    return Size(rows or 25, columns or 80)  # a pseudo terminal need not have a size
+    return Size(rows or 25, columns or 80)  # a pseudo terminal may have no size
 
 
 @contextmanager
 def open_prompt(stdin: TextIO, stdout: TextIO) -> Iterator[Prompt]:
-    """Open a prompt for the time of a chat; a chat that is terminated leaves the terminal as it was, too."""
+    """Open a prompt for a chat; the terminal is also restored if the chat is terminated."""
     prompt = Prompt(stdin, stdout)
     before = signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -1,4 +1,4 @@
-"""Where a command's words go: what was asked for to standard output, everything else beside it."""
+"""Output of commands: results to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 
 def progress(text: str) -> None:
-    """Say what we do, beside what was asked for."""
+    """Print a progress message to standard error."""
     from stepline.local.safe_text import clean
 
     click.echo(clean(text), err=True)
 
 
 def make_plain_view(*, usage: bool = False, local: bool = False) -> View:
-    """Return the view for a pipe, where it can show what turns consumed; `local` as for `PlainView`."""
+    """Return the view for a pipe, with `usage` of turns if asked; `local` as for `PlainView`."""
     from stepline.local.terminal.turn_view import PlainView
 
     return PlainView(click.echo, progress, usage=usage, local=local)
 
 
 class JsonView:
-    """One JSON object a line: what clients apply, and errors beside it."""
+    """One JSON object per line: client effects, and errors."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Nothing was opened."""
+        """Do nothing: there is nothing to close."""
 
     def show(self, effect: Effect) -> None:
         from stepline.local.terminal.json_lines import render_effect, render_json
@@ -46,16 +46,16 @@ class JsonView:
         progress(text)
 
     def echo(self, line: str) -> None:
-        """Say nothing: it is not typed at a prompt."""
+        """Do nothing: there is no prompt."""
 
 
 def shower(as_json: bool, *, usage: bool = False, local: bool = False) -> Callable[[Effect], None]:
-    """Return what prints an effect, and for people with `usage` what a turn consumed."""
+    """Return a function that prints an effect, for people with the turn's `usage` if asked."""
     return JsonView().show if as_json else make_plain_view(usage=usage, local=local).show
 
 
 def render_status(found: Status) -> str:
-    """Return one line of JSON: what runs on this machine, and the stage that was deployed last."""
+    """Return one line of JSON: the running services, and the stage that was deployed last."""
     import msgspec
 
     from stepline.local.terminal.json_lines import render_json

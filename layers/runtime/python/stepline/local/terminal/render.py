@@ -1,4 +1,4 @@
-"""Text of strangers, made fit for a terminal, and events in a line each. Pure."""
+"""Terminal rendering of foreign text and of events, mostly one line each. Pure."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from stepline.model.wire.live_event import STEER
 
 ADVICE: Final = "`stepline logs` has the cause"
 EXPLAINED: Final = frozenset({"step_failed", "step_timeout", "execution_lost", "model_refused", "internal"})
-"""Codes that tell a client less than the functions' logs do."""
+"""Codes that say less than the functions' logs do."""
 
 
 def advise(code: str) -> str:
-    """Return where the cause of a turn's error is to be found, if its code does not say."""
+    """Return a hint at the cause of a turn's error, for codes that do not explain it."""
     return ADVICE if code in EXPLAINED else ""
 
 
 def render_error(code: str, message: str, *, local: bool) -> str:
-    """Return an error in one line, and under it where more is said of it, if this machine has that."""
+    """Return an error on one line, with a hint below it where this machine has more information."""
     line = f"error: {one_line(f'{code}: {message}')}"
     return f"{line}\n{advice}" if local and (advice := advise(code)) else line
 
 
 def render_event(event: ClientEvent) -> list[str]:
-    """Return what a person wants to know of one event, in lines; most events say nothing."""
+    """Return the lines that show an event to a person; most events have none."""
     return _single_spaced(_LINES.get(event.type, _nothing)(event))
 
 
 def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
-    """Return what belongs under the answer: what it cites, how to go on and, if asked for, what the turn consumed.
+    """Return the lines below an answer: its citations, its suggestions and, if asked for, the turn's usage.
 
-    These events come before the terminal one; whoever shows the answer at its end keeps their lines until then.
+    These events come before the terminal one; a view that shows the answer at its end keeps their lines until
+    then.
     """
     match event.type:
         case "chat.citations":
@@ -50,7 +51,7 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
 
 
 def _single_spaced(lines: Sequence[str]) -> list[str]:
-    """Return the lines without the blanks that an empty field leaves; those of an indented line are somebody's own."""
+    """Collapse the gaps that empty fields leave; indented lines are foreign text and stay unchanged."""
     return [line if line.startswith("  ") else " ".join(line.split()) for line in lines]
 
 
@@ -61,7 +62,7 @@ def render_citation(source: Mapping[str, Any]) -> str:
 
 
 def render_usage(usage: Mapping[str, Any]) -> str:
-    """Return what a turn consumed on one line."""
+    """Return a turn's usage on one line."""
     names = ("rounds", "total_input_tokens", "cache_read_tokens", "output_tokens")
     rounds, read, cached, written = (one_line(str(usage.get(name, 0))) for name in names)
     about = "about " if usage.get("estimated") else ""
@@ -69,7 +70,7 @@ def render_usage(usage: Mapping[str, Any]) -> str:
 
 
 def render_outcome(effect: Steered | HandedBack) -> str:
-    """Return what became of something that was said to a turn, on one line."""
+    """Return the effect of a steer or the reason of a handed-back message, on one line."""
     if isinstance(effect, HandedBack):
         why = _HANDED_BACK.get(effect.reason, one_line(effect.reason))
         what = effect.text or ("stop" if effect.kind == STEER else effect.kind)
@@ -113,7 +114,7 @@ def _rejected(event: ClientEvent) -> list[str]:
 
 
 def render_rejection(index: object, code: object) -> str:
-    """Return what was refused: one action of several, or the whole decision."""
+    """Return the name of the refused item: one action of several, or the whole decision."""
     what = f"action {index} was not run" if isinstance(index, int) and index else "the decision was not taken"
     return f"✗ {what}: {one_line(str(code))}"
 
@@ -124,7 +125,7 @@ def _decision(event: ClientEvent) -> list[str]:
 
 
 def _plan(event: ClientEvent) -> list[str]:
-    """Return a plan, a line a step; one that is no longer followed stands on one line, before the one in its place."""
+    """Return a plan, one step per line; a superseded plan is one line, before its successor."""
     steps, found = _list(event, "steps"), event.data.get("status")
     status = [str(found.get(str(n))) if isinstance(found, Mapping) else "" for n in range(1, len(steps) + 1)]
     if event.data.get("current") is False:

@@ -1,4 +1,4 @@
-"""What a view draws on, and the last look at what reaches it."""
+"""The drawing surface of a view, and the last filter of its content."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stepline.local.safe_text import clean
 
 
 class Surface(Protocol):
-    """A terminal that is drawn on."""
+    """A terminal to draw on."""
 
     @property
     def width(self) -> int: ...
@@ -20,16 +20,16 @@ class Surface(Protocol):
     def height(self) -> int: ...
 
     def print(self, what: RenderableType) -> None:
-        """Print for good."""
+        """Print permanently."""
         ...
 
     def show(self, content: RenderableType | None) -> None:
-        """Show this below what is printed, in the place of what was shown before."""
+        """Show content below the printed text, in place of the previous content."""
         ...
 
 
 class Clean:
-    """What it wraps, with every hidden character made visible at the last moment: Markdown makes some of `&#8238;`."""
+    """Wraps content and shows hidden characters at the last moment: Markdown makes some of `&#8238;`."""
 
     def __init__(self, what: RenderableType) -> None:
         self._what = what

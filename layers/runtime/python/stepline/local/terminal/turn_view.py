@@ -1,4 +1,7 @@
-"""A running turn on a terminal, or in a pipe. Text of strangers is data here: no markup, no control characters."""
+"""Display of a running turn on a terminal or in a pipe.
+
+Foreign text is data: no markup, no control characters.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +37,11 @@ THINKING_LINES = 6
 WRITTEN_LINES = 8
 WRITTEN_CHARS = 4_000
 WRITTEN = ("canvas", "timeline", "code")
-"""Lanes of which the end is shown: what they hold may be large."""
+"""Lanes of which only the end is shown, since they may be large."""
 
 
 class View(Protocol):
-    """Shows what happens; a `with` block is one turn."""
+    """Shows the effects of a turn; a `with` block is one turn."""
 
     def __enter__(self) -> Self: ...
 
@@ -51,16 +54,16 @@ class View(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """Say something of our own."""
+        """Show a message of the program itself."""
         ...
 
     def echo(self, line: str) -> None:
-        """Show a line that a person typed, now that it is taken."""
+        """Show a typed line once it is taken."""
         ...
 
 
 class PlainView:
-    """Lines of text: tools as they come, the recorded answer at the end, and under it what it cites."""
+    """Lines of text: tools as they run, then the recorded answer and its citations."""
 
     def __init__(
         self,
@@ -70,9 +73,11 @@ class PlainView:
         usage: bool = False,
         local: bool = False,
     ) -> None:
-        """Write what was asked for by `write`, everything else by `complain`; with `usage` what turns consumed, too.
+        """Write results with `write`, everything else with `complain`.
 
-        `local` says that this machine has the functions' logs.
+        With `usage` the turns' consumption, too.
+
+        `local` is true if this machine has the functions' logs.
         """
         self._write, self._complain = _cleaned(write), _cleaned(complain)
         self._usage = usage
@@ -83,7 +88,7 @@ class PlainView:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Nothing was opened."""
+        """Do nothing: there is nothing to close."""
 
     def show(self, effect: Effect) -> None:
         match effect:
@@ -118,7 +123,7 @@ class PlainView:
 
 
 class RichView:
-    """A live panel under the lines that stay: dimmed thinking, what is being written, and the answer as it grows."""
+    """A live panel below the permanent lines: dimmed thinking, text being written, and the growing answer."""
 
     def __init__(self, surface: Surface, *, local: bool = False) -> None:
         """Draw on `surface`; `local` as for `PlainView`."""
@@ -135,7 +140,7 @@ class RichView:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        """Take the panel away; what was streamed and not recorded goes with it."""
+        """Remove the panel, and with it streamed text that was not recorded."""
         self._surface.show(None)
         self._forget()
 
@@ -171,7 +176,7 @@ class RichView:
         self._print(Text(clean(render_typed(line))))
 
     def _interrupt(self, steered: Steered) -> None:
-        """Leave what was shown of an answer; a stopped turn ends with it, and shows it again."""
+        """Keep the streamed part of an answer; a stopped turn ends with it, and shows it again."""
         answer = self._text("answer")
         if answer and steered.finalize_rounds:
             self._print(_markdown(answer))
@@ -179,7 +184,7 @@ class RichView:
         self._print(Text(render_outcome(steered), style="yellow"))
 
     def _follow(self, effect: TextAppended | LaneKnown | LaneEnded) -> None:
-        """Take what the running stream tells; a newer stream begins anew."""
+        """Update the panel from the running stream; a newer stream starts over."""
         if effect.claim != self._claim:
             self._forget()
             self._claim = effect.claim
@@ -195,7 +200,7 @@ class RichView:
 
     def _tell(self, event: ClientEvent) -> None:
         if event.type == "solver.react.decision" and event.data.get("claim") == self._claim:
-            self._settle()  # what was thought stands above what came of it
+            self._settle()  # the thinking is printed above its results
         self._footer += render_footer(event)
         for line in render_event(event):
             self._print(Text(line, style=_style(line)))
@@ -216,7 +221,7 @@ class RichView:
         self._footer = []
 
     def _settle(self) -> None:
-        """Leave the thinking on the screen; what was decided and written comes as events."""
+        """Print the thinking permanently; decisions and files arrive as events."""
         if thinking := self._text("thinking"):
             self._print(Text(clean(thinking).strip(), style="dim italic"))
         self._lanes = {lane: text for lane, text in self._lanes.items() if _kind(lane) == "answer"}
@@ -225,7 +230,7 @@ class RichView:
         self._surface.print(what)
 
     def _content(self) -> RenderableType:
-        """Return the stream's end, as much as fits: a panel higher than the terminal would leave traces."""
+        """Return the end of the stream that fits: a panel higher than the terminal would leave traces."""
         thinking = clean(self._text("thinking")).splitlines()[-THINKING_LINES:]
         shown: list[RenderableType] = [Text("\n".join(thinking), style="dim italic")] if thinking else []
         room = max(4, self._surface.height - THINKING_LINES - 4)
@@ -239,7 +244,7 @@ class RichView:
         return Group(*shown)
 
     def _written(self) -> list[RenderableType]:
-        """Return what is being written, by its name and its end; what is complete by its name alone."""
+        """Return files being written, with name and last lines; complete ones with their name only."""
         shown: list[RenderableType] = []
         for lane, text in self._current():
             if _kind(lane) not in WRITTEN:
@@ -261,17 +266,17 @@ class RichView:
         return (facts.artifact_name if facts else "") or lane
 
     def _current(self) -> list[tuple[str, str]]:
-        """Return the lanes that no other one replaces, in the order in which they began."""
+        """Return the lanes that no other one replaces, in order of creation."""
         void = {facts.replaces for facts in self._facts.values()}
         return [(lane, text) for lane, text in self._lanes.items() if lane not in void]
 
     def _text(self, what: str) -> str:
-        """Return the text of the lanes of one kind; instances come in order."""
+        """Return the text of all lanes of one kind; instances come in order."""
         return "\n\n".join(text for lane, text in self._current() if _kind(lane) == what)
 
 
 def _kind(lane: str) -> str:
-    """Return what a lane holds: its name is `<what>.<instance>[.<part>]`."""
+    """Return a lane's kind; a name is `<kind>.<instance>[.<part>]`."""
     return lane.partition(".")[0]
 
 
@@ -280,12 +285,12 @@ def _cleaned(write: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def render_typed(line: str) -> str:
-    """Return a typed line as it stands behind the prompt."""
+    """Return a typed line as shown behind the prompt."""
     return "> " + line.replace("\n", "\n  ")
 
 
 def _markdown(text: str) -> Markdown:
-    # Without hyperlinks the address of a link is shown, and no escape sequence carries it.
+    # Without hyperlinks a link's address is printed, and not carried by an escape sequence.
     return Markdown(clean(text), hyperlinks=False)
 
 
