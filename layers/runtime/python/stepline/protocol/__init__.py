@@ -1,1 +1,1 @@
-"""The model's output taken apart, without I/O: channels, fields of a decision, what is accepted."""
+"""Parsing and validation of the model's output, without I/O: channels, decision fields, acceptance."""

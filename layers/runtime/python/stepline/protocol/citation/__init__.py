@@ -1,1 +1,1 @@
-"""Citations in growing text: tokens, links, and where they are not text."""
+"""Citations in streamed text: tokens, links, and the places where a token is no citation."""

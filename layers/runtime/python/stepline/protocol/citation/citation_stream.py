@@ -1,11 +1,12 @@
-"""Citations: `[[S:1,3-5]]` in a text that grows becomes links, and the text that is stored keeps its tokens.
+"""Citations in streamed text: `[[S:1,3-5]]` becomes a link; the stored text keeps its tokens.
 
-In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Text that is no token goes through as
-it came, and what may become one is held back until that is known: never more than a token may have, which is some
-hundred characters, and with what an element may hold two thousand. Nothing is replaced inside code.
+In HTML a whole `<sup class="cite" data-sids="1,3">…</sup>` is a token, too. Other text passes unchanged. A
+possible start of a token is held back until it is known to be one: never more than the longest token, which
+is some hundred characters, or two thousand with an element's content. Nothing is replaced inside code.
 
-A sid that the sources do not hold is left out of what is shown, and so is a token of which nothing remains; both
-are told by `unresolved`. Where there are no sources at all nothing is replaced: no text could mean one.
+A sid without a source is left out of the shown text, and so is a token in which no known sid remains;
+`unresolved` lists both. Without any sources nothing is replaced: no token could be meant as a citation.
+
 Source: docs/concepts/sources.md#citations.
 """
 
@@ -39,7 +40,7 @@ __all__ = [
 CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
 
 CITED_FORMATS: Final = frozenset(get_args(CitedFormat))
-"""Formats that show links; in any other a text goes through as it is."""
+"""Formats that show links; text of any other format passes unchanged."""
 
 _PIECES_MAX: Final = 4_000
 _MARK = re.compile(MARK)
@@ -52,10 +53,10 @@ class _Scanner(Protocol):
 
 
 class CitationStream:
-    """One text that grows: what is fed comes back with links in it, the same however it was cut.
+    """Replaces citations in one streamed text; the result does not depend on how the text is cut.
 
-    `used` are the known sids that it cites, `unresolved` the others, each once and in the order of the text; of a
-    range only the ends are told if they are not known, because only known sids are looked for within.
+    `used` are the known sids that the text cites, `unresolved` the others, each once and in text order. Of a
+    range only the ends are reported if unknown, because within it only known sids are looked for.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class CitationStream:
         *,
         pooled: bool = False,
     ) -> None:
-        """Take what sids mean; a format that shows no links (json, code) goes through as it is.
+        """Create a stream for these sources; a format without links (json, code) passes unchanged.
 
-        `pooled`: there are more sources than these, so what these do not have is unknown even if they are none.
+        `pooled`: there are more sources than these, so even if these are none, a missing sid is unresolved.
         """
         self._sources = sources
         self._sids = sorted(sources)
@@ -91,11 +92,11 @@ class CitationStream:
 
     @property
     def unresolved(self) -> tuple[int, ...]:
-        """The sids that were cited and are not known."""
+        """The sids that were cited and are unknown."""
         return tuple(self._unresolved)
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what can be shown."""
+        """Take the next piece; return the text that can be shown."""
         if not self._live:
             return text
         if self._held or "[" in text or (self._html and "<" in text and _may_raise(text)):
@@ -109,11 +110,11 @@ class CitationStream:
         return text
 
     def close(self) -> str:
-        """Return what was held back: it can become no token any more."""
+        """Return the text held back; it can no longer become a token."""
         return self._take(self._held, final=True) if self._held else ""
 
     def _read_markup(self) -> None:
-        # Most answers are Markdown: what they do not need takes 4 ms to load.
+        # Most answers are Markdown, and the HTML module takes 4 ms to load.
         from stepline.protocol.citation import html  # noqa: PLC0415 - see above
 
         self._forms = {"<": html.RAISED}
@@ -148,7 +149,7 @@ class CitationStream:
         return "".join(shown)
 
     def _read(self, text: str) -> Place:
-        """Return where the text so far ends."""
+        """Return the place at which the text so far ends."""
         text = "".join((*self._unread, text))
         self._unread.clear()
         return self._scanner.read(text)
@@ -161,7 +162,7 @@ class CitationStream:
         return shown
 
     def _link(self, ranges: Iterable[Range], place: Place) -> str:
-        """Return what is shown of a token, and note what it cites."""
+        """Return the shown form of a token, and record its citations."""
         known, unknown = expand(ranges, self._sids)
         self._used |= dict.fromkeys(known)
         self._unresolved |= dict.fromkeys(unknown)
@@ -171,30 +172,30 @@ class CitationStream:
 
 
 def _may_raise(text: str) -> bool:
-    """Tell whether a `<sup` may begin in a text; nearly every piece of a page has some other tag."""
+    """Return True if the text may contain the start of a `<sup`; most pieces have only other tags."""
     return "<s" in text or "<S" in text or text[-1:] == "<"
 
 
 def render_citations(text: str, sources: Mapping[int, Citation], format: str) -> str:  # noqa: A002 - as above
-    """Return a whole text with links in it."""
+    """Return a whole text with citations as links."""
     stream = CitationStream(sources, format)
     return stream.feed(text) + stream.close()
 
 
 class Cited(NamedTuple):
-    """What texts cite, in their order, each once: rows that are there, and numbers that are not."""
+    """The citations of several texts, in order, each once: existing rows, and unknown sids."""
 
     citations: tuple[Citation, ...] = ()
     unresolved: tuple[int, ...] = ()
 
 
 def citable(pool: Mapping[int, Source]) -> dict[int, Citation]:
-    """Return what a text may cite. What is no address of a page becomes no link, whatever it is."""
+    """Return the sources that a text may cite. Only the URL of a web page becomes a link."""
     return {sid: Citation(sid=sid, title=row.title, url=row.url) for sid, row in pool.items()}
 
 
 def cite(known: Mapping[int, Citation], texts: Iterable[str], *, pooled: bool = False) -> Cited:
-    """Return what Markdown texts cite; a row that is no page of the web has a title and no address."""
+    """Return the citations in Markdown texts; a row that is no web page has a title and no URL."""
     used: dict[int, None] = {}
     unresolved: dict[int, None] = {}
     for text in texts:

@@ -1,8 +1,7 @@
-"""A raised citation as models write it in HTML: `<sup class="cite" data-sids="1,3">[[S:1,3]]</sup>`.
+"""HTML: raised citations, and the places that are no running text.
 
-Where HTML is no running text: inside tags, comments, code and what browsers do not parse.
-
-Pieces may be cut before any `<` and any bracket.
+A raised citation is `<sup class="cite" data-sids="1,3">[[S:1,3]]</sup>`. Running text excludes tags,
+comments, code and elements that browsers do not parse. Pieces may be cut before any `<` and any bracket.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ _SIDS = re.compile("data-sids\\s*=([^>a-z]*)", re.IGNORECASE)
 _SHORT = re.compile(SHORT, re.IGNORECASE)
 
 MARK: Final = re.compile(f"{TOKEN_MARK}|<(?=[Ss]|\\Z)")
-"""Where in HTML a citation may begin, raised or not."""
+"""The places in HTML where a citation, raised or not, may begin."""
 
 
 def _read(element: re.Match[str]) -> list[Range]:
-    """Return what an element cites: what it shows, or else what its attribute says."""
+    """Return the sids cited by an element: from its content, otherwise from its attribute."""
     head, _, body = element[0].partition(">")
     tokens = (*TOKEN.whole.finditer(body), *_SHORT.finditer(body))
     if shown := [span for token in tokens for span in parse_ids(token["ids"])]:
@@ -55,7 +54,7 @@ _UNPARSED: Final = frozenset(
     {"iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp"}
 )
 _MARK: Final = re.compile(r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9-]*)|[!/?])")
-# Text and whole tags that change nothing, which is nearly all of a page, in one go.
+# Text and whole tags that change no state, which is nearly all of a page, in one match.
 _PLAIN: Final = re.compile(
     rf"(?:[^<]+|<(?!/?(?:{'|'.join(sorted(_CODE | _UNPARSED))}|sup|a)(?![A-Za-z0-9-]))/?[A-Za-z][^<>\"'=]*"
     r"(?:=\s*(?:\"[^\"]*\"|'[^']*')[^<>\"'=]*)*>)*",
@@ -65,20 +64,20 @@ _IN_TAG: Final = re.compile(r"=\s*(?P<quote>[\"'])|>")
 
 
 class MarkupScanner:
-    """Follows the markup of one HTML body."""
+    """Tracks the markup of one HTML body."""
 
     __slots__ = ("_code", "_link", "_name", "_sup", "_unparsed", "_until")
 
     def __init__(self) -> None:
-        self._until = ""  # what ends the markup that is open: a quote, ">", "-->"
-        self._name = ""  # the tag that is open, with its slash
+        self._until = ""  # the end of the open markup: a quote, ">", "-->"
+        self._name = ""  # the open tag, with its slash
         self._unparsed = ""  # the element whose content is no markup
         self._code = 0
         self._sup = 0
         self._link = False
 
     def read(self, text: str) -> Place:
-        """Read on and return where `text` ends."""
+        """Continue reading, and return the place at which `text` ends."""
         at = 0
         while at >= 0:
             at = self._in_markup(text, at) if self._until else self._in_text(text, at)
@@ -87,10 +86,10 @@ class MarkupScanner:
         return Place(raised=self._sup > 0, linked=self._link)
 
     def skip(self, shown: str) -> None:
-        """Pass over a citation that is shown so: whatever it opens, it closes."""
+        """Skip a citation as shown: it closes everything that it opens."""
 
     def _in_text(self, text: str, at: int) -> int:
-        """Go to behind the next mark and open it; -1 if there is none."""
+        """Go behind the next mark and open it; return -1 if there is none."""
         if not self._unparsed and (plain := _PLAIN.match(text, at)):
             at = plain.end()
         for mark in _MARK.finditer(text, at):
@@ -103,7 +102,7 @@ class MarkupScanner:
         return -1
 
     def _in_markup(self, text: str, at: int) -> int:
-        """Go to behind the end of what is open; -1 if it stays open."""
+        """Go behind the end of the open markup; return -1 if it stays open."""
         if self._until != ">":
             end = text.find(self._until, at)
             if end < 0:

@@ -1,6 +1,6 @@
-"""Links that a citation becomes: titles and addresses come from the web, so nothing of them may act as markup.
+"""Render citations as links. Titles and URLs come from the web, so none of them may act as markup.
 
-What a link may look like depends on where it stands: behind `](` only an address fits, within a link none does.
+The form of a link depends on its place: behind `](` only a URL fits, within a link none does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TITLE_CHARS: Final = 300
 
 _UNSAFE: Final = " \"'()<>\\^`{|}"
 _IN_URL: Final = {ord(char): f"%{ord(char):02X}" for char in _UNSAFE}
-# Angle brackets as entities: within HTML that stands in Markdown a backslash protects nothing.
+# Angle brackets as entities: a backslash does not escape them in HTML within Markdown.
 _IN_MARKDOWN: Final = {
     **{ord(char): f"\\{char}" for char in "\\[]|`*~"},
     ord('"'): "'",
@@ -23,19 +23,19 @@ _IN_MARKDOWN: Final = {
     ord(">"): "&gt;",
 }
 _ENTITY: Final = re.compile(r"&(?=#?[A-Za-z0-9]{1,32};)")
-# What begins a block, a link's address or a definition, or what readers make links of by themselves.
+# Characters that begin a block, a link's URL or a definition, and text that renderers turn into links.
 _ACTIVE: Final = re.compile(
     r"^(?=[!#$%'()+,\-./:;=?@^_{}])|^[0-9]{1,9}(?=[.)])|(?<=www)(?=\.)|(?=://)|(?=!\Z)", re.IGNORECASE
 )
-_IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that could end one is encoded by then
+_IN_ATTRIBUTE: Final = {ord("&"): "&amp;"}  # everything else that ends an attribute is encoded
 
 
 class Place(NamedTuple):
-    """Where in a text a citation stands.
+    """The place of a citation in a text.
 
-    `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked` within `<a>`.
-    `address`: Markdown takes what follows for the address of a link, `picture` for that of an image. `edge` is the
-    character before.
+    `is_text` is false where nothing is replaced: in code, in tags. `raised` is within `<sup>`, `linked`
+    within `<a>`. `address`: Markdown reads the following text as the URL of a link, `picture`: of an image.
+    `edge` is the preceding character.
     """
 
     is_text: bool = True
@@ -47,12 +47,12 @@ class Place(NamedTuple):
 
 
 def safe_url(url: str) -> str:
-    """Return an http(s) address with everything encoded that could end it early; "" for any other."""
+    """Return an http(s) URL with every character encoded that could end it early; "" for any other."""
     return web_url(url).translate(_IN_URL)
 
 
 def plain_title(source: Citation) -> str:
-    """Return what a source is called, on one line; its number if it has no name at all."""
+    """Return a source's title on one line, or its number if it has no title."""
     title = " ".join(CONTROLS.sub(" ", source.title or source.url).split())
     if len(title) > TITLE_CHARS:
         title = title[: TITLE_CHARS - 1] + "…"
@@ -60,7 +60,7 @@ def plain_title(source: Citation) -> str:
 
 
 def markdown_link(source: Citation) -> str:
-    """Return `[title](url)`, or the title alone where there is no address to go to."""
+    """Return `[title](url)`, or only the title without a URL."""
     title, url = plain_title(source), safe_url(source.url)
     if not url:
         title = _ACTIVE.sub(lambda mark: f"{mark[0]}\0", title)
@@ -69,18 +69,19 @@ def markdown_link(source: Citation) -> str:
 
 
 def markdown_links(sources: Sequence[Citation], place: Place) -> str:
-    """Return the links to these sources; where only an address fits, the first one, and none where it would be loaded."""
+    """Return links to the sources; only the first one where just a URL fits, none where it would be loaded."""
     if place.picture:
         return ""
     if place.address:
         return next(filter(None, (safe_url(source.url) for source in sources)), "")
     links = " ".join(map(markdown_link, sources))
-    # An image, an autolink, or a bracket that is none, would be made of what stands right before the link.
+    # Without the blank, the preceding character would turn the link into an image, an autolink or an escaped
+    # bracket.
     return f" {links}" if place.edge in ("!", "\\", "<") else links
 
 
 def html_link(source: Citation) -> str:
-    """Return `[S:n]`, as a link if there is an address to go to."""
+    """Return `[S:n]`, as a link if there is a URL."""
     text, url = f"[S:{source.sid}]", safe_url(source.url)
     if not url:
         return text
@@ -88,7 +89,7 @@ def html_link(source: Citation) -> str:
 
 
 def html_links(sources: Sequence[Citation], place: Place) -> str:
-    """Return the links to these sources, raised if the place is not; plain numbers within a link."""
+    """Return links to the sources, in `<sup>` unless the place is raised; plain numbers within a link."""
     links = " ".join(f"[S:{source.sid}]" if place.linked else html_link(source) for source in sources)
     if place.raised:
         return links

@@ -1,7 +1,7 @@
-"""Where Markdown is no running text: code, tags, programs; and where it expects an address.
+"""Markdown: places that are no running text (code, tags, programs), and places that expect a URL.
 
-Pieces may be cut before any bracket. Each character is read once: what is known of a paragraph goes from piece to
-piece as states and not as its text.
+Pieces may be cut before any bracket. Each character is read once: a paragraph is carried from piece to piece
+as states and not as its text.
 """
 
 from __future__ import annotations
@@ -15,30 +15,31 @@ from stepline.protocol.citation.hyperlink import Place
 from stepline.protocol.parser.tags import MarkdownScanner
 
 LOOK_BACK_CHARS: Final = 1_000
-"""So much is looked at to tell whether an address is expected; Markdown takes no longer label for one."""
+"""The characters searched for a label before an expected URL; longer labels are invalid in Markdown."""
 
 _TEXT: Final = Place()
 _NO_TEXT: Final = Place(is_text=False)
 _EDGES: Final = frozenset("!\\<(: \t\r\n")
-"""Characters behind which a citation may be something else than text; most come behind a blank."""
+"""Characters that may change the meaning of a citation after them; most citations follow a blank."""
 
-# A line that begins with such signs and `<` begins HTML that nobody checks, up to a blank line: there a tag need not
-# be a sound one.
+# A line that begins with such characters and `<` begins HTML, up to a blank line, in which tags need not be
+# well-formed.
 _LINE_START: Final = r"(?:[^\S\n]|[>*+0-9.)-])*"
 _SIGNS: Final = re.compile(_LINE_START)
 _PROGRAM: Final = re.compile(
     rf"(?:(?P<end></)|^{_LINE_START}<)(?:script|style)\b", re.IGNORECASE | re.MULTILINE
 )
 _DEFINITION: Final = re.compile(rf"{_LINE_START}\[[^\[\]\n]+\]:")
-"""A line that gives a link its address, which may stand in a list or in a quote."""
+"""A link definition, which may be in a list or a quote."""
 
 _TOKEN: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9-]*|[0-9-]+|[^\S\n]+|`+|[^A-Za-z0-9\s`<>=\"'/!?\[\]-]+|[\n<>=\"'/!?\[\]]"
 )
 _OUTSIDE: Final = re.compile(r"[\n<\[\]]|`+")
-"""The tokens that matter while no tag may be open."""
+"""The tokens that matter while no tag can be open."""
 
-# What becomes of a tag that may be open, by the kind of the next token (see `_kind`); "" is any other. It ends at "".
+# The next state of a tag that may be open, by the kind of the next token (see `_kind`); "" is any other kind.
+# State "" ends it.
 _States: TypeAlias = frozenset[str]
 _Table: TypeAlias = Mapping[str, Mapping[str, str]]
 
@@ -79,13 +80,13 @@ _LINE: Final[_Table] = {
 }
 _OPEN_BLOCK: Final = frozenset({"within", "equals", "double", "single"})
 _OPEN_LINE: Final = frozenset({"equals", "value", "double", "single"})
-"""Within the value of an attribute: elsewhere in a tag a citation makes text of it."""
+"""States within an attribute's value: elsewhere in a tag, a citation would turn the tag into text."""
 
 _NONE: Final[_States] = frozenset()
 
 
 class ProseScanner:
-    """Follows one body of Markdown."""
+    """Tracks one Markdown body."""
 
     __slots__ = ("_code", "_last", "_paragraph", "_program", "_signs", "_skipped", "_tail")
 
@@ -93,13 +94,13 @@ class ProseScanner:
         self._code = MarkdownScanner(tildes=True)
         self._paragraph = _Paragraph()
         self._program = False  # within <script> or <style>
-        self._signs = True  # the line holds only signs that may stand before its text
-        self._skipped = ""  # stands for citations that were shown since
-        self._last = ""  # character
+        self._signs = True  # the line so far holds only characters that may precede its text
+        self._skipped = ""  # stands for the citations shown since
+        self._last = ""  # last character
         self._tail = ""  # the end of the text
 
     def read(self, text: str) -> Place:
-        """Read on and return where `text` ends."""
+        """Continue reading, and return the place at which `text` ends."""
         if self._skipped:
             text, self._skipped = self._skipped + text, ""
         span = self._code.read(text)
@@ -121,18 +122,18 @@ class ProseScanner:
         return Place(address=self._is_definition(before), edge=edge)
 
     def _is_definition(self, text: str) -> bool:
-        """Tell whether a text ends behind the label of a definition, whose line has begun in sight."""
+        """Return True if the text ends behind a definition's label whose line begins within the look-back."""
         line = text.rfind("\n") + 1
         in_sight = line > 0 or len(self._tail) < LOOK_BACK_CHARS
         return in_sight and text.endswith("]:") and _DEFINITION.fullmatch(text, line) is not None
 
     def skip(self, shown: str) -> None:
-        """Pass over a citation that is shown so: it is text and no markup, or nothing."""
+        """Skip a citation as shown: it is text without markup, or nothing."""
         if shown:
             self._skipped = "x"
 
     def _look(self, text: str) -> None:
-        """Take in the tokens of the next piece."""
+        """Read the tokens of the next piece."""
         at = 0
         while at < len(text):
             found = (_TOKEN if self._paragraph.may_be_in_tag else _OUTSIDE).search(text, at)
@@ -159,17 +160,17 @@ class ProseScanner:
 
 
 class _Paragraph:
-    """What is known of one: tags that may be open, spans of code, brackets."""
+    """State of one paragraph: tags that may be open, code spans, brackets."""
 
     __slots__ = ("_block", "_line", "_spans", "brackets", "is_html", "is_picture")
 
     def __init__(self) -> None:
         self.is_html = False
-        self.brackets: list[bool] = []  # the open ones: whether of an image
-        self.is_picture = True  # the last closed bracket is that of an image, or nobody knows
-        self._block: _States = _NONE  # of tags, as a block of HTML is read
-        self._line: _States = _NONE  # as a line is read
-        self._spans: dict[int, _States] = {}  # that may be open: their backticks, and the line before
+        self.brackets: list[bool] = []  # the open ones: True for an image
+        self.is_picture = True  # the last closed bracket is that of an image, or unknown
+        self._block: _States = _NONE  # states of tags, read as an HTML block
+        self._line: _States = _NONE  # states of tags, read as inline HTML
+        self._spans: dict[int, _States] = {}  # spans that may be open: backticks, and the line states before
 
     @property
     def may_be_in_tag(self) -> bool:
@@ -177,13 +178,13 @@ class _Paragraph:
 
     @property
     def has_open_tag(self) -> bool:
-        """Whether a tag is open in which a citation is no text."""
+        """True if a tag is open within which a citation is no text."""
         return not (
             _OPEN_BLOCK.isdisjoint(self._block) if self.is_html else _OPEN_LINE.isdisjoint(self._line)
         )
 
     def take(self, part: str) -> None:
-        """Take in the next token."""
+        """Read the next token."""
         kind = _kind(part)
         self._block = _step_block(self._block, kind)
         if kind == "`":
@@ -191,12 +192,12 @@ class _Paragraph:
             return
         self._line = _step_line(self._line, kind)
         if part == "\n":
-            self._spans.clear()  # none outlives its line
+            self._spans.clear()  # no state outlives its line
         elif part == "]":
             self.is_picture = self.brackets.pop() if self.brackets else True
 
     def _take_ticks(self, count: int) -> None:
-        """Begin a span of code, or end the first that began so: then it hides all since, other spans as well."""
+        """Open a code span, or close the first of this length and with it all spans opened since."""
         if count not in self._spans:
             self._spans[count] = self._line
             self._line = _step_line(self._line, "`")
@@ -229,7 +230,7 @@ def _step_line(states: _States, kind: str) -> _States:
 
 
 def _step(table: _Table, states: _States, kind: str) -> _States:
-    """Return the states of all tags that may be open behind the next token."""
+    """Return the states of all tags that may be open after the next token."""
     rows = [table[state] for state in states]
     behind = {row.get(kind, row[""]) for row in rows} - {""}
     return frozenset(behind | {"begin"} if kind == "<" else behind)

@@ -1,10 +1,10 @@
-"""The token of a citation, `[[S:1,3-5]]`: how it is written, how it may be cut off, and what it cites.
+"""The citation token, `[[S:1,3-5]]`: its grammar, its incomplete forms, and the sids it cites.
 
     token := "[[" "S" ":" part ("," part)* "]]"        S in either case, blanks between all of these
-    part  := sid | sid "-" sid                          in any direction; a part that is neither is passed over
+    part  := sid | sid "-" sid                          in any direction; other parts are skipped
 
-Full-width and small forms of brackets, colon, comma and dash count as the plain ones, and characters without
-width count as nothing. The inside is bounded, so that nobody waits long for its end.
+Full-width and small forms of brackets, colon, comma and dash equal the plain ones, and zero-width characters
+are ignored. The content is bounded, so that the wait for its end is short.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 Range: TypeAlias = tuple[int, int]
 
 SIDS_MAX: Final = 500
-"""So many sids a range means at most, and a text without known sources: how long it is, is the model's word."""
+"""The maximum number of sids in a range, and in a text without known sources: the model chooses their number."""
 
 IDS_CHARS: Final = 400
 
@@ -31,10 +31,10 @@ _DASH = "[-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d]"
 _BODY = (_BLANK, "[Ss]", _BLANK, _COLON, f"(?P<ids>{_INSIDE})", _CLOSE)
 
 SHORT: Final = "".join((OPEN, *_BODY))
-"""The pattern of `[S:1]`, which is text but for where markup says that it is a citation."""
+"""The pattern of `[S:1]`, which is plain text except where markup makes it a citation."""
 
 MARK: Final = f"{OPEN}(?={_GAP}(?:{OPEN}|\\Z))"
-"""The pattern of where a token may begin."""
+"""The pattern of a possible start of a token."""
 
 _WEIGHTLESS = re.compile(f"[{_BLANKS}]+")
 _PART = re.compile(f"([0-9]{{1,9}})(?:{_DASH}+([0-9]{{1,9}}))?")
@@ -42,7 +42,7 @@ _COMMA = re.compile("[,\uff0c\u3001\ufe50]")
 
 
 class Form(NamedTuple):
-    """One way to write a citation: whole, cut off at the end of the text, and what a whole one cites."""
+    """One form of a citation: whole, cut off at the end of the text, and the sids of a whole one."""
 
     whole: re.Pattern[str]
     cut: re.Pattern[str]
@@ -50,7 +50,7 @@ class Form(NamedTuple):
 
 
 def cut_off(atoms: Sequence[str]) -> str:
-    """Return a pattern that matches the sequence of the atoms cut off anywhere."""
+    """Return a pattern that matches the sequence of atoms cut off at any point."""
     pattern = ""
     for atom in reversed(atoms):
         pattern = f"(?:{atom}{pattern})?"
@@ -58,7 +58,7 @@ def cut_off(atoms: Sequence[str]) -> str:
 
 
 def cited_sids(text: str) -> tuple[int, ...]:
-    """Return the sids that a text cites anywhere, known or not, in order, each once, and no more than SIDS_MAX."""
+    """Return the sids that a text cites, known or not, in order, each once, at most SIDS_MAX."""
     sids: dict[int, None] = {}
     for token in TOKEN.whole.finditer(text):
         for first, last in parse_ids(token["ids"]):
@@ -69,7 +69,7 @@ def cited_sids(text: str) -> tuple[int, ...]:
 
 
 def parse_ids(ids: str) -> list[Range]:
-    """Return the ranges that the inside of a token names; what is no number from 1 on is passed over."""
+    """Return the ranges inside a token; parts that are no positive number are skipped."""
     if ids.isdecimal() and ids.isascii() and len(ids) < 10:  # nearly every token
         return [(int(ids), int(ids))] if int(ids) else []
     ranges = []
@@ -83,9 +83,9 @@ def parse_ids(ids: str) -> list[Range]:
 
 
 def expand(ranges: Iterable[Range], known: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sids of `known`, which is sorted, that lie in the ranges, and the ranges' ends that are unknown.
+    """Return the sids of the sorted `known` within the ranges, and the unknown ends of the ranges.
 
-    The smallest SIDS_MAX of a range count: more links than that nobody reads.
+    The smallest SIDS_MAX sids of a range count: no reader uses more links.
     """
     found: dict[int, None] = {}
     unknown: dict[int, None] = {}

@@ -1,1 +1,1 @@
-"""The decisions of a generation: read, repaired, judged and fanned out."""
+"""The decisions of a generation: parsing, JSON repair, validation and fan-out."""

@@ -1,4 +1,4 @@
-"""The fields of a decision, from the body of its channel: each with its type, and those only that its action has."""
+"""Parse the body of a decision channel: typed fields, and only those that its action has."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ DECISION_FIELDS = (
 
 
 def read_body(body: str, notices: list[Notice], *, repairs_calls: bool = False) -> ParsedDecision:
-    """Return the decision a body holds. Raises DecisionError with a code of the JSON or `invalid_action`.
+    """Parse a decision from its body. Raises DecisionError with a JSON code or `invalid_action`.
 
-    JSON that had to be guessed at counts for an answer, which does no harm; for a call only if `repairs_calls`.
+    JSON repaired by a guess is accepted for an answer, which does no harm; for a call only if
+    `repairs_calls`.
     """
     try:
         fields = _read_fields(body, notices, repairs_calls=repairs_calls)
@@ -142,7 +143,7 @@ def _check_identity(fields: Mapping[str, Any], notices: list[Notice]) -> None:
 
 
 def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round: bool) -> ParsedDecision:
-    """Return the decision without what does not belong to its action. Raises DecisionError."""
+    """Return the decision without fields that its action does not have. Raises DecisionError."""
     call, answer = decision.tool_call, decision.final_answer
     if decision.action == "call_tool":
         if last_round:
@@ -189,7 +190,7 @@ def check_action(decision: ParsedDecision, notices: list[Notice], *, last_round:
 
 
 def _plan_marks(notes: str, notices: list[Notice]) -> str:
-    """Return the lines of an answer's notes that acknowledge a plan's step; the rest belongs into the answer."""
+    """Return the lines of an answer's notes that are plan marks; other notes belong in the answer."""
     marks = plan_marks(notes)
     dropped = sum(bool(line.strip()) for line in notes.splitlines()) - len(marks.splitlines())
     if dropped:
@@ -199,6 +200,6 @@ def _plan_marks(notes: str, notices: list[Notice]) -> str:
 
 
 def plan_marks(notes: str) -> str:
-    """Return the lines that acknowledge a plan's step."""
+    """Return the lines that are plan marks."""
     marks = tuple(MARKS.values())
     return "\n".join(line for line in notes.splitlines() if line.lstrip().startswith(marks))

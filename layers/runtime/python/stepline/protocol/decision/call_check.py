@@ -1,4 +1,4 @@
-"""Whether a decision's call keeps its tool's contract."""
+"""Check a decision's call against its tool's contract."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ from stepline.protocol.decision.notice import NOTHING_RAN, NOTICES, cap
 
 
 class ToolSpecLike(ToolTraits, Protocol):
-    """What the protocol asks of a tool's contract. A call of one that runs code names the files it will write."""
+    """The part of a tool's contract that the protocol needs.
+
+    A call that runs code names the files it will write.
+    """
 
     @property
     def key_order(self) -> tuple[str, ...]:
-        """The parameters that must be written first, in their order."""
+        """The parameters that must be written first, in order."""
 
     def validate(self, params: Mapping[str, Any], /) -> list[str]:
-        """Return what is wrong with the parameters, one sentence each."""
+        """Return the errors in the parameters, one sentence each."""
 
     def misplaced(self, params: Mapping[str, Any], /) -> list[str]:
         """Return `<param>_not_<ordinal>` for every parameter of `key_order` out of its order."""
 
     def outputs(self, params: Mapping[str, Any], /) -> tuple[str, ...]:
-        """Return the files that a valid call says it will write, as it names them."""
+        """Return the files that a valid call declares to write, by the names it gives them."""
 
 
 def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Collection[str]) -> None:
-    """Raise DecisionError if a call does not keep its tool's contract."""
+    """Raise DecisionError if a call violates its tool's contract."""
     tool_id = call.tool_id
     spec = tools.get(tool_id)
     if spec is None:
@@ -69,7 +72,7 @@ def check_call(call: ToolCall, tools: Mapping[str, ToolSpecLike], allowed: Colle
 
 
 def _check_contract(call: ToolCall) -> None:
-    """Raise DecisionError unless the call names at least one file. What is wrong with one is for the run to say."""
+    """Raise DecisionError unless the call names at least one file. Errors of a file are reported by the run."""
     contract = call.params.get("contract")
     if contract is None or contract == [] or (isinstance(contract, str) and not contract.strip()):
         raise DecisionError(

@@ -1,17 +1,16 @@
-"""Which actions of a generation may run together: one pure rule, asked while it streams and again behind it.
+"""The rule for several actions in a round: pure, applied during the stream and again at its end.
 
     off           one action a round
-    safe_fanout   by what actions do: looking about, producing, neither (the matrix below)
+    safe_fanout   by what actions do: exploration, exploitation, neutral (the matrix below)
     classic       by name: reads, writes, searches and one program
 
-The first action is always admitted; each later one is held against every one admitted before it. A refusal drops
-the candidate alone. Source: docs/reference/channels.md#several-actions.
+The first action is always admitted; each later one is checked against every one admitted before it. A refusal
+drops the candidate alone.
 
-The way of a round's decisions through the rule of several actions, one by one, by what they are.
+`Admission` applies the rule to a round's decisions one by one. The stream asks as soon as a decision has
+named its action and tool; the final validation asks again with the same identity, and gets the same answers.
+An admitted action counts for later ones even if its parameters turn out invalid.
 
-Whoever shows a stream asks as soon as a decision says what it is; whoever judges the whole asks again with the
-same words. The answers are the same, because both ask here. An action that was admitted counts for later ones
-even if its parameters turn out bad.
 Source: docs/reference/channels.md#several-actions.
 """
 
@@ -26,7 +25,7 @@ from stepline.protocol.decision.json_repair import repair_object
 from stepline.protocol.parser.field import FieldStream
 
 Strategy: TypeAlias = Literal["exploration", "exploitation", "neutral", "unknown"]
-"""What an action does for the task: look about, produce, neither; a tool may be of several kinds."""
+"""An action's role in the task: exploration, exploitation, neutral; a tool may have several roles."""
 
 ACTIONS_MAX: Final = 8
 
@@ -36,28 +35,28 @@ _ADMITTED: Final[dict[Strategy, frozenset[Strategy]]] = {
     "neutral": frozenset({"exploration", "exploitation", "neutral"}),
     "unknown": frozenset(),
 }
-"""What may follow an admitted action of a kind."""
+"""The kinds that may follow an admitted action of a kind."""
 
 _CLASSIC: Final = frozenset({"react.read", "react.write", "react.memsearch", "react.rg"})
 _CLASSIC_PREFIXES: Final = ("web_tools.", "rendering_tools.write_")
 CLASSIC_NAMES: Final = (*sorted(_CLASSIC), *(f"{prefix}*" for prefix in _CLASSIC_PREFIXES))
-"""The tools that may share a round in mode `classic`, for people."""
+"""The tools that may share a round in mode `classic`, for display."""
 
 
 class FanoutRule(Value):
-    """How a deployment bounds a round."""
+    """The limits of a round in a deployment."""
 
     mode: FanoutMode = "off"
     max_actions: int = ACTIONS_MAX
 
     @property
     def limit(self) -> int:
-        """How many actions one round may have."""
+        """The maximum number of actions in a round."""
         return 1 if self.mode == "off" else self.max_actions
 
 
 class Candidate(Value):
-    """An action as far as a stream tells it early: what it is and which tool it calls. `strategies` are the tool's."""
+    """An action as known early in a stream: its action and tool. `strategies` are the tool's."""
 
     action: ActionName
     tool_id: str = ""
@@ -66,17 +65,17 @@ class Candidate(Value):
 
     @property
     def ends(self) -> bool:
-        """Whether it is the turn's answer."""
+        """True if it is the turn's answer."""
         return self.action != "call_tool"
 
     @property
     def neutral(self) -> bool:
-        """Whether it may stand beside an answer."""
+        """True if it may run beside an answer."""
         return not self.ends and self.strategies == ("neutral",)
 
 
 def refuse(rule: FanoutRule, admitted: Sequence[Candidate], candidate: Candidate) -> str:
-    """Return the code with which a candidate is refused beside those admitted before it; "" if it may run."""
+    """Return the code that refuses a candidate beside the admitted ones; "" if it may run."""
     if not admitted:
         return ""
     if is_full(rule, admitted):
@@ -87,7 +86,7 @@ def refuse(rule: FanoutRule, admitted: Sequence[Candidate], candidate: Candidate
 
 
 def is_full(rule: FanoutRule, admitted: Sequence[Candidate]) -> bool:
-    """Tell whether no further action can be admitted, whatever it is."""
+    """Return True if no further action of any kind can be admitted."""
     return len(admitted) >= rule.limit
 
 
@@ -121,7 +120,7 @@ def _refuse_classic(admitted: Sequence[Candidate], candidate: Candidate) -> str:
 
 
 def is_classic(tool_id: str, *, runs_code: bool) -> bool:
-    """Tell whether a tool may share a round in mode `classic`."""
+    """Return True if a tool may share a round in mode `classic`."""
     return runs_code or tool_id in _CLASSIC or tool_id.startswith(_CLASSIC_PREFIXES)
 
 
@@ -132,45 +131,48 @@ UNREADABLE: Final = "multi_action_bundle_invalid_item"
 ANSWER_AFTER: Final = "multi_action_bundle_final_answer_after_non_neutral"
 
 ASKED_MAX: Final = 2 * ACTIONS_MAX
-"""How many decisions of a generation are looked at: each that is refused costs a notice."""
+"""The maximum number of decisions that are examined: each refused one costs a notice."""
 
 ACTION: Final = ("action",)
 TOOL_ID: Final = ("tool_call", "tool_id")
-"""Where in a decision's object it says what it is."""
+"""The path in a decision's object that identifies its tool."""
 
 
 class ToolTraits(Protocol):
-    """What has to be known of a tool to admit a call of it."""
+    """The traits of a tool that decide on admission."""
 
     @property
     def strategies(self) -> tuple[Strategy, ...]:
-        """What it does for the task."""
+        """Its roles in the task."""
 
     @property
     def runs_code(self) -> bool:
-        """Whether it runs the text of the code channel."""
+        """True if it runs the text of the code channel."""
 
 
 class Identity(NamedTuple):
-    """What a decision says it is; `tool_id` matters for `call_tool` alone."""
+    """The action and tool that a decision names; `tool_id` only matters for `call_tool`."""
 
     action: str = ""
     tool_id: str = ""
 
     @property
     def known(self) -> bool:
-        """Whether it says enough to be admitted or refused."""
+        """True if it is enough to admit or refuse the decision."""
         return bool(self.tool_id) if self.action == "call_tool" else bool(self.action)
 
     def same(self, other: Identity) -> bool:
-        """Tell whether another reading of the decision says the same; a text in two pieces, or broken, has two."""
+        """Return True if another reading of the decision agrees.
+
+        Text in two pieces, or broken, has two readings.
+        """
         return self.action == other.action and (self.action != "call_tool" or self.tool_id == other.tool_id)
 
 
 class Admission:
-    """Admits the decisions of one generation, in the order in which they were written.
+    """Admits the decisions of one generation, in text order.
 
-    Ask once for every decision that is not blank, also for one that does not say what it is.
+    Ask once for every decision that is not blank, including one without an identity.
     """
 
     def __init__(
@@ -181,31 +183,31 @@ class Admission:
         *,
         last_round: bool = False,
     ) -> None:
-        """Admit by `rule` calls of those `tools` that are `allowed`, and in the last round none."""
+        """Admit calls of `tools` that are `allowed`, by `rule`; none in the last round."""
         self._rule = rule
         self._tools = tools
         self._allowed = allowed
         self._last_round = last_round
         self._admitted: list[Candidate] = []
         self._asked = 0
-        self._faulty = False  # a decision was refused for what it is
+        self._faulty = False  # a decision was refused for its own fault
 
     @property
     def admitted(self) -> tuple[Candidate, ...]:
-        """What was admitted, in order."""
+        """The admitted actions, in order."""
         return tuple(self._admitted)
 
     @property
     def full(self) -> bool:
-        """Whether nothing further can be admitted, whatever it is.
+        """True if no further action of any kind can be admitted.
 
-        A round of one action takes the first or none; no round is asked without end.
+        A round of one action takes the first decision or none; the number of questions is bounded.
         """
         asked_max = 1 if self._rule.limit == 1 else ASKED_MAX
         return self._asked >= asked_max or is_full(self._rule, self._admitted)
 
     def ask(self, action: str, tool_id: str = "") -> str:
-        """Admit the next decision, or return the code of its refusal. Empty: it does not say what it is."""
+        """Admit the next decision, or return the code of its refusal. `action` is empty if it names none."""
         if self.full:
             return TOO_MANY
         self._asked += 1
@@ -216,7 +218,7 @@ class Admission:
         if self._last_round and not candidate.ends:
             self._faulty = self._faulty or not candidate.neutral
             return "last_round_requires_answer"
-        # An answer behind an action that cannot run may speak of what that one would have brought.
+        # An answer after an action that cannot run may refer to that action's result.
         code = ANSWER_AFTER if candidate.ends and self._faulty else ""
         code = code or refuse(self._rule, self._admitted, candidate)
         if not code:
@@ -224,7 +226,7 @@ class Admission:
         return code
 
     def _fault(self, action: str, tool_id: str) -> str:
-        """Return what is wrong with a decision whatever stands beside it."""
+        """Return the code of a decision's own fault, independent of its siblings."""
         if not action:
             return UNREADABLE
         if action not in ACTIONS:
@@ -240,7 +242,7 @@ class Admission:
 
 
 def make_candidate(action: ActionName, tool_id: str, tools: Mapping[str, ToolTraits]) -> Candidate:
-    """Return a decision as the rule sees it; its tool is one of `tools`."""
+    """Return a decision as a candidate for the rule; its tool is one of `tools`."""
     if action != "call_tool":
         return Candidate(action=action)
     traits = tools[tool_id]
@@ -248,7 +250,7 @@ def make_candidate(action: ActionName, tool_id: str, tools: Mapping[str, ToolTra
 
 
 def identify(body: str) -> Identity:
-    """Return what a whole decision says it is: what it told as it came, else what it says once it is mended."""
+    """Return the identity of a whole decision: as streamed, otherwise from its repaired JSON."""
     action, tool_id = _Word(), _Word()
     words = {ACTION: action, TOOL_ID: tool_id}
     FieldStream(words.get).feed(body)
@@ -257,7 +259,7 @@ def identify(body: str) -> Identity:
 
 
 def identify_fields(fields: Mapping[str, object]) -> Identity:
-    """Return what a decision's object says it is."""
+    """Return the identity in a decision's object."""
     action, call = fields.get("action"), fields.get("tool_call")
     tool_id = call.get("tool_id") if isinstance(call, dict) else ""
     return Identity(
@@ -266,7 +268,7 @@ def identify_fields(fields: Mapping[str, object]) -> Identity:
 
 
 class _Word:
-    """Takes a value; `text` is empty until it is complete."""
+    """Collects a value; `text` is empty until it is complete."""
 
     def __init__(self) -> None:
         self.text = ""

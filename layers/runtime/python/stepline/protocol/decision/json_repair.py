@@ -1,16 +1,15 @@
-"""The JSON object in an instance's body.
+"""The JSON object in an instance's body, parsed strictly, and repaired if its meaning is certain.
 
-Accepts what models write around it: nothing, a fence with or without its end, prose before and after. Exactly
-one object has to be there; it is read strictly here, and `repair.py` is asked about one that does not parse.
+Around the object, models write nothing, a fence with or without its end, or prose before and after; all are
+accepted. There must be exactly one object.
 
-A decision's JSON that does not parse, read for what it can only have meant.
+Repaired are unescaped quotes within a string, raw line breaks, missing or superfluous commas, unclosed
+brackets, and escapes that JSON does not know. A quote ends a string if the following text can follow a
+string: another key, another item, or closing brackets with a valid continuation. A string or a number that
+just stops is not completed, since the rest is unknown. The text is read once, each character at most a few
+times.
 
-Mended are quotes within a string that nobody escaped, raw line breaks, commas too many or too few, brackets that
-nobody closed, and escapes that JSON does not know. A quote ends a string where what follows can follow a string:
-another key, another item, or brackets that close and lead on. A string or a number that just stops is not
-completed: nobody knows the rest. The text is read once, each character at most a few times.
-
-Whoever shows a generation and whoever judges it ask the same function, so both see the same object.
+The stream and the final validation call the same function, so both see the same object.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_no_constant, object_pa
 
 
 class Found(NamedTuple):
-    """The object of a body, keys in their order, and whether the beginning of another one stands behind it."""
+    """The object of a body, keys in order, and whether the start of another object follows it."""
 
     fields: dict[str, Any]
     trailed: bool = False
@@ -55,9 +54,9 @@ class Found(NamedTuple):
 def read_object(body: str) -> Found:
     """Return the one JSON object in `body`.
 
-    Raises DecisionError `no_json_candidate`, `multi_decision_in_one_channel` or `json_decode_error`. An object
-    that is whole counts though the beginning of another one follows it. One that stands behind an object that
-    does not parse never does: it may be part of that one's text.
+    Raises DecisionError `no_json_candidate`, `multi_decision_in_one_channel` or `json_decode_error`. A
+    complete object is accepted even if the start of another one follows it. An object after one that does not
+    parse is never accepted: it may be part of the first one's text.
     """
     at = find_object(body)
     if at < 0:
@@ -74,9 +73,9 @@ def read_object(body: str) -> Found:
 
 
 def find_object(body: str, at: int = -1) -> int:
-    """Return where the next object begins, -1 if there is none.
+    """Return the start of the next object, -1 if there is none.
 
-    Without `at` the first: behind the first fence, if the body does not begin with it.
+    Without `at`, of the first one: after the first fence, unless the body begins with an object.
     """
     if at < 0:
         fence = None if body.lstrip().startswith("{") else _FENCE.search(body)
@@ -86,19 +85,19 @@ def find_object(body: str, at: int = -1) -> int:
 
 
 def decode_at(body: str, at: int) -> tuple[dict[str, Any], int]:
-    """Return the object that begins at `at`, and where it ends. Raises DecisionError `json_decode_error`."""
+    """Return the object that begins at `at`, and its end. Raises DecisionError `json_decode_error`."""
     try:
         value, end = _DECODER.raw_decode(body, at)
     except (ValueError, RecursionError) as error:
         raise DecisionError(_complaint(error, body, at), code="json_decode_error") from error
     if _GOES_ON.match(body, end):
-        # a quote that was meant as text has ended a string, and the object with it
+        # an unescaped quote has ended a string, and the object with it
         raise DecisionError("a quote stands behind the object's end", code="json_decode_error")
     return value, end
 
 
 def _complaint(error: Exception, body: str, at: int) -> str:
-    """Say what is wrong, with lines and columns counted from the object's beginning."""
+    """Return the error message, with lines and columns counted from the object's start."""
     if isinstance(error, json.JSONDecodeError):
         line = body.count("\n", at, error.pos) + 1
         column = error.pos - max(body.rfind("\n", at, error.pos), at - 1)
@@ -107,7 +106,10 @@ def _complaint(error: Exception, body: str, at: int) -> str:
 
 
 def clean(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the object with every string fit to be encoded. Raises DecisionError `json_decode_error` for what JSON cannot carry on."""
+    """Return the object with every string encodable.
+
+    Raises DecisionError `json_decode_error` for values JSON cannot carry.
+    """
     cleaned: dict[str, Any] = _cleaned(fields, DEPTH_MAX)
     return cleaned
 
@@ -139,24 +141,24 @@ _OPENER: Final = {"}": "{", "]": "["}
 
 
 class Repaired(NamedTuple):
-    """The object, and whether more than commas had to be taken away: then it is a guess."""
+    """The object, and whether the repair was a guess: anything more than removing commas."""
 
     fields: dict[str, Any]
     guessed: bool
 
 
 class _BeyondRepairError(Exception):
-    """What is missing cannot be known."""
+    """The missing part cannot be known."""
 
 
 def repair_object(body: str) -> dict[str, Any] | None:
-    """Return the one object of a body, mended if it has to be; None if there is none, or more than one."""
+    """Return the one object of a body, repaired if needed; None if there is none, or more than one."""
     repaired = repair(body)
     return repaired.fields if repaired else None
 
 
 def repair(body: str) -> Repaired | None:
-    """Do the same, and tell whether it is a guess."""
+    """Return the repaired object, and whether the repair was a guess."""
     at = find_object(body)
     if at < 0:
         return None
@@ -188,9 +190,9 @@ def _parses(body: str, at: int) -> bool:
 
 
 class _Reader:
-    """Reads the object that begins at `at`; `guessed` says whether it needed more than commas to be dropped.
+    """Reads the object that begins at `at`; `guessed` is true if more than dropping commas was needed.
 
-    Quotes and brackets behind it would mean that it was cut short by a wrong guess, so there may be none.
+    Quotes or brackets after the object would mean that a wrong guess cut it short, so there may be none.
     """
 
     def __init__(self, text: str, at: int) -> None:
@@ -244,7 +246,7 @@ class _Reader:
         self.at += 1
 
     def _closes(self, bracket: str) -> bool:
-        """Tell whether the container ends here: by its bracket, by an outer one's, or because the text does."""
+        """Return True if the container ends here: by its bracket, an outer bracket, or the end of the text."""
         char = self._peek()
         if char in _OPENER:
             if _OPENER[char] == bracket:
@@ -261,12 +263,12 @@ class _Reader:
         return True
 
     def _separate(self) -> None:
-        """Go past the comma behind a value; one that is missing is missed, one that is too much is dropped."""
+        """Skip the comma after a value; a missing one is tolerated, a superfluous one dropped."""
         char = self._peek()
         if char == ",":
             self.at += 1
             if not self._peek():
-                raise _BeyondRepairError  # there was more to come
+                raise _BeyondRepairError  # more was to come
         elif char and char not in _OPENER:
             self.guessed = True
 
@@ -310,7 +312,7 @@ class _Reader:
         return text
 
     def _ends(self, at: int) -> bool:
-        """Tell whether a quote before `at` ends a string, by what follows it."""
+        """Return True if a quote before `at` ends a string, judged by the following text."""
         at, lines = self._skip(at), self.text.count("\n", at, self._skip(at))
         char = self._char(at)
         if not char:
@@ -324,7 +326,7 @@ class _Reader:
         return char == '"' and lines > 0
 
     def _goes_on(self, at: int, opened: list[str]) -> bool:
-        """Tell whether what stands behind a comma may stand there; `opened` are the brackets around it."""
+        """Return True if the text after a comma is valid there; `opened` are the brackets around it."""
         char = self._char(at)
         if char in _OPENER:
             return _OPENER[char] == opened[-1] and self._chain_ends(at, opened)
@@ -333,9 +335,9 @@ class _Reader:
         return char in _VALUE_STARTS
 
     def _chain_ends(self, at: int, opened: list[str]) -> bool:
-        """Tell whether the closing brackets from `at` on close what is open and lead on.
+        """Return True if the closing brackets from `at` on match the open ones and a valid text follows.
 
-        Nothing but another object may follow the last of them. Every bracket closes one, so this looks no further
+        Only another object may follow the last of them. Every bracket closes one, so this looks no further
         than containers may be deep.
         """
         left = opened.copy()
@@ -357,12 +359,12 @@ class _Reader:
         return char in "{["
 
     def _peek(self) -> str:
-        """Go to the next character that is no blank and return it; "" where the text ends."""
+        """Go to the next non-blank character and return it; "" at the end of the text."""
         self.at = self._skip(self.at)
         return self._char(self.at)
 
     def _char(self, at: int) -> str:
-        """Return the character at `at`; the fence behind an object is the text's end."""
+        """Return the character at `at`; the fence after an object ends the text."""
         return "" if at > self._last and self.text.startswith("```", at) else self.text[at : at + 1]
 
     def _skip(self, at: int) -> int:

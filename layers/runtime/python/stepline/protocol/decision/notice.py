@@ -1,4 +1,4 @@
-"""The words with which the protocol answers the model: every code there is, and one way to make a notice."""
+"""Notices of the protocol to the model: every code, and the function that makes a notice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTICES: dict[str, str] = {
     "json_decode_error": "refused: the decision is not JSON",
     "decision_repaired": "tolerated: broken JSON that was mended, of an answer; of a call only if not strict",
     "decision_validate_error": "refused: a field of the decision has the wrong type",
-    # what the decision says
+    # the content of the decision
     "invalid_action": "refused: `action` is none of call_tool, complete, exit",
     "final_answer_required": "refused: complete or exit without a final_answer",
     "tool_call_with_final_answer": "refused: complete or exit with a tool_call",
@@ -78,7 +78,7 @@ def make_notice(code: str, message: str, **facts: Any) -> Notice:
 
 
 def cap(text: str, chars_max: int) -> str:
-    """Return `text`, or its beginning and how much is missing."""
+    """Return `text`, cut at the limit with the number of missing characters."""
     if len(text) <= chars_max:
         return text
     tail = f"… [{len(text)} chars]"

@@ -1,6 +1,6 @@
-"""Which program belongs to which decision: the text of the code channel right behind it.
+"""Assign programs to decisions: a decision owns the text of the code channel right after it.
 
-A decision that stands alone in its round takes the program wherever it stands, because there is no other one.
+A decision alone in its round owns the program in any position.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ MISPLACED = "code_channel_without_single_exec"
 
 
 def bind_programs(transcript: Transcript) -> dict[int, Programs]:
-    """Return the code channels that are not blank by the decision instance before them; -1: before every decision.
+    """Return the non-blank code channels by the index of the decision before them.
 
-    Blank decisions bind nothing, and of a single decision all are.
+    -1 for those before every decision.
+
+    Blank decisions own none, and a single decision owns all.
     """
     decisions = [one.instance for one in transcript.of(DECISION.name) if one.raw.strip()]
     bound: dict[int, list[Instance]] = {}
@@ -47,10 +49,10 @@ def check_program(
     alone: bool = True,
     cut: bool = False,
 ) -> str | None:
-    """Return the program a call runs, None if it runs none. Raises DecisionError.
+    """Return the program that a call runs, None if it runs none. Raises DecisionError.
 
-    The call has passed `check_call`; `programs` are its own. `alone`: no other decision stands in the round; `cut`:
-    the generation's end is missing.
+    The call has passed `check_call`; `programs` are its own. `alone`: the round has no other decision; `cut`:
+    the end of the generation is missing.
     """
     if call is None or not tools[call.tool_id].runs_code:
         if programs and call and alone:

@@ -1,15 +1,12 @@
-"""From a transcript to a verdict: what the model decided, and what it has to be told.
+"""Judge a generation: from a transcript to the decisions that count, and notices for the model.
 
-Pure. A generation may hold several decisions; each counts or is refused by itself, and a generation of which
-nothing is left is refused and runs nothing. What can be put right without a guess is put right and told in a
-notice, because a refusal costs a round. An answer that the user has seen is never taken back.
+Pure. A generation may hold several decisions; each is accepted or refused by itself, and a generation without
+an accepted one is refused and runs nothing. Errors that can be corrected without a guess are corrected and
+reported in a notice, because a refusal costs a round. An answer that the user has seen is never taken back.
 
-Which decisions of a generation count, and why the others do not.
-
-Each decision is admitted by what it is, then checked alone, then held against those kept before it. One that is
-refused costs a notice and nothing else; what is left runs in the order in which it was written.
-
-Actions of one round against each other: the same call twice, one file written twice, a file used before it is there.
+Each decision is admitted by its action and tool, then checked alone, then checked against those accepted
+before it: the same call twice, one file written twice, a file used before it exists. A refused one only costs
+a notice; the others run in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -43,11 +40,11 @@ from stepline.protocol.parser.grammar import CODE, DECISION, SUMMARY, THINKING, 
 from stepline.protocol.parser.transcript import INTERRUPTED, Instance, Transcript
 
 REFERENCE: Final = "ref:"
-"""What a parameter begins with that stands for a file's content."""
+"""The prefix of a parameter that refers to a file's content."""
 
 
 class Collisions:
-    """What the actions kept so far claim: their calls, and the files they write."""
+    """The calls of the actions accepted so far, and the files they write."""
 
     def __init__(self, tools: Mapping[str, ToolSpecLike], turn: str) -> None:
         self._tools = tools
@@ -56,10 +53,12 @@ class Collisions:
         self._writers: dict[str, int] = {}
 
     def take(self, call: ToolCall, number: int, code: str | None = None) -> None:
-        """Take the next call, the round's decision `number`; it has kept its contract, `code` is its program.
+        """Add the next call, of the round's decision `number`.
+
+        Its contract is checked, `code` is its program.
 
         Raises DecisionError `multi_action_bundle_duplicate`, `…_same_file_collision` or
-        `…_render_consumes_same_round_source`; then the call is not taken.
+        `…_render_consumes_same_round_source`; then the call is not added.
         """
         identity = msgspec.json.encode([call.tool_id, call.params, code], order="sorted")
         if first := self._calls.get(identity):
@@ -91,7 +90,7 @@ class Collisions:
         self._writers |= dict.fromkeys(files, number)
 
     def _files(self, call: ToolCall) -> list[str]:
-        """Return the files of the turn that a call writes, each once; a name that is refused is for the tool to say."""
+        """Return the turn's files that a call writes, each once; invalid names are left to the tool."""
         raws = self._tools[call.tool_id].outputs(call.params)
         return list(dict.fromkeys(file for raw in raws if (file := self._file(raw))))
 
@@ -118,10 +117,10 @@ _ENDS = frozenset({"complete", "exit"})
 
 
 class Verdict(Value):
-    """What came of a round. Refused: no `decisions`, no `actions`, and the notices say why.
+    """The result of a round. Refused: no `decisions`, no `actions`, and the notices give the reasons.
 
-    `decisions` are those that count, in order, and `actions` what they run. `salvaged`: the decision that answered
-    was refused, but its answer had reached the user, so it counts as `complete`.
+    `decisions` are the accepted ones, in order, and `actions` the calls they make. `salvaged`: the answering
+    decision was refused, but the user had seen its answer, so it counts as `complete`.
     """
 
     accepted: bool
@@ -135,13 +134,13 @@ class Verdict(Value):
 
     @property
     def decision(self) -> ParsedDecision | None:
-        """The decision that says what the round is: the one that answers, else the first; None if refused."""
+        """The decision that determines the round: the answering one, else the first; None if refused."""
         answers = (one for one in self.decisions if one.action in _ENDS)
         return next(answers, self.decisions[0] if self.decisions else None)
 
     @property
     def notes(self) -> str:
-        """The notes of all decisions that count, one under the other."""
+        """The notes of all accepted decisions, joined by line breaks."""
         return "\n".join(one.notes for one in self.decisions if one.notes.strip())
 
 
@@ -152,10 +151,9 @@ def read_decision(
 
     Args:
         transcript: of the closed parser.
-        rules: what may run in this round.
-        stop_reason: the provider's; `max_tokens` and its like mean that the end is missing.
-        streamed_answer: what of `final_answer` the user has already seen.
-
+        rules: the actions that may run in this round.
+        stop_reason: the provider's; `max_tokens` and similar mean that the end is missing.
+        streamed_answer: the part of `final_answer` that the user has already seen.
     """
     cut = stop_reason if stop_reason in _CUT else ""
     tolerated: list[Notice] = []
@@ -177,7 +175,7 @@ def read_decision(
         kept = (*(one for one in kept if one.candidate.neutral), _salvaged(streamed_answer))
         told = [_answer_kept(guilty, told), *(told if ruling.count > 1 else ())]
     elif kept:
-        # Of a refused generation it does not matter what was tolerated, and "the rest counts" would not be true.
+        # For a refused generation, tolerated errors do not matter, and "the rest counts" would be false.
         told = [*tolerated, *ruling.notices, *told]
     return Verdict(
         accepted=bool(kept),
@@ -196,9 +194,9 @@ def _texts(transcript: Transcript, channel: ChannelSpec) -> tuple[str, ...]:
 
 
 def _told(ruling: Ruling, cut: str) -> list[Notice]:
-    """Return a notice for each decision that does not count, and one if the generation was cut behind those that do.
+    """Return a notice for each refused decision, and one if the generation was cut after the accepted ones.
 
-    `cut` is the provider's word for it; empty if the generation is whole.
+    `cut` is the provider's stop reason; empty if the generation is complete.
     """
     if ruling.count == 1 and ruling.refused:
         (one,) = ruling.refused
@@ -223,7 +221,7 @@ def _sibling(one: Refused, cut: str) -> Notice:
 
 
 def _refusal(refused: DecisionError, cut: str) -> Notice:
-    """Return why a generation of one decision, or of none, is refused."""
+    """Return the notice for a refused generation of at most one decision."""
     if not cut:
         return make_notice(refused.reason, str(refused), **refused.context)
     message = (
@@ -241,7 +239,7 @@ def _salvaged(answer: str) -> Kept:
 
 
 def _answer_kept(guilty: Refused | None, told: Sequence[Notice]) -> Notice:
-    """Return that an answer stands though its decision was refused, and why it was."""
+    """Return the notice that an answer stands although its decision was refused, with the reason."""
     message = "The decision broke the protocol, but its answer had reached the user, so the answer stands as it was."
     code, error = (guilty.code, guilty.message) if guilty else (told[0].code, told[0].message)
     return make_notice("answer_kept_from_stream", message, reason=code, parser_error=error)
@@ -266,11 +264,11 @@ _WHY: Final[Mapping[str, str]] = {
         "a round takes one program, and no tools but those that may share a round. Send it in a round of its own."
     ),
 }
-"""What the model is told of a decision that does not fit beside the others."""
+"""The notices for decisions that do not fit beside the others."""
 
 
 class Kept(Value):
-    """A decision that counts, and what it runs."""
+    """An accepted decision, and the call it makes."""
 
     decision: ParsedDecision
     candidate: Candidate
@@ -278,7 +276,7 @@ class Kept(Value):
 
 
 class Refused(Value):
-    """A decision that does not count: its number from 1, and the id that its call would have had.
+    """A refused decision: its number from 1, and the id that its call would have had.
 
     `cut`: its end is missing because the generation's is.
     """
@@ -292,7 +290,7 @@ class Refused(Value):
     cut: bool
 
     def notice(self) -> Notice:
-        """Return what the model is told of it, where it stood beside others."""
+        """Return the notice for a refused decision that had siblings."""
         reason = self.message.replace(f" {NOTHING_RAN}", "")  # the others may have run
         facts = {key: value for key, value in self.facts.items() if key != "tool_id"}
         return make_notice(
@@ -306,9 +304,9 @@ class Refused(Value):
 
 
 class Ruling(Value):
-    """What came of the decisions of one generation, `count` in all; behind the first of too many none is told of.
+    """The ruling on the decisions of one generation, `count` in all.
 
-    `notices` are about those that were kept.
+    Decisions after the first over the limit are not reported. `notices` are about the accepted ones.
     """
 
     count: int = 0
@@ -318,7 +316,10 @@ class Ruling(Value):
 
 
 def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> Ruling:
-    """Return which decisions of a generation count; blank ones are none. `cut`: the generation's end is missing."""
+    """Return the accepted and refused decisions; blank ones are ignored.
+
+    `cut`: the generation's end is missing.
+    """
     instances = [one for one in transcript.of(DECISION.name) if one.raw.strip()]
     programs = bind_programs(transcript)
     judge = _Judge(rules, alone=len(instances) == 1, cut=cut)
@@ -327,7 +328,7 @@ def rule_on(transcript: Transcript, rules: RoundRules, *, cut: bool = False) -> 
     notices: list[Notice] = []
     for number, instance in enumerate(instances, 1):
         if refused and refused[-1].code == TOO_MANY:
-            break  # what follows was not even read where the generation came in small pieces
+            break  # a stream in small pieces would have stopped reading here
         identity, own = identify(instance.raw), list[Notice]()
         try:
             one = judge.keep(instance, number, identity, programs.get(instance.instance, ()), own)
@@ -354,7 +355,7 @@ def _numbered(notice: Notice, number: int) -> Notice:
 
 
 class _Judge:
-    """Takes the decisions of one generation, in order."""
+    """Judges the decisions of one generation, in order."""
 
     def __init__(self, rules: RoundRules, *, alone: bool, cut: bool) -> None:
         self._rules = rules
@@ -371,10 +372,10 @@ class _Judge:
         programs: Programs,
         notices: list[Notice],
     ) -> Kept:
-        """Return a decision if it counts, and add what it has to be told. Raises DecisionError."""
+        """Return a decision that counts, and add notices for its corrections. Raises DecisionError."""
         rules = self._rules
         code = self._admission.ask(*identity)
-        # One that stands alone is told what is wrong with itself.
+        # A decision that stands alone gets the error about itself instead.
         if code in _WHY and not self._alone:
             raise DecisionError(_WHY[code], code=code, details=self._details(code, instance))
         mends = not rules.strict and not _is_unfinished(instance, cut=self._cut)
@@ -397,7 +398,7 @@ class _Judge:
         return Kept(decision=decision, candidate=candidate, action=action)
 
     def _details(self, code: str, instance: Instance) -> str:
-        """Return what stood in the way of a decision that does not fit beside the others."""
+        """Return the facts about the obstacle of a decision that does not fit beside the others."""
         if code == UNREADABLE:
             try:
                 read_body(instance.raw, [])
@@ -409,12 +410,12 @@ class _Judge:
 
 
 def _is_unfinished(instance: Instance, *, cut: bool) -> bool:
-    """Tell whether the model would have written more of it; `cut`: the generation's end is missing."""
+    """Return True if the decision is incomplete; `cut`: the generation's end is missing."""
     return instance.reason in INTERRUPTED or (cut and instance.reason == "eof")
 
 
 def _two_readings(identity: Identity) -> DecisionError:
-    """Return why a decision does not count whose channel says two things: the user may have seen the other one."""
+    """Return the error for a decision with two readings: the user may have seen the other one."""
     return DecisionError(
         f"The channel holds more than one decision: {cap(identity.tool_id or identity.action, 80)}, and another one. "
         f"{NOTHING_RAN} Write exactly one JSON object into a decision channel, and nothing else.",

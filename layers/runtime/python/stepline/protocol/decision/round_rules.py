@@ -1,4 +1,4 @@
-"""What a generation is held against while it streams: the round it belongs to."""
+"""The rules of the round that a generation belongs to, applied during the stream and at its end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from stepline.protocol.decision.fanout import FanoutRule
 
 @dataclass(frozen=True, kw_only=True)
 class RoundRules:
-    """What may run in a round, and what its lanes are called by.
+    """The actions that may run in a round, and the names of its lanes.
 
-    `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are what its texts
-    may cite, `call_id` names the call of a decision's instance. `strict` ends a generation that does not begin with
-    its thinking, and runs no call whose JSON had to be mended by a guess.
+    `tools` are the contracts by id, `allowed` the ids that the model itself may call. `sources` are those its
+    texts may cite, `call_id` names the call of a decision's instance. `strict` ends a generation that does
+    not begin with its thinking, and runs no call whose JSON was repaired by a guess.
     """
 
     tools: Mapping[str, ToolSpecLike]

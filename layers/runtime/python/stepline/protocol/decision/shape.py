@@ -1,9 +1,8 @@
-"""Whether a generation has the shape of a round: thinking first, a decision, nothing outside.
+"""Check that a generation has the shape of a round: thinking first, a decision, nothing outside.
 
-The first characters of a generation, watched as they come: they open the thinking channel or nothing counts.
-
-Whoever listens feeds raw pieces and ends the call at the first violation, before much is paid for. The judge asks
-the same question of the whole text, so both give the same answer however the stream was cut.
+`PrefixGuard` watches the first characters of a stream: they open the thinking channel, or the generation is
+refused. The stream is fed to it piece by piece and ended at the first violation, before much is paid for. The
+final validation asks the same question of the whole text, so both agree for every way to cut the stream.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SHAPE = (
 
 
 def check_shape(transcript: Transcript, *, strict: bool = True) -> list[Notice]:
-    """Return what is tolerated about a generation's shape.
+    """Return notices for tolerated deviations of a generation's shape.
 
     Raises DecisionError `decision_missing_protocol_channels`, `decision_preamble_before_first_channel` or
     `decision_first_channel_not_thinking`; the last only if `strict`, where no preamble is tolerated either.
@@ -53,7 +52,7 @@ def check_shape(transcript: Transcript, *, strict: bool = True) -> list[Notice]:
 
 
 def _violation(violation: Violation, transcript: Transcript) -> DecisionError:
-    """Return what the model is told of a generation that ended because of how it began."""
+    """Return the error for a generation that was ended because of its beginning."""
     if violation == "decision_first_channel_not_thinking":
         first, raw = transcript.first_channel, transcript.raw
         return DecisionError(
@@ -114,14 +113,14 @@ _PREAMBLE: Final = "decision_preamble_before_first_channel"
 _NOT_THINKING: Final = "decision_first_channel_not_thinking"
 _NO_BLANK: Final = re.compile(r"\S")
 _HEAD_CHARS: Final = 128
-"""More than the longest tag."""
+"""More than the length of the longest tag."""
 
 
 class PrefixGuard:
-    """Watches the head of one stream; looks at no character behind its first tag.
+    """Watches the head of one stream, up to the end of its first tag.
 
-    A tag that may still become another channel's is waited for, at most its own length, because the name is what
-    the model has to be told.
+    A tag that may still become another channel's is waited for, at most its own length, because the notice
+    names it.
     """
 
     __slots__ = ("_decided", "_head", "violation")
@@ -132,7 +131,7 @@ class PrefixGuard:
         self._head = ""
 
     def feed(self, piece: str) -> Violation:
-        """Take the next piece; return the violation, "" while there is none. It never changes once it is there."""
+        """Take the next piece; return the violation, "" while there is none. A violation never changes."""
         if not self._decided:
             if not self._head and (found := _NO_BLANK.search(piece)):
                 self._head = piece[found.start() : found.start() + _HEAD_CHARS]
@@ -155,5 +154,5 @@ class PrefixGuard:
 
 
 def check_prefix(text: str) -> Violation:
-    """Return how the beginning of a whole generation breaks the rule; "" if it does not."""
+    """Return the violation at the beginning of a whole generation, or ""."""
     return PrefixGuard().feed(text)

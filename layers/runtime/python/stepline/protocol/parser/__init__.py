@@ -1,1 +1,1 @@
-"""The text of a generation as channels: tags, fields and a transcript."""
+"""Parse a generation's text into channels: tags, fields and a transcript."""

@@ -1,12 +1,13 @@
 """The channel parser: pieces of a generation in, channel events out. No I/O, no clock, no second pass.
 
-Nearly every piece holds no `<` and is handed on as it came. One that does is searched for tags; what may
-still become a tag is held back, at most one tag's length. Whether a tag is only text is asked when a tag
-turns up: the scanner of `span.py` then reads what it has not read yet, so the whole costs O(n).
+Nearly every piece holds no `<` and is passed on unchanged. One that does is searched for tags; a possible
+start of a tag is held back, at most one tag's length. Only when a tag appears is it checked if it is plain
+text: the scanner of `tags.py` then reads the text it has not read yet, so the whole costs O(n).
 
 Two rules look further ahead, because a model forgets to close things:
+
 - Program text ends at its own closing tag only. If that never comes, the text was cut at the first declared
-  opening tag that starts a line; so from such a tag on nothing is handed out until either is certain.
+  opening tag that starts a line; so from such a tag on, text is held back until either is certain.
 - `<thinking>` outside of channels hides the tags up to `</thinking>`, and nothing if that never comes.
 """
 
@@ -40,11 +41,11 @@ from stepline.protocol.parser.transcript import (
 _Where: TypeAlias = Literal[
     "outside",
     "legacy",  # between <thinking> and </thinking>
-    "ignored",  # in a channel nobody declared
+    "ignored",  # in an undeclared channel
     "body",
-    "suspended",  # program text behind an opening tag that starts a line
+    "suspended",  # program text after an opening tag that starts a line
 ]
-"""What the text at hand belongs to."""
+"""The region that the current text belongs to."""
 
 
 class _Body:
@@ -64,8 +65,8 @@ class _Body:
 class ChannelParser:
     """Splits a generation into channels.
 
-    `feed` every piece, then `close`; both return the events they complete. Events of one input are the same
-    however it is cut, but for where `Text` is cut.
+    `feed` every piece, then `close`; both return the events they complete. The events of an input do not
+    depend on how it is cut, except for the boundaries of `Text`.
     """
 
     def __init__(self, channels: Sequence[ChannelSpec] = DECISION_CHANNELS) -> None:
@@ -73,11 +74,11 @@ class ChannelParser:
         self._where: _Where = "outside"
         self._search = OUTER_TAG.search
         self._body: _Body | None = None
-        self._live: tuple[str, int] | None = None  # the instance whose text is handed out
+        self._live: tuple[str, int] | None = None  # the instance whose text is passed on
         self._ignored = ""
         self._held = ""
         self._pieces: list[str] = []  # text since the last tag
-        self._unread = 0  # the first of them that the scanner has not read
+        self._unread = 0  # index of the first one that the scanner has not read
         self._slices: list[Slice] = []
         self._instances: list[Instance] = []
         self._count = dict.fromkeys((spec.name for spec in channels), 0)
@@ -94,7 +95,7 @@ class ChannelParser:
         if "<" in text and (found := self._search(text)):
             if found[0][-1] == ">":
                 return self._scan(text, final=False)
-            self._held = found[0]  # the beginning of a tag, at the end of the text
+            self._held = found[0]  # the possible start of a tag at the end of the text
             text = text[: found.start()]
         if not text:
             return []
@@ -104,12 +105,12 @@ class ChannelParser:
         return []
 
     def close(self, reason: CloseReason = "eof") -> list[ChannelEvent]:
-        """Say that nothing follows, and why; closes what is open. Closing again does nothing."""
+        """End the input for a reason; close open channels. Closing again does nothing."""
         if self._closed:
             return []
         self._closed = True
         held, self._held = self._held, ""
-        begun = ""  # of a tag that would have come
+        begun = ""  # start of an incomplete tag
         if reason in INTERRUPTED and self._where == "outside" and ">" not in held:
             held, begun = "", held
         events = self._scan(held, final=True)
@@ -132,12 +133,12 @@ class ChannelParser:
 
     @property
     def slices(self) -> tuple[Slice, ...]:
-        """The input taken apart at its tags; joined they are the input. Complete after `close`."""
+        """The input split at its tags; joined they are the input. Complete after `close`."""
         return tuple(self._slices)
 
     @property
     def preamble(self) -> str:
-        """The text before the first tag that opens something, without surrounding blanks."""
+        """The text before the first opening tag, without surrounding blanks."""
         outside: list[str] = []
         for one in self._slices:
             if one.kind == "tag" and one.channel:
@@ -146,7 +147,7 @@ class ChannelParser:
         return "".join([*outside, *self._pieces]).strip()
 
     def transcript(self) -> Transcript:
-        """Return what was read. Complete after `close`."""
+        """Return the transcript. Complete after `close`."""
         return Transcript(
             raw=self.raw,
             instances=tuple(self._instances),
@@ -159,7 +160,7 @@ class ChannelParser:
 
     def _scan(self, text: str, *, final: bool) -> list[ChannelEvent]:
         events: list[ChannelEvent] = []
-        at = pos = 0  # the start of the text not given out, and of the text not searched
+        at = pos = 0  # the start of the text not passed on, and of the text not searched
         while found := self._search(text, pos):
             tag = read_tag(found)
             self._give(text[at : tag.start], events)
@@ -185,7 +186,7 @@ class ChannelParser:
                 events.append(Text(*self._live, text))
 
     def _judge(self, tag: Tag, text: str, *, final: bool) -> Step:
-        """Return what `tag` does here."""
+        """Return the effect of `tag` at its place."""
         if not tag.name:
             return "literal" if final else "wait"
         if tag.legacy or self._where == "legacy":
@@ -216,7 +217,7 @@ class ChannelParser:
             case "open" | "ignore":
                 self._open(tag.name, text, events)
             case "hide":
-                self._cut()  # so that only what is hidden is looked through again
+                self._cut()  # so that only the hidden text is searched again
                 self._pieces.append(text)
                 self._enter("legacy")
             case "show":
@@ -280,7 +281,7 @@ class ChannelParser:
         self._live = (body.spec.name, body.index) if body and where == "body" else None
 
     def _cut(self) -> None:
-        """Make a slice of the text since the last tag."""
+        """Add a slice of the text since the last tag."""
         text = "".join(self._pieces)
         self._pieces = []
         self._unread = 0

@@ -1,11 +1,10 @@
-"""String values of a JSON object while it is still being written.
+"""Stream the string values of a JSON object while it is being written.
 
-Follows one object: every string value in it, at most three keys deep, is offered to the reader by its path, and
-the text of those that he takes is handed to him piece by piece, decoded. What stands before the object, such
-as ```json, is skipped, and what follows it. The JSON is taken strictly: a quote ends a string, and after the
-first thing that is not JSON nothing more is handed out (`broken`). Raw line breaks in strings are let through,
-and half a surrogate pair becomes U+FFFD, as in `candidate.py`, so the pieces joined are the value that is
-recorded. Nothing is held back but an escape that is cut.
+Every string value, at most three keys deep, is offered by its path, and the text of those that are taken is
+passed on piece by piece, decoded. Text before the object, such as ```json, and after it is skipped. The JSON
+is read strictly: a quote ends a string, and after the first error nothing more is passed on (`broken`). Raw
+line breaks in strings are accepted, and half a surrogate pair becomes U+FFFD, as in `json_repair.py`, so the
+pieces joined are the recorded value. Only an incomplete escape is held back.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from typing import Final, Literal, Protocol, TypeAlias
 
 Path: TypeAlias = tuple[str, ...]
-"""The keys that lead to a value, the outermost first."""
+"""The keys that lead to a value, outermost first."""
 
 KEYS_MAX: Final = 3
-"""How many keys deep values are offered."""
+"""The maximum depth, in keys, of the values offered."""
 
 _HEX = "[0-9a-fA-F]"
 _HIGH = rf"\\u[dD][89abAB]{_HEX}{{2}}"
-# As much of a string as can be decoded: half a pair only once it is known what follows it.
+# The longest decodable part of a string: half a surrogate pair only once the next character is known.
 _BODY = re.compile(
     rf"""[^"\\]*(?:(?:\\["\\/bfnrt]|(?!{_HIGH})\\u{_HEX}{{4}}|{_HIGH}(?=[^\\]|\\[^u]|\\u{_HEX}{{4}}))[^"\\]*)*"""
 )
@@ -37,38 +36,38 @@ _BEHIND_ANY = _BEHIND_KEY + _BEHIND_VALUE
 
 
 class Taker(Protocol):
-    """Takes the text of one value."""
+    """Receives the text of one value."""
 
     def take(self, text: str, /) -> None:
         """Take the next piece, decoded and never empty."""
 
     def end(self) -> None:
-        """Hear that the value is complete."""
+        """End the value, which is complete."""
 
 
 _Role: TypeAlias = Literal[
     "key",
-    "value",  # one that somebody takes
+    "value",  # a value with a taker
     "skip",
 ]
-"""What the string at hand is for."""
+"""The role of the current string."""
 
 
 class FieldStream:
-    """Reads one object. `feed` every piece of the text that holds it; each character is looked at once.
+    """Reads one object. `feed` every piece of the text that holds it; each character is read once.
 
-    `choose` is asked for every string value within reach where it begins, and returns who takes it. Of a key that
-    comes twice the first value counts.
+    `choose` is called at the start of every string value within reach, and returns its taker. Of a repeated
+    key the first value counts.
     """
 
     def __init__(self, choose: Callable[[Path], Taker | None]) -> None:
         self.broken = False
-        """Whether the text is no JSON; what was handed out stays a beginning of what it would have been."""
+        """True if the text is no JSON; the text passed on so far is a prefix of the values."""
         self.over = False
-        """Whether the object is complete, or broken."""
+        """True if the object is complete, or broken."""
         self._choose = choose
-        self._plain = False  # in a string, and nothing is held
-        self._take: Callable[[str], None] | None = None  # where the string at hand goes
+        self._plain = False  # in a string, with nothing held back
+        self._take: Callable[[str], None] | None = None  # the taker of the current string
         self._held = ""
         self._inside = False
         self._role: _Role = "skip"
@@ -76,9 +75,9 @@ class FieldStream:
         self._open: list[str] = []  # the brackets around us
         self._path: list[str] = []  # the keys around us
         self._value_next = False
-        self._follows = ""  # behind a string: what may come next
-        self._bare = False  # since the last mark something stood that is neither string nor bracket
-        self._key: list[str] = []  # the pieces of the key at hand
+        self._follows = ""  # allowed after a string
+        self._bare = False  # something other than strings and brackets came since the last mark
+        self._key: list[str] = []  # the pieces of the current key
         self._seen: set[Path] = set()
 
     def feed(self, text: str) -> None:
@@ -105,7 +104,7 @@ class FieldStream:
         return brace + 1
 
     def _between(self, text: str, at: int) -> int:
-        """Go to the next string, return where its body begins."""
+        """Go to the next string, return the start of its body."""
         shallow = len(self._open) <= KEYS_MAX or self._follows
         found = (_MARK if shallow else _DEEP_MARK).search(text, at)
         if self._follows:
@@ -134,7 +133,7 @@ class FieldStream:
         return found.end()
 
     def _fits(self, text: str, at: int, found: re.Match[str] | None) -> bool:
-        """Tell whether a mark, and what stands before it, may stand where no string has just ended."""
+        """Return True if a mark, with the text before it, is valid where no string has just ended."""
         end = found.start() if found else len(text)
         if end > at and not text[at:end].isspace():
             self._bare = True
@@ -151,7 +150,7 @@ class FieldStream:
         self._value_next = False
 
     def _begin_string(self) -> None:
-        """Decide what the string is for. No value in a list is offered, and none below a key that came before."""
+        """Set the role of a string. Values in lists are not offered, nor any below a repeated key."""
         self._inside = True
         self._taker = self._take = None
         self._role = "skip"
@@ -169,7 +168,7 @@ class FieldStream:
             self._role, self._taker, self._take = "value", taker, taker.take
 
     def _string(self, text: str, at: int) -> int:
-        """Read on in a string, return where to go on."""
+        """Read more of a string, return where to continue."""
         body = _BODY.match(text, at)
         assert body is not None
         end = body.end()
@@ -210,9 +209,9 @@ def _decode(escaped: str) -> str:
 
 
 def mend_surrogates(text: str) -> str:
-    """Return `text` with halves of surrogate pairs, which no encoding can carry, as U+FFFD."""
+    """Return `text` with unpaired surrogates, which no encoding can carry, as U+FFFD."""
     try:
-        text.encode()  # ten times as fast as looking for them, and there are hardly ever any
+        text.encode()  # ten times as fast as a search, and there are hardly ever any
     except UnicodeEncodeError:
         return _LONE_SURROGATE.sub("\ufffd", text)
     return text

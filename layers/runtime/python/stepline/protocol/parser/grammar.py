@@ -1,11 +1,11 @@
-"""The tag grammar of a generation, and the channels that a decision is written in.
+"""The tag grammar of a generation, and the channels of a decision.
 
     response := junk? (channel junk?)*
     channel  := "<channel:" NAME ">" body "</channel:" NAME ">"
 
-Names are matched without regard to case. Up to four blanks are tolerated where a tired model puts them
-(`< channel:thinking >`), so a tag has a greatest length and a piece of the stream can be told from a tag
-as soon as it stops being the beginning of one.
+Names are matched without regard to case. Up to four blanks are tolerated where models put them (`<
+channel:thinking >`), so a tag has a maximum length, and text is known to be no tag as soon as it stops being
+a prefix of one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,11 @@ _ESCAPE_OF: dict[Format, Escape] = {
 class ChannelSpec(Value, kw_only=False):
     """A channel that a generation may use, and how its text is shown.
 
-    `model` is what a body is read into: a msgspec type or a pydantic model. `replace_citations` and `strip_usage`
-    say what becomes of citation tokens and `[[USAGE:…]]` in shown text; a recorded body keeps both.
-    `emit_marker` is the surface of the client that shows it.
-
-    `escape` says where a tag is only text: `markdown` in code spans and fences, `json` in strings, `none` for
-    program text, which ends at its own closing tag and nowhere else. Without it the format decides.
+    `model` is the type of a body: a msgspec type or a pydantic model. `replace_citations` and `strip_usage`
+    say how citation tokens and `[[USAGE:…]]` are treated in shown text; a recorded body keeps both.
+    `emit_marker` is the surface of the client that shows it. `escape` says where a tag is plain text:
+    `markdown` in code spans and fences, `json` in strings, `none` for program text, which ends at its own
+    closing tag only. By default the format decides.
     """
 
     name: str
@@ -53,7 +52,7 @@ class ChannelSpec(Value, kw_only=False):
 
     @property
     def escaping(self) -> Escape:
-        """The escape that counts."""
+        """The effective escape."""
         return self.escape or _ESCAPE_OF.get(self.format, "none")
 
 
@@ -67,7 +66,7 @@ DECISION_CHANNELS = (THINKING, DECISION, CODE, SUMMARY)
 
 
 def cut_off(*parts: str) -> str:
-    """Return a pattern that matches `parts` cut off anywhere, but only where the text ends."""
+    """Return a pattern that matches `parts` cut off at any point, only at the end of the text."""
     pattern = ""
     for part in reversed(parts):
         pattern = f"(?:{part}{pattern})?"
@@ -80,9 +79,9 @@ _CHANNEL_CUT = cut_off(*"channe", f"l{_BLANKS}", f":{_BLANKS}", f"{_NAME}{_BLANK
 _LEGACY = r"(?P<legacy>/?thinking)>"
 _LEGACY_CUT = cut_off("/?", *"thinking")
 
-# A whole tag, or at the end of the text the beginning of one; only the whole one ends in ">".
+# A whole tag, or a prefix of one at the end of the text; only a whole one ends in ">".
 TAG = re.compile(rf"<{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT})", re.ASCII | re.IGNORECASE)
-# Outside of channels also `<thinking>`, the habit of some models to think aloud before they speak.
+# Outside of channels also `<thinking>`, which some models write before their first channel.
 OUTER_TAG = re.compile(
     rf"<(?:{_LEGACY}|{_LEGACY_CUT}|{_LEAD}(?:{_CHANNEL}|{_CHANNEL_CUT}))", re.ASCII | re.IGNORECASE
 )

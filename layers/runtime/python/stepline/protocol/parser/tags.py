@@ -1,13 +1,12 @@
-"""Where a tag is only text: spans of code in markdown, strings in JSON, program text.
+"""Tags in context: code spans in Markdown, strings in JSON and program text make a tag plain text.
 
-A scanner reads the body up to a tag when a tag turns up, each character once. Pieces may be cut anywhere
-a tag stands, never inside a run of backticks.
+When a tag appears, a scanner reads the body up to it, each character once. Pieces may be cut at any tag,
+never inside a run of backticks.
 
-What a tag means where it stands: one pure function, no state.
-
-Some tags are judged by what follows them, because a model forgets to close a span or a string. A closing
-tag in one counts if the text behind it proves that it was meant: anything but a backtick behind a span;
-the end, or a declared opening tag, behind a fence or a string.
+`judge` is pure: it returns the effect of a tag at its place. Some tags are judged by the text after them,
+because a model forgets to close a span or a string. A closing tag inside one counts if the following text
+proves that it was meant: anything but a backtick after a span; the end, or a declared opening tag, after a
+fence or a string.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _INDENT_MAX = 3
 
 
 class Scanner(Protocol):
-    """Follows the escapes of one body."""
+    """Tracks the escapes of one body."""
 
     def read(self, text: str) -> Span:
-        """Read on and return the span that is open where `text` ends; "" for none."""
+        """Continue reading, and return the span that is open at the end of `text`; "" for none."""
 
 
 class ProgramScanner:
-    """Program text, where nothing is escaped because nothing but its own closing tag means anything."""
+    """Program text: only its own closing tag has a meaning."""
 
     __slots__ = ("_starts_line",)
 
@@ -42,14 +41,14 @@ class ProgramScanner:
         self._starts_line = True
 
     def read(self, text: str) -> Span:
-        """Read on and return "line" where a line starts, else "program"."""
+        """Continue reading, and return "line" at the start of a line, else "program"."""
         if text:
             self._starts_line = text.endswith("\n")
         return "line" if self._starts_line else "program"
 
 
 class JsonScanner:
-    """Strings of JSON. Fences around the object hold no quotes and need no care."""
+    """JSON strings. Fences around the object hold no quotes and need no handling."""
 
     __slots__ = ("_escaped", "_in_string")
 
@@ -58,7 +57,7 @@ class JsonScanner:
         self._escaped = False
 
     def read(self, text: str) -> Span:
-        """Read on and return "string" inside a string."""
+        """Continue reading, and return "string" inside a string."""
         if text:
             body = text[1:] if self._escaped else text
             self._escaped = (len(body) - len(body.rstrip("\\"))) % 2 == 1
@@ -69,7 +68,7 @@ class JsonScanner:
 
 
 class MarkdownScanner:
-    """Code spans, which die at the end of their line, and fences, which begin on a line of their own.
+    """Code spans, which end with their line, and fences, which begin on a line of their own.
 
     With `tildes` a fence may be made of them, too.
     """
@@ -81,11 +80,11 @@ class MarkdownScanner:
         self._fence = 0  # characters of the open fence
         self._tilde = False  # it is made of tildes
         self._inline = 0  # backticks of the open span
-        self._opening = False  # still on the line that opened the fence
-        self._indent = 0  # blanks since the line began, or -1 when it holds more than blanks
+        self._opening = False  # still on the opening line of the fence
+        self._indent = 0  # blanks since the start of the line, or -1 after other text
 
     def read(self, text: str) -> Span:
-        """Read on and return "fence", "inline" or ""."""
+        """Continue reading, and return "fence", "inline" or ""."""
         at = 0
         if not self._fence and "```" not in text and (self._marks is _TICKS or "~~~" not in text):
             at = max(text.rfind("\n"), 0)  # no span outlives its line
@@ -114,7 +113,7 @@ class MarkdownScanner:
             if tilde == self._tilde and count >= self._fence and ends:
                 self._fence = 0
         elif tilde and not starts_line:
-            pass  # crossed out, or text
+            pass  # strikethrough, or text
         elif self._inline:
             if count == self._inline:
                 self._inline = 0
@@ -126,7 +125,7 @@ class MarkdownScanner:
 
 
 def scanner_for(escape: Escape) -> Scanner:
-    """Return a fresh scanner for a channel's `escape`."""
+    """Return a new scanner for a channel's `escape`."""
     match escape:
         case "json":
             return JsonScanner()
@@ -142,21 +141,21 @@ _BLANKS = re.compile(r"[ \t\r\n]{0,64}")
 
 
 Step: TypeAlias = Literal[
-    "literal",  # it is only text
+    "literal",  # it is plain text
     "wait",  # the next piece decides
     "drop",  # it closes nothing
     "open",
-    "ignore",  # it opens a channel that nobody declared
+    "ignore",  # it opens an undeclared channel
     "close",
     "suspend",  # it opens a channel if the program text before it was cut off
     "hide",  # it begins <thinking> outside of channels
     "show",  # and ends it
 ]
-"""What a tag does. (An enum's member costs a call in Python 3.11, which is felt here.)"""
+"""The effect of a tag. (An enum member costs a call in Python 3.11, which is measurable here.)"""
 
 
 class Tag(NamedTuple):
-    """A tag in a text; `name` is in lower case, and empty for what is only the beginning of a tag."""
+    """A tag in a text; `name` is in lower case, and empty for an incomplete tag."""
 
     name: str
     closing: bool
@@ -166,7 +165,7 @@ class Tag(NamedTuple):
 
 
 def read_tag(found: re.Match[str]) -> Tag:
-    """Return what `grammar.TAG` or `grammar.OUTER_TAG` found."""
+    """Return the tag of a match of `grammar.TAG` or `grammar.OUTER_TAG`."""
     if found.lastgroup == "legacy":
         return Tag("thinking", found["legacy"][0] == "/", True, *found.span())
     closing, name = found.group("close", "name")
@@ -176,9 +175,9 @@ def read_tag(found: re.Match[str]) -> Tag:
 def judge(
     tag: Tag, text: str, span: Span, *, own: bool, declared: Container[str], final: bool
 ) -> tuple[Step, bool]:
-    """Return what `tag` does in an open channel, and whether that overrides `span`.
+    """Return the effect of `tag` in an open channel, and whether it overrides `span`.
 
-    `own` says whether the tag names the open channel, `final` that nothing follows `text`.
+    `own`: the tag names the open channel; `final`: nothing follows `text`.
     """
     closes = own and tag.closing
     match span:
@@ -199,14 +198,14 @@ def judge(
 
 
 def opening_or_drop(tag: Tag, declared: Container[str]) -> Step:
-    """Return what a tag does that no open span makes literal and that closes nothing."""
+    """Return the effect of a tag outside of open spans that closes nothing."""
     if tag.closing:
         return "drop"
     return "open" if tag.name in declared else "ignore"
 
 
 def judge_in_ignored(tag: Tag, ignored: str, declared: Container[str]) -> Step:
-    """Return what `tag` does in the channel `ignored`, which nobody declared."""
+    """Return the effect of `tag` in the undeclared channel `ignored`."""
     if tag.closing:
         return "close" if tag.name == ignored else "literal"
     return "open" if tag.name in declared else "literal"
@@ -221,14 +220,14 @@ def _in_program(*, closes: bool, opens: bool, final: bool) -> Step:
 
 
 def _differs(text: str, at: int, char: str, *, final: bool) -> bool | None:
-    """Say whether the text goes on with another character; None if that is not known yet."""
+    """Return True if the text continues with another character; None if not known yet."""
     if at == len(text):
         return True if final else None
     return text[at] != char
 
 
 def _opens_next(text: str, at: int, declared: Container[str], *, final: bool) -> bool | None:
-    """Say whether a declared channel opens after blanks, or the text ends; None if that is not known yet."""
+    """Return True if a declared channel opens after blanks, or the text ends; None if not known yet."""
     blanks = _BLANKS.match(text, at)
     assert blanks is not None
     if blanks.end() == len(text):

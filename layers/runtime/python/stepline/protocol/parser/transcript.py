@@ -1,4 +1,4 @@
-"""What a channel parser hands out: events while it reads, a transcript when it is done."""
+"""Output of the channel parser: events while it reads, a transcript at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stepline.model.base import Value
 CloseReason: TypeAlias = Literal["normal", "implicit", "eof", "cancelled", "policy", "provider_error"]
 
 INTERRUPTED: Final[frozenset[CloseReason]] = frozenset({"cancelled", "policy", "provider_error"})
-"""Reasons that say: the model would have gone on."""
+"""Reasons after which the model would have continued."""
 
 
 class Opened(Value, kw_only=False, gc=False):
@@ -28,10 +28,10 @@ class Text(Value, kw_only=False, gc=False):
 
 
 class Closed(Value, kw_only=False, gc=False):
-    """An instance is over. Every `Opened` gets exactly one.
+    """The end of an instance. Every `Opened` gets exactly one.
 
-    `truncated`: without its closing tag. `forced_close`: its closing tag was honoured within a code span that
-    nobody closed. `malformed`: the same within a JSON string.
+    `truncated`: without its closing tag. `forced_close`: its closing tag was accepted within an unclosed code
+    span. `malformed`: the same within a JSON string.
     """
 
     channel: str
@@ -46,7 +46,7 @@ ChannelEvent: TypeAlias = Opened | Text | Closed
 
 
 class Slice(Value, kw_only=False, gc=False):
-    """A stretch of the input. All slices joined are the input; the `body` ones of an instance are its body."""
+    """A part of the input. All slices joined are the input; the `body` slices of an instance are its body."""
 
     kind: Literal["tag", "body", "outside", "ignored"]
     text: str
@@ -67,10 +67,10 @@ class Instance(Value):
 
 
 class Transcript(Value):
-    """A generation taken apart.
+    """A parsed generation.
 
-    `outside_chars` and `preamble` (what stands before the first tag) do not count surrounding blanks.
-    `first_channel` is the first opened name, declared or not. `unknown_channels` were read over.
+    `outside_chars` and `preamble` (the text before the first tag) do not count surrounding blanks.
+    `first_channel` is the first opened name, declared or not. `unknown_channels` were skipped.
     """
 
     raw: str

@@ -1,1 +1,1 @@
-"""A generation as lanes that clients watch while it is written."""
+"""Streaming of a generation as lanes that clients watch."""

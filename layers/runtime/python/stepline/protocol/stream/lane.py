@@ -1,11 +1,11 @@
-"""Lanes: what listeners see of a running generation, as a stream of pure values.
+"""Lanes: the client's view of a running generation, as a stream of pure values.
 
 A lane is one text that grows: a status, an answer, a file while it is written. Its name is
-`<what>.<instance>[.<part>]`, unique in its stream, and its facts are told before its first character. A lane
-that replaces another one makes the other's text void. Every lane that was opened is closed, whatever happens.
-Source: docs/reference/events.md#lanes.
+`<what>.<instance>[.<part>]`, unique in its stream, and its facts are sent before its first character. A lane
+that replaces another one makes the other's text void. Every opened lane is closed, in every case.
+`LaneWriter` writes one lane, with its citations as links.
 
-One lane as it is written: its facts before its first character, its citations as links, one end.
+Source: docs/reference/events.md#lanes.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from stepline.protocol.parser.transcript import CloseReason
 Marker: TypeAlias = Literal["thinking", "timeline_text", "answer", "canvas", "subsystem"]
 
 CONTROL_LANE: Final = "lanes"
-"""The lane in which a stream tells of its other lanes: one JSON object a line."""
+"""The lane that describes the other lanes of its stream: one JSON object per line."""
 
 AbortReason: TypeAlias = Literal["", "policy", "cancelled", "provider_error", "eof"]
 
 
 class LaneFacts(Value):
-    """What a lane holds and where a client shows it. `format` is a channel's format, or `python`.
+    """The content of a lane, and where a client shows it. `format` is a channel's format, or `python`.
 
-    `artifact_name` is the path or name of what is written, `sub_type` the kind of a widget, `execution_id` the
-    call it belongs to, `replaces` the lane whose text this one makes void.
+    `artifact_name` is the path or name of the file, `sub_type` the kind of a widget, `execution_id` the call
+    it belongs to, `replaces` the lane whose text this one makes void.
     """
 
     marker: Marker
@@ -60,7 +60,7 @@ class LaneText(Value, kw_only=False, gc=False):
 
 
 class LaneClosed(Value, tag="close", tag_field="do"):
-    """A lane is complete: it holds `chars` characters. `aborted` says why it will never be what it was to become."""
+    """The end of a lane of `chars` characters. `aborted` says why it is incomplete."""
 
     lane: str
     chars: int
@@ -82,14 +82,14 @@ _CITED: Final[Mapping[str, CitedFormat]] = {"markdown": "markdown", "html": "htm
 
 
 def abort_reason(reason: CloseReason) -> AbortReason:
-    """Return why the lanes of a channel that ended like this will not go on; "" if nothing is missing."""
+    """Return why the lanes of a channel with this close reason are incomplete; "" if nothing is missing."""
     return _ABORTED.get(reason, "")
 
 
 class LaneWriter:
-    """Writes one lane. It opens with its first character, so an empty one never shows; `close` is its end.
+    """Writes one lane. It opens with its first character, so an empty one is never shown; `close` ends it.
 
-    With `sources` the citations in markdown and HTML become links; `raw` is the text as it was taken.
+    With `sources` the citations in Markdown and HTML become links; `raw` is the text as received.
     """
 
     __slots__ = ("_cite", "_emit", "_facts", "_raw", "_sources", "chars", "closed", "name")
@@ -99,7 +99,7 @@ class LaneWriter:
     ) -> None:
         self.name = name
         self.chars = 0
-        """How many characters were written; 0 for a lane that was not opened."""
+        """The number of characters written; 0 for a lane that was not opened."""
         self.closed = False
         self._facts = facts
         self._emit = emit
@@ -110,7 +110,7 @@ class LaneWriter:
 
     @property
     def raw(self) -> str:
-        """What was taken so far, citations as the model wrote them."""
+        """The text received so far, with its citation tokens."""
         return "".join(self._raw)
 
     def take(self, text: str, /) -> None:
@@ -126,11 +126,11 @@ class LaneWriter:
         self._emit(LaneText(self.name, text))
 
     def end(self) -> None:
-        """End the lane as it was to end."""
+        """End a complete lane."""
         self.close()
 
     def close(self, aborted: AbortReason = "") -> None:
-        """End the lane, whether it is complete or not. Closing again does nothing."""
+        """End the lane, complete or not. Closing again does nothing."""
         if self.closed:
             return
         self.closed = True
@@ -140,7 +140,7 @@ class LaneWriter:
             self._emit(LaneClosed(lane=self.name, chars=self.chars, aborted=aborted))
 
     def successor(self) -> LaneWriter:
-        """Return a lane that takes the place of this one."""
+        """Return a lane that replaces this one."""
         if not self.chars:
             return LaneWriter(self.name, self._facts, self._emit, sources=self._sources)
         facts = replace(self._facts, replaces=self.name)
@@ -154,7 +154,7 @@ class LaneWriter:
 
 
 def write_whole(name: str, facts: LaneFacts, text: str, emit: Emit) -> None:
-    """Write a lane whose text is known from the start."""
+    """Write a lane whose whole text is known."""
     lane = LaneWriter(name, facts, emit)
     lane.take(text)
     lane.end()

@@ -1,20 +1,14 @@
-"""One decision while it is written: what of it is shown, on which lanes, and what they hold in the end.
+"""The live view of one decision while it is written: its lanes, and their correction at the end.
 
-Nothing is shown before the decision is admitted. When it is complete its lanes are held against the object that
-the record is made from: where that says something else, as happens when an object that is no JSON had to be
-mended, a lane with the recorded text takes the place of the one that was shown.
+Nothing is shown before the decision is admitted: a `Gate` keeps its output until `Admission` has decided. One
+reader feeds it in text order, so nothing can overtake the text that waits in it.
 
-What stands between a decision and whoever watches: nothing of an action is shown before it is admitted.
+When the decision is complete its lanes are compared with the recorded object: where that differs, as happens
+when invalid JSON was repaired, a lane with the recorded text replaces the shown one.
 
-A gate keeps what a decision has to show until `admission.py` has said whether it may run. One reader feeds it in
-the order of the text, so nothing can overtake what waits in it.
-
-A plan as a card for the user: what changes, and its steps.
-
-A program while it is written: its status, name, objective, contract and code, a lane each.
-
-The code is that of the code channel that follows the decision, before any other decision. Once the program runs,
-its status comes as durable events.
+A plan is shown as a card: the change, and its steps. A program is shown as status, name, objective, contract
+and code, a lane each. The code is that of the code channel after the decision, before any other decision.
+Once the program runs, its status comes as durable events.
 """
 
 from __future__ import annotations
@@ -39,7 +33,7 @@ from stepline.protocol.stream.record import CONTENTS, TRAITS, Record
 
 
 class CodeLane(LaneWriter):
-    """Program text, from its first character that is not blank on, with the blanks before it."""
+    """Program text; leading blanks are written with the first other character."""
 
     __slots__ = ("_lead", "aborted")
 
@@ -58,7 +52,7 @@ class CodeLane(LaneWriter):
         self._write(text)
 
     def close(self, aborted: AbortReason = "") -> None:
-        """End the lane, whether it is complete or not."""
+        """End the lane, complete or not."""
         super().close(aborted)
         self.aborted = self.aborted or aborted
 
@@ -79,7 +73,7 @@ class ExecWidget:
         write_whole(self._status, self._facts("status", "json"), _json({"status": "gen"}), self._emit)
 
     def describe(self, notes: str, params: Mapping[str, Any]) -> None:
-        """Show what the program is for, its name, and what it promises, as far as the call says so."""
+        """Show the objective, name and contract of the program, as far as the call has them."""
         name = params.get("prog_name")
         if isinstance(name, str) and name:
             self._write("name", "program.name", "text", name)
@@ -90,7 +84,7 @@ class ExecWidget:
             self._write("contract", "contract", "json", _json(told))
 
     def open_code(self) -> CodeLane | None:
-        """Return the lane of the program that begins; None if none is to be shown. A second one is an error."""
+        """Return a lane for the program that begins; None if it is not shown. A second one is an error."""
         if self._failed:
             return None
         if self._code and self._code.chars:
@@ -101,7 +95,7 @@ class ExecWidget:
         return self._code
 
     def take_programs(self, programs: Sequence[str]) -> None:
-        """Show a program that stood before its decision."""
+        """Show a program written before its decision."""
         for program in programs:
             if lane := self.open_code():
                 lane.take(program)
@@ -118,7 +112,7 @@ class ExecWidget:
             write_whole(f"{self._status}.1", facts, _json(status), self._emit)
 
     def close(self, reason: AbortReason) -> None:
-        """Hear that the generation is over, and why if that was too early."""
+        """End the widget with the generation; `reason` is set if that ended too early."""
         code = self._code
         if code is None or not code.chars:
             self.fail(f"generation_{reason}" if reason else "code_channel_missing")
@@ -152,7 +146,7 @@ _ANSWER: Final = ("final_answer",)
 _PARAMS: Final = ("tool_call", "params")
 
 Ask: TypeAlias = Callable[[str, str], str]
-"""Admits an action by what it is and the tool it calls, or returns the code of its refusal."""
+"""Admits an action by its name and tool, or returns the code of its refusal."""
 
 
 class DecisionView:
@@ -160,7 +154,7 @@ class DecisionView:
 
     def __init__(self, index: int, rules: RoundRules, ask: Ask, emit: Emit) -> None:
         self.widget: ExecWidget | None = None
-        """What shows its program, if it runs one."""
+        """The view of its program, if it runs one."""
         self._index = index
         self._rules = rules
         self._admit = ask
@@ -180,16 +174,16 @@ class DecisionView:
 
     @property
     def answer(self) -> str:
-        """The answer as far as it was shown, citations as the model wrote them."""
+        """The answer as shown so far, with its citation tokens."""
         return self._answer.raw
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was shown, and the object that holds it is complete."""
+        """True if an answer was shown, and its object is complete."""
         return bool(self.answer.strip()) and self._fields.over and not self._fields.broken
 
     def close(self, body: str, reason: AbortReason) -> None:
-        """Hear that the body is complete, or why it never will be; `body` is all of it."""
+        """End the body; `reason` is set if it is incomplete, `body` is all of it."""
         if reason in ("", "eof") and body.strip():
             self._settle(body)
         if self._gate.state == "pending":
@@ -200,7 +194,7 @@ class DecisionView:
     # --- while it is written
 
     def _choose(self, path: Path) -> Taker | None:
-        """Return what takes the value at `path`."""
+        """Return the taker of the value at `path`."""
         if self._gate.state == "denied":
             return None
         action = self._identity.action
@@ -234,7 +228,7 @@ class DecisionView:
             self._ask(self._identity)
 
     def _ask(self, identity: Identity) -> None:
-        """Open the gate if the decision is admitted, else shut it for good."""
+        """Open the gate if the decision is admitted, else close it for good."""
         self._identity = identity
         if self._admit(identity.action, identity.tool_id):
             self._gate.deny()
@@ -252,26 +246,26 @@ class DecisionView:
 
     @property
     def _noting(self) -> LaneWriter | None:
-        """The lane of the notes as they come; of an answer's notes only plan marks are kept, so they wait."""
+        """The lane of streamed notes; of an answer's notes only plan marks are kept, so they wait."""
         return self._notes if self._calls else None
 
     @property
     def _answering(self) -> LaneWriter | None:
-        """The lane of the answer, if it is one."""
+        """The lane of the answer, if the decision is one."""
         return None if self._calls else self._answer
 
     # --- when it is complete
 
     def _settle(self, body: str) -> None:
-        """Make what is shown what will be recorded."""
+        """Replace streamed text that differs from the recorded decision."""
         found = repair(body)
         if self._gate.state == "pending":
-            self._gate.forget()  # it is written anew below, as it was read now
+            self._gate.forget()  # written again below, from the parsed object
             self._ask(identify_fields(found.fields if found else {}))
         if self._gate.state == "denied":
             return
         if found and not self._identity.same(identify_fields(found.fields)):
-            found = None  # it will be refused, so what was shown is not put right
+            found = None  # it will be refused, so the shown text is not corrected
         if found is None or (found.guessed and self._calls and self._rules.strict):
             if self.widget:
                 self.widget.fail(UNREAD)
@@ -300,7 +294,7 @@ class DecisionView:
             card.end()
 
     def _describe(self, widget: ExecWidget, notes: str, params: Mapping[str, Any]) -> None:
-        """Show what the program is for; that there will be none if the call breaks its contract."""
+        """Show the program's description; show that there will be none if the call violates its contract."""
         call = ToolCall(tool_id=self._identity.tool_id, params=dict(params))
         try:
             check_call(call, self._rules.tools, self._rules.allowed)
@@ -318,7 +312,7 @@ class DecisionView:
             record.lane = self._put_right(record.lane, record.content(params))
 
     def _put_right(self, lane: LaneWriter, text: object) -> LaneWriter:
-        """Return the lane that holds `text`: the one that does, or a new one in its place."""
+        """Return a lane that holds `text`: this one, or a new one that replaces it."""
         if not isinstance(text, str) or not text or text == lane.raw:
             return lane
         if lane.raw or lane.closed:
@@ -339,7 +333,7 @@ class DecisionView:
 
 
 class _Early:
-    """Takes a text that came before the action, once the gate lets it go: then it is known whose it is."""
+    """Receives text that came before the action; its lane is found once the gate opens."""
 
     __slots__ = ("_find",)
 
@@ -356,7 +350,7 @@ class _Early:
 
 
 class _Fact:
-    """Takes a short value that the rest depends on."""
+    """Receives a short value that others depend on."""
 
     __slots__ = ("_pieces", "_tell")
 
@@ -375,44 +369,44 @@ GateState: TypeAlias = Literal["pending", "allowed", "denied"]
 
 
 class Gate:
-    """Pending: what comes is kept. Allowed: it goes on, what was kept first. Denied: it is dropped, as is what was kept."""
+    """Pending: text is kept. Allowed: kept text is passed on, then new text. Denied: all text is dropped."""
 
     def __init__(self) -> None:
         self.state: GateState = "pending"
         self._kept: deque[tuple[Taker, str | None]] = deque()
 
     def guard(self, taker: Taker) -> Taker | None:
-        """Return what takes the place of `taker` for a value that begins now; None if nothing of it is shown."""
+        """Return a substitute for `taker` for a value that begins now; None if it is not shown."""
         if self.state == "pending":
             return _Waiting(self, taker)
         return taker if self.state == "allowed" else None
 
     def push(self, taker: Taker, text: str | None) -> None:
-        """Take a piece for `taker`, or None for its end."""
+        """Pass on a piece for `taker`, or None for its end."""
         if self.state == "pending" or self._kept:
             self._kept.append((taker, text))
         elif self.state == "allowed":
             _pass_on(taker, text)
 
     def forget(self) -> None:
-        """Drop what is kept; what comes is kept or goes on as before."""
+        """Drop the kept text; later text is treated as before."""
         self._kept.clear()
 
     def allow(self) -> None:
-        """Let everything through from here on, in the order in which it came."""
+        """Pass on all kept text in order, and all later text."""
         self.state = "allowed"
-        while self._kept:  # what is pushed meanwhile stands behind
+        while self._kept:  # text pushed meanwhile is appended
             _pass_on(*self._kept[0])
             self._kept.popleft()
 
     def deny(self) -> None:
-        """Let nothing through, neither what came nor what comes."""
+        """Drop all kept and later text."""
         self.state = "denied"
         self._kept.clear()
 
 
 class _Waiting:
-    """Stands for a taker behind a gate."""
+    """A taker behind a gate."""
 
     __slots__ = ("_gate", "_taker")
 
@@ -445,7 +439,7 @@ _TITLES: Final = {
 
 
 def render_plan_card(params: Mapping[str, Any]) -> str:
-    """Return the card of a valid call of `react.plan`: a title, what it is about, a line a step."""
+    """Return the card of a valid `react.plan` call: a title, its subject, one line per step."""
     steps = params.get("steps") or ()
     lines = [_TITLES.get(params.get("mode", "new"), _TITLES["new"])]
     if about := params.get("plan_id") or (

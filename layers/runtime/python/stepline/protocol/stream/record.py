@@ -1,7 +1,7 @@
-"""A file while it is written: the long parameter of a call that writes, on the lane that the short ones choose.
+"""The live view of a file: the long parameter of a writing call, on the lane that the short ones choose.
 
-`path` and `channel` come before the content, by the contract of the tools that write; a content that comes first
-waits for them. Without a channel it is `canvas`. What is `internal` is for nobody but the model.
+`path` and `channel` come before the content, by the contract of the writing tools; content that comes first
+waits for them. The default channel is `canvas`. An `internal` file is shown to the model only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stepline.protocol.parser.field import Taker
 from stepline.protocol.stream.lane import LaneFacts, LaneWriter, Marker
 
 OpenLane = Callable[[str, LaneFacts], LaneWriter]
-"""Makes a lane of this decision: what it is, and its facts."""
+"""Opens a lane of this decision by its kind and facts."""
 
 _REF: Final = "ref:"
 _NAME_CHARS: Final = 300
@@ -36,7 +36,7 @@ _FORMATS: Final = {
     "mmd": "mermaid",
     "mermaid": "mermaid",
 }
-"""Formats by the names and endings that stand for them; every other is markdown."""
+"""Formats by file names and extensions; all others are Markdown."""
 
 _MARKERS: Final[Mapping[str, tuple[str, Marker]]] = {
     "canvas": ("canvas", "canvas"),
@@ -46,7 +46,7 @@ _MARKERS: Final[Mapping[str, tuple[str, Marker]]] = {
 
 
 class RecordTool(Value):
-    """How a tool writes: in which parameter, in which format if that is fixed, and where it may be shown.
+    """The way a tool writes: its content parameter, its format if fixed, and the lanes it may use.
 
     `refs`: the content may be `ref:` and a path instead of text.
     """
@@ -64,19 +64,19 @@ _TOOLS: Final = {
 _RENDERER: Final = "rendering_tools.write_"
 
 CONTENTS: Final = frozenset({"content", "patch"})
-"""The parameters that hold a file."""
+"""The parameters that hold a file's content."""
 
 TRAITS: Final = frozenset({"path", "channel", "format"})
-"""The parameters that say where and how it is shown."""
+"""The parameters that determine a file's lane and format."""
 
 
 def record_tool(tool_id: str) -> RecordTool | None:
-    """Return how a tool writes; None if it does not."""
+    """Return the way a tool writes; None if it does not."""
     return RecordTool(refs=True) if tool_id.startswith(_RENDERER) else _TOOLS.get(tool_id)
 
 
 class Record:
-    """The content of one call, on its way to its lane; text that comes before the lane is known waits."""
+    """The content of one call, streamed to its lane; text that comes before the lane is known waits."""
 
     def __init__(self, turn: str, execution_id: str, open_lane: OpenLane) -> None:
         self.lane: LaneWriter | None = None
@@ -90,7 +90,7 @@ class Record:
         self._chosen = self._ended = False
 
     def settle(self, tool_id: str) -> None:
-        """Hear which tool is called; nothing is shown for one that does not write."""
+        """Set the tool; nothing is shown for one that does not write."""
         self._tool = record_tool(tool_id)
         self._chosen = self._tool is None
         if self._tool and self._key != self._tool.content:
@@ -99,17 +99,17 @@ class Record:
             self._look()
 
     def learn(self, trait: str, value: str) -> None:
-        """Hear one of `TRAITS`."""
+        """Set one of `TRAITS`."""
         self._traits[trait] = value
         if self._held:
             self._look()
 
     def taker(self, key: str) -> Taker | None:
-        """Return what takes one of `CONTENTS` where it begins; None if nothing of it is shown."""
+        """Return the taker for one of `CONTENTS` as it begins; None if it is not shown."""
         if self._tool and key != self._tool.content:
             return None
         if not self._tool and self._key:
-            return None  # which of two it is cannot be known yet
+            return None  # which of the two parameters it is cannot be known yet
         self._key = key
         self._look()
         return self.lane if self._chosen else self
@@ -123,36 +123,36 @@ class Record:
             self._look()
 
     def end(self) -> None:
-        """Hear that the content is complete."""
+        """End the content, which is complete."""
         self._ended = True
         self._look()
         if self.lane:
             self.lane.end()
 
     def forget(self) -> None:
-        """Drop what waits."""
+        """Drop the waiting text."""
         self._held.clear()
         self._ended = False
 
     def relearn(self, params: Mapping[str, Any]) -> None:
-        """Hear everything anew from the whole call."""
+        """Set everything again from the complete call."""
         self.forget()
         self._traits = {trait: value for trait in TRAITS if isinstance(value := params.get(trait), str)}
 
     def finish(self) -> None:
-        """Hear that the call is complete: what it did not say is as by default."""
+        """End the call: missing traits get their defaults."""
         self._traits = {"channel": "canvas", "path": "", **self._traits}
         self._look()
         if self.lane and self._ended:
             self.lane.end()
 
     def content(self, params: Mapping[str, Any]) -> str:
-        """Return the text of a whole call that belongs on its lane."""
+        """Return the text of a complete call that belongs on its lane."""
         value = params.get(self._tool.content) if self._tool else None
         return value if isinstance(value, str) else ""
 
     def _look(self) -> None:
-        """Choose the lane if everything is known, and let go what waits for it."""
+        """Choose the lane once everything is known, and pass on the waiting text."""
         if self._chosen or not self._tool or not self._traits.keys() >= {"path", "channel"}:
             return
         held = "".join(self._held)
@@ -179,7 +179,7 @@ class Record:
 
 
 def turn_path(turn: str, path: str) -> str:
-    """Return where a file lies in its turn, as `outputs/report.md`; a path that will be refused stays as it is."""
+    """Return a file's path in its turn, such as `outputs/report.md`; an invalid path is returned unchanged."""
     try:
         found = artifact_path(turn, path)
     except PathError:

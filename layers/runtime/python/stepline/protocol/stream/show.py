@@ -1,8 +1,8 @@
-"""What listeners see of a generation: channel events in, lane events out, as pure values.
+"""The live view of a generation: channel events in, lane events out, as pure values.
 
-Thinking is shown as it comes, of a decision what `decision_view.py` lets through, program text with the decision
-that runs it; a summary is for the model alone. Every lane that is opened is closed, whatever happens. `cut` is the
-code with which a decision was refused behind which nothing can count: whoever listens then ends the call.
+Thinking is shown as it comes, a decision as far as `live_decision.py` admits it, program text with the
+decision that runs it; a summary is for the model only. Every opened lane is closed, in every case. `cut` is
+the refusal code of a decision after which nothing can count: the caller then ends the model call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stepline.protocol.stream.live_decision import DecisionView
 
 
 class Show:
-    """Shows one generation. `show` the parser's events as they come, then `close`; both return what to send."""
+    """Shows one generation. `show` the parser's events as they come, then `close`; both return lane events."""
 
     def __init__(self, rules: RoundRules) -> None:
         self.cut = ""
@@ -28,25 +28,25 @@ class Show:
         self._events: list[LaneEvent] = []
         self._emit = self._events.append
         self._open: Opened | None = None
-        self._body: list[str] = []  # of the open instance
+        self._body: list[str] = []  # body of the open instance
         self._feed: Callable[[str], None] = _drop
-        self._lane: LaneWriter | None = None  # of the open instance, if it has one of its own
-        self._view: DecisionView | None = None  # of the open instance, if it is a decision
-        self._views: list[DecisionView] = []  # of the decisions before it that are not blank
-        self._early_programs: list[str] = []  # those before every decision
+        self._lane: LaneWriter | None = None  # the open instance's own lane, if it has one
+        self._view: DecisionView | None = None  # the open instance's view, if it is a decision
+        self._views: list[DecisionView] = []  # views of the earlier decisions that are not blank
+        self._early_programs: list[str] = []  # programs before every decision
 
     @property
     def answer(self) -> str:
-        """The answer as far as it was shown, citations as the model wrote them."""
+        """The answer as shown so far, with its citation tokens."""
         return next((view.answer for view in self._all() if view.answer), "")
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was shown, and its decision is complete."""
+        """True if an answer was shown, and its decision is complete."""
         return any(view.answered for view in self._all())
 
     def show(self, events: Sequence[ChannelEvent]) -> list[LaneEvent]:
-        """Take the next events of the parser."""
+        """Process the parser's next events."""
         for event in events:
             if type(event) is Text:
                 text = event.text
@@ -61,7 +61,7 @@ class Show:
         return shown
 
     def close(self, reason: AbortReason = "") -> list[LaneEvent]:
-        """Say that nothing follows, and why if that is too early. Closing again does nothing."""
+        """End the generation; `reason` is set if that is too early. Closing again does nothing."""
         self._end(reason or "eof")
         widgets = [view.widget for view in self._views if view.widget]
         if len(self._views) == len(widgets) == 1 and not reason:
@@ -77,7 +77,7 @@ class Show:
     def _begin(self, opened: Opened) -> None:
         self._open = opened
         if self.cut:
-            return  # the end of the piece in which it came
+            return  # the rest of its piece
         match opened.channel:
             case THINKING.name:
                 name = f"{THINKING.name}.{opened.instance}"
@@ -97,7 +97,7 @@ class Show:
         return code
 
     def _end(self, reason: CloseReason) -> None:
-        """Close what the open instance shows."""
+        """Close the lanes of the open instance."""
         opened, self._open = self._open, None
         body = "".join(self._body)
         self._body.clear()
@@ -114,7 +114,7 @@ class Show:
         self._lane = self._view = None
 
     def _misplace(self, program: str) -> None:
-        """Note a program that belongs to no decision before it, or to one that has a program already."""
+        """Record a program that follows no decision, or one that has a program already."""
         if not self._views:
             self._early_programs.append(program)
         elif widget := self._views[-1].widget:
@@ -122,4 +122,4 @@ class Show:
 
 
 def _drop(_text: str) -> None:
-    """Show nothing of it."""
+    """Discard text that is not shown."""
