@@ -1,1 +1,1 @@
-"""The ports on real things: AWS, a model's provider, this machine, this process."""
+"""Adapters of the ports: AWS, model providers, this machine, and in-memory twins."""

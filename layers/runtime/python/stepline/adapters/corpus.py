@@ -1,7 +1,8 @@
-"""A search engine over a fixed collection of documents, without a network: the same query, the same answer.
+"""A search engine over a fixed collection of documents, without a network; deterministic.
 
-A collection is JSON lines, each `{"url", "title", "text"}` and, if known, `published`, `modified` (ISO 8601) and
-`author`. Pages are ranked by BM25 over words, the words of a title counting thrice.
+A collection is JSON lines, each `{"url", "title", "text"}` and, if known, `published`, `modified` (ISO 8601)
+and `author`. Pages are ranked by BM25 over words, with the words of a title weighted threefold.
+
 Source: docs/concepts/sources.md#the-collection.
 """
 
@@ -32,7 +33,7 @@ CORPUS_BYTES_MAX: Final = 16 * 1024 * 1024
 
 SNIPPET_CHARS: Final = 400
 RELEVANCE_MIN, SHARE_MIN = 0.1, 0.25
-"""A page with less of what was asked for, or with less than this share of what the best one has, is no answer."""
+"""Minimum relevance, absolute and as a share of the best page's; other pages are no results."""
 
 _SATURATION, _LENGTH, _TITLE_WEIGHT = 1.2, 0.75, 3
 _DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
@@ -58,7 +59,7 @@ class Document(Value):
 
 
 class CorpusSearch:
-    """Searches a file of JSON lines, or all `*.jsonl` of a folder, read when something is looked up first."""
+    """Searches a file of JSON lines, or all `*.jsonl` of a folder, read on the first search."""
 
     about = "a fixed collection of documents; not the web, and nothing newer than its documents"
 
@@ -84,10 +85,10 @@ class CorpusSearch:
 
 
 class Index:
-    """How often each word stands in each page."""
+    """The frequency of each word in each page."""
 
     def __init__(self, pages: Iterable[Document]) -> None:
-        """Count the words; a page that stands there twice counts once."""
+        """Count the words; a duplicate page counts once."""
         self._pages = list({normalise_url(page.url): page for page in pages}.values())
         self._counts = [
             Counter(split_words(page.title) * _TITLE_WEIGHT + split_words(page.text)) for page in self._pages
@@ -97,7 +98,7 @@ class Index:
         self._holders: Mapping[str, int] = Counter(word for counts in self._counts for word in counts)
 
     def rank(self, words: Iterable[str]) -> list[tuple[float, Document]]:
-        """Return the pages that have enough of the words, best first, each with its relevance from 0 to 1."""
+        """Return the pages that match enough of the words, best first, each with its relevance from 0 to 1."""
         weights = {word: self._weight(word) for word in words}
         most = sum(weights.values()) * (_SATURATION + 1)
         if not most:
@@ -111,7 +112,7 @@ class Index:
         return sorted(kept, key=lambda one: (-one[0], one[1].url))
 
     def _weight(self, word: str) -> float:
-        """Return how much a word tells: the fewer pages have it, the more."""
+        """Return the weight of a word: the rarer, the higher."""
         holders = self._holders.get(word, 0)
         return math.log(1 + (len(self._pages) - holders + 0.5) / (holders + 0.5))
 
@@ -122,9 +123,9 @@ class Index:
 
 
 def read_documents(place: Path) -> Iterator[Document]:
-    """Yield the pages of a file, or of a folder's files by their names. Raises DependencyError `corpus_unreadable`.
+    """Yield the pages of a file, or of a folder's files by name. Raises DependencyError `corpus_unreadable`.
 
-    A function holds a collection in memory as a whole, so it is refused if it has more than CORPUS_BYTES_MAX.
+    A function holds a whole collection in memory, so one with more than CORPUS_BYTES_MAX is refused.
     """
     files = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
     if not files:
@@ -144,7 +145,7 @@ def read_documents(place: Path) -> Iterator[Document]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words that tell something, in one spelling of Unicode, in lower case and in the singular."""
+    """Return the significant words, in normalised Unicode, lower case and singular."""
     words = _WORD.findall(normalize("NFKC", text).casefold())
     return [_singular(word) for word in words if word not in _STOP]
 

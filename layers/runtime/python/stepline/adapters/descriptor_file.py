@@ -10,9 +10,9 @@ from stepline.errors import InputError, SandboxError
 
 
 def read_folder(folder: Path) -> dict[str, str]:
-    """Return the texts of the descriptors in a folder; an absent file is an absent descriptor.
+    """Return the texts of the descriptors in a folder; a missing file is a missing descriptor.
 
-    Raises InputError `bad_descriptor` if the folder is none, or a file is too large, unreadable or no UTF-8.
+    Raises InputError `bad_descriptor` if it is no folder, or a file is too large, unreadable or no UTF-8.
     """
     if not folder.is_dir():
         raise InputError(f"there is no folder of descriptors at {folder}", code="bad_descriptor")
@@ -34,9 +34,10 @@ def read_folder(folder: Path) -> dict[str, str]:
 
 
 def write_folder(texts: Texts, folder: Path) -> dict[str, str]:
-    """Write descriptors into a new folder that only we can enter, and return the variables that name the paths.
+    """Write descriptors into a new private folder, and return the variables that name the paths.
 
-    Raises SandboxError `payload_unavailable`, also if the folder is already there: nobody else may have made it.
+    Raises SandboxError `payload_unavailable`, also if the folder exists: another process could have created
+    it.
     """
     try:
         folder.mkdir(mode=0o700)

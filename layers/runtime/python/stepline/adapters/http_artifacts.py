@@ -1,6 +1,6 @@
-"""The artifact store over HTTP, for a holder of grants: each names one request, and nothing else is asked.
+"""The artifact store over HTTP, for a holder of grants: each grant is one request, and no others are made.
 
-A grant is a right to whoever has its URL, so no error, no log and no exception shows one.
+Possession of a grant's URL is the right, so no error, log or exception contains one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepline.model.program.task import Grant
 from stepline.ports.task import Depot
 
 TIMEOUT_S: Final = 20.0
-"""For the connection, and for each piece of an answer."""
+"""For the connection, and for each read of an answer."""
 
 TRIES: Final = 5
 PAUSE_S: Final = 0.2
@@ -31,25 +31,25 @@ PAUSE_MAX_S: Final = 5.0
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _AGAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT})
-"""Besides the service's own failures; a conflict is another put of the same key that is not settled yet."""
+"""Retried like the service's own failures; a conflict is another unsettled put of the same key."""
 
 _T = TypeVar("_T")
 
 
 class _Connection(http.client.HTTPConnection):
-    """Hears an answer that comes, with the end of the connection, before all of a large body was sent."""
+    """Reads an answer that comes, and closes the connection, before a large body is sent completely."""
 
     def send(self, data: Any) -> None:
         if not self.sock:
             self.connect()
         with contextlib.suppress(
             BrokenPipeError, ConnectionResetError
-        ):  # without an answer, that is told next
+        ):  # without an answer, reading it raises
             super().send(data)
 
 
 class _SafeConnection(_Connection, http.client.HTTPSConnection):
-    """The same over TLS."""
+    """The same connection over TLS."""
 
 
 class _Http(urllib.request.HTTPHandler):
@@ -63,24 +63,24 @@ class _Https(urllib.request.HTTPSHandler):
 
 
 class _Unavailable(Exception):  # noqa: N818 - no error: it ends one try
-    """No answer, or none that settles anything."""
+    """No answer, or an inconclusive one."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Takes an answer that sends us elsewhere for a refusal: a grant is for one host."""
+    """Treats a redirect as a refusal: a grant is for one host."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None
 
 
 class HttpDepot:
-    """Objects by presigned URLs, over https, or http on this machine. Safe from every thread.
+    """Objects by presigned URLs, over https, or http on this machine. Thread-safe.
 
-    A put that was applied but whose answer was lost says that somebody else wrote the object.
+    A put whose answer was lost is reported as written by another process.
     """
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Wait `timeout_s` for a connection and for each piece of an answer; `sleep` is for between tries."""
+        """Wait `timeout_s` for a connection and for each read of an answer; `sleep` waits between tries."""
         self._timeout_s = timeout_s
         self._sleep = sleep
         self._jitter = random.SystemRandom()
@@ -112,7 +112,7 @@ class HttpDepot:
             return self._exchange(grant, "PUT", file, size)
 
     def _ask(self, attempt: Callable[[], _T]) -> _T:
-        """Try until there is an answer. Raises DependencyError."""
+        """Retry until there is an answer. Raises DependencyError."""
         last = ""
         for number in range(TRIES):
             if number:
@@ -126,7 +126,7 @@ class HttpDepot:
     def _exchange(
         self, grant: Grant, method: str, data: bytes | BinaryIO | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
-        """Return the status and the body of an answer that settles something. Raises _Unavailable, DependencyError."""
+        """Return status and body of a conclusive answer. Raises _Unavailable, DependencyError."""
         _check(grant.url)
         request = urllib.request.Request(  # noqa: S310 - the scheme is checked
             grant.url, data=data, headers={**headers, **grant.headers}, method=method
@@ -146,10 +146,10 @@ class HttpDepot:
 
 
 class GrantedArtifacts:
-    """The artifacts that a run was granted, to read; everything else is not there. Nothing is ever put."""
+    """Read-only artifacts of a run, limited to its grants."""
 
     def __init__(self, reads: Mapping[str, Grant], depot: Depot) -> None:
-        """Read by these rights, by the keys of what they are to."""
+        """Read by grants, which are keyed by object."""
         self._reads = reads
         self._depot = depot
 
@@ -170,7 +170,7 @@ class GrantedArtifacts:
 
 
 def _check(url: str) -> None:
-    """Refuse what would carry a right in the open. Raises DependencyError."""
+    """Refuse a URL that would send a grant in plain text. Raises DependencyError."""
     try:
         parts = urllib.parse.urlsplit(url)
         host = parts.hostname

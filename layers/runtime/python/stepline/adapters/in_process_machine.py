@@ -1,4 +1,4 @@
-"""Executions of this process: started ones wait here until somebody in it drives them, and no state machine hears of them."""
+"""Executions of this process: started ones wait to be driven in it, without a state machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ DOORS: Final = 64
 
 
 class InProcessMachine:
-    """Never `absent`: what this process did not start, or no longer knows, has ended.
+    """Never `absent`: an execution that this process did not start, or no longer knows, has ended.
 
-    A turn that another process left open is therefore taken over by the next message to its conversation. A process
-    that still drives it is fenced off, so that the messages of one conversation belong in one process at a time.
+    A turn that another process left open is therefore taken over by the next message to its conversation. A
+    process that still drives it is fenced off, so the messages of one conversation belong in one process at a
+    time.
     """
 
     def __init__(self) -> None:
-        """Begin without executions."""
+        """Start without executions."""
         self._lock = Lock()
         self._doors = tuple(Lock() for _ in range(DOORS))
         self._queue: list[tuple[str, Step]] = []

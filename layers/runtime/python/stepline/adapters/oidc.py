@@ -1,8 +1,11 @@
-"""Tokens of an OpenID Connect issuer: signature, issuer, audience and time, then tenant, project and user.
+"""Verify tokens of an OpenID Connect issuer: signature, issuer, audience and time.
 
-The key set is kept for five minutes, so that a withdrawn key does not outlive it by more; a token signed by an
-unknown key fetches it anew, at most every 30 s. Only RS256 and ES256 are accepted, whatever the token's header says,
-and of the header nothing is believed but the name of the key, which is looked up in the issuer's own set.
+Then tenant, project, user.
+
+The key set is cached for five minutes, so that a withdrawn key is accepted for no longer; a token signed by
+an unknown key fetches it again, at most every 30 s. Only RS256 and ES256 are accepted, independent of the
+token's header; of the header only the key id is used, which is looked up in the issuer's own set.
+
 Source: docs/concepts/security.md#who-is-there.
 """
 
@@ -25,25 +28,25 @@ from stepline.ports.channel import Principal
 ALGORITHMS: Final = ("RS256", "ES256")
 LOOPBACK: Final = (("http", "127.0.0.1"), ("http", "localhost"))
 TIMEOUT_S: Final = 3
-"""The authorizer has ten seconds, and may have to ask for the metadata, the keys, and the keys anew."""
+"""The authorizer has ten seconds, and may have to fetch the metadata, the keys, and the keys again."""
 LEEWAY_S: Final = 10
-"""How far the issuer's clock may be ahead of ours: for `nbf` and `iat`, never for `exp`."""
+"""Allowed lead of the issuer's clock: for `nbf` and `iat`, never for `exp`."""
 METADATA_MAX_BYTES: Final = 256 * 1024
 EXPIRES_MAX: Final = 2**53
-"""What JSON readers everywhere agree on."""
+"""The largest integer that all JSON readers agree on."""
 
 
 class OidcIdentity:
     """Verifies against one issuer and one audience.
 
-    An ID token, and an access token that has one, names the audience in `aud`. An access token of Cognito says
-    `token_use: access` and names the client it was made for in `client_id`, which must then be the audience.
+    An ID token, and an access token that has one, names the audience in `aud`. An access token of Cognito has
+    `token_use: access` and names its client in `client_id`, which must then be the audience.
     """
 
     def __init__(
         self, *, issuer: str, audience: str, jwks_url: str, tenant_claim: str, project_claim: str
     ) -> None:
-        """Keep the facts; nothing is fetched before the first token. Empty `jwks_url`: discover it."""
+        """Store the configuration; nothing is fetched before the first token. Empty `jwks_url`: discover it."""
         self._issuer = issuer
         self._audience = audience
         self._jwks_url = jwks_url
@@ -58,7 +61,7 @@ class OidcIdentity:
         user, expires_at = claims["sub"], int(claims["exp"])
         if not is_user(user):
             raise AuthError("the token names no usable user")
-        # The leeway is not for this: who is let in now must not be refused with the first message.
+        # No leeway here: a client that is let in now must not be refused with its first message.
         if expires_at <= time.time():
             raise AuthError("the token has expired", code="auth_expired")
         try:
@@ -72,9 +75,9 @@ class OidcIdentity:
             raise AuthError("the token names no usable tenant or project") from error
 
     def _key(self, token: str) -> jwt.PyJWK:
-        """Return the issuer's key of the name that the token gives.
+        """Return the issuer's key with the token's key id.
 
-        What can be seen to be no token of ours is refused first, so that it fetches nothing.
+        A token that is visibly invalid is refused first, without fetching anything.
         """
         try:
             header = jwt.get_unverified_header(token)
@@ -106,7 +109,7 @@ class OidcIdentity:
                 leeway=LEEWAY_S,
                 options={
                     "require": ["exp", "sub", "iss"],
-                    "verify_aud": False,  # which claim names the audience depends on the token's use
+                    "verify_aud": False,  # the claim that names the audience depends on the token's use
                     "enforce_minimum_key_length": True,
                 },
             )
@@ -120,7 +123,7 @@ class OidcIdentity:
         return claims
 
     def _check_use(self, claims: dict[str, Any]) -> None:
-        """Refuse a token that was made for somebody else, or to be shown to nobody but its issuer."""
+        """Refuse a token made for another audience, or for the issuer only."""
         use = claims.get("token_use", "id")
         audience = claims.get("aud", [])
         audiences = audience if isinstance(audience, list) else [audience]
@@ -138,7 +141,7 @@ class OidcIdentity:
         return jwt.PyJWKClient(_secure(self._jwks_url or self._discover()), timeout=TIMEOUT_S)
 
     def _discover(self) -> str:
-        """Return where the issuer's metadata says its keys are."""
+        """Return the key set's URL from the issuer's metadata."""
         url = _secure(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         try:
             with _OPENER.open(url, timeout=TIMEOUT_S) as answer:
@@ -156,7 +159,7 @@ class OidcIdentity:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Goes where it was sent, and not where the answer says."""
+    """Refuses redirects."""
 
     def redirect_request(self, *_args: object) -> None:
         return None
@@ -166,7 +169,7 @@ _OPENER: Final = urllib.request.build_opener(_NoRedirect())
 
 
 def _secure(url: str) -> str:
-    """Return a URL that leads to the issuer and to nobody between us. Raises DependencyError."""
+    """Return a URL that leads securely to the issuer. Raises DependencyError."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "https" and (parts.scheme, parts.hostname) not in LOOPBACK:
         raise DependencyError("the issuer must be reached over https", code="issuer_unreachable")
@@ -174,9 +177,9 @@ def _secure(url: str) -> str:
 
 
 def _place(claims: dict[str, Any], claim: str, kind: str) -> str:
-    """Return the tenant or project that a claim names: a text, or a list's one item `<kind>:<name>`.
+    """Return the tenant or project in a claim: a string, or a list's one item `<kind>:<name>`.
 
-    Anything else names none: another type is not made a text of, and of two names none is chosen.
+    Anything else is invalid: other types are not converted, and of two names none is chosen.
     """
     match claims.get(claim):
         case str(name):

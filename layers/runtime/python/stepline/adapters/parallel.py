@@ -1,4 +1,4 @@
-"""Posts to several connections at once: a post takes the gateway 10 to 30 ms, and us next to nothing."""
+"""Post to several connections at once: a post takes the gateway 10 to 30 ms, and hardly any CPU."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     from stepline.delivery.posting import Left, PostOne, Waiting
 
 THREADS: Final = 8
-"""Below the connections that an AWS client keeps open."""
+"""Fewer than the connections that an AWS client keeps open."""
 
 
 class ParallelPosts:
-    """A `PostAll` with threads of its own, from the second connection on."""
+    """A `PostAll` with threads of its own, used from the second connection on."""
 
     def __init__(self, threads: int = THREADS) -> None:
-        """Use at most so many threads; none is started yet."""
+        """Use at most this many threads; none is started yet."""
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
         self._lock = Lock()
 
     def __call__(self, post: PostOne, waiting: Waiting) -> dict[str, Left]:
-        """Post to each connection; an error that is none of a connection's is raised when all have been tried."""
+        """Post to each connection; an error unrelated to a connection is raised after all have been tried."""
         if len(waiting) < 2:
             return {connection: post(connection, frames) for connection, frames in waiting.items()}
         from concurrent.futures import wait  # noqa: PLC0415 - most conversations have one listener
 
         pool = self._executor()
         posted = {connection: pool.submit(post, connection, frames) for connection, frames in waiting.items()}
-        wait(posted.values())  # also if one fails: no post may outlive the step that it belongs to
+        wait(posted.values())  # also if one fails: no post may outlive its step
         return {connection: outcome.result() for connection, outcome in posted.items()}
 
     def _executor(self) -> ThreadPoolExecutor:

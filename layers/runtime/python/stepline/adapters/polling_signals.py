@@ -1,7 +1,7 @@
-"""Signals by looking: a thread beside the step that reads the conversation's next batch every now and then.
+"""Signals by polling: a thread beside the step reads the conversation's next batch periodically.
 
-A look is one small read of a batch that is usually not there. What makes the next look due is the bell's affair: the
-plain one waits an interval, another may know sooner. Whatever a bell says, only the log makes a steer.
+A poll is one small read of a batch that usually does not exist. A bell decides when the next poll is due: the
+plain one at an interval, another one possibly sooner. In every case, only the log makes a steer.
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from stepline.ports.log import Log
 logger = logging.getLogger(__name__)
 
 EXIT_S: Final = 25.0
-"""How long the end of a watch waits for a look that is under way: as long as one can take, since a process may be frozen
-behind it. A thread that is still there tells nobody any more."""
+"""How long the end of a watch waits for a running poll.
+
+As long as a poll can take, since a process may be frozen after it. A thread still running then reports
+nothing.
+"""
 
 
 class Bell(Protocol):
-    """When a watch looks. Everything but `end` is called by its thread alone."""
+    """Decides when a watch polls. Everything but `end` is called by the watch's thread only."""
 
     def wait(self, at: int) -> int:
-        """Wait until a look is due, or `end`; return the batch that is said to steer, 0 if nobody says so.
+        """Wait until a poll is due, or `end`; return the batch announced as a steer, 0 for none.
 
         `at` is the newest batch that the watch has read.
         """
         ...
 
     def end(self) -> None:
-        """Let nobody wait any more, from any thread."""
+        """End all waits; callable from any thread."""
         ...
 
     def close(self) -> None:
-        """Give up what waiting needed."""
+        """Release the resources of waiting."""
         ...
 
 
 class Interval:
-    """The plain bell: the same pause before every look."""
+    """The plain bell: the same pause before every poll."""
 
     def __init__(self, poll_s: float) -> None:
         self._poll_s = poll_s
@@ -60,21 +63,21 @@ class Interval:
         self._ended.set()
 
     def close(self) -> None:
-        """It holds nothing."""
+        """Do nothing: there are no resources."""
 
 
 class LogWatch:
-    """A watch whose looks run in a thread of its own, from the beginning of its `with` block to the end."""
+    """A watch that polls in a thread of its own, for the duration of its `with` block."""
 
     def __init__(self, log: Log, lane: Lane, after: int, bell: Bell) -> None:
-        """Watch for steers behind batch `after`, whenever `bell` says so."""
+        """Watch for steers after batch `after`, whenever `bell` rings."""
         self._log = log
         self._lane = lane
         self._at = after
         self._bell = bell
         self._newest = 0
         self._aborts: list[Callable[[], None]] = []
-        self._lock = threading.RLock()  # an abort may ask what the watch has seen
+        self._lock = threading.RLock()  # an abort may query the watch
         self._seen = threading.Event()
         self._ended = False
         self._failing = False
@@ -115,7 +118,7 @@ class LogWatch:
         try:
             yield
         finally:
-            with self._lock:  # an abort that is under way ends before the block does
+            with self._lock:  # a running abort ends before the block does
                 if abort in self._aborts:
                     self._aborts.remove(abort)
 
@@ -132,14 +135,14 @@ class LogWatch:
             self._bell.close()
 
     def _look(self, named: int) -> None:
-        """Read on from where the last look ended; for a batch that somebody named, as consistently as that takes."""
+        """Continue reading after the last poll; read an announced batch consistently."""
         if 0 < named <= self._at:
             return
         try:
             while not self._ended and (batch := self._read(named)) is not None:
                 self._take(batch)
         except DependencyError as error:
-            if not self._failing:  # a log that is away for a while is one line, not one a look
+            if not self._failing:  # one log line per outage, not per poll
                 logger.warning("log not read for steers", extra={"code": error.reason})
             self._failing = True
         else:
@@ -163,7 +166,7 @@ class LogWatch:
 
 
 class PollingSignals:
-    """Signals that need nothing but the log: whoever watches looks at an interval."""
+    """Signals by the log alone: watchers poll at an interval."""
 
     def __init__(self, log: Log, poll_s: float) -> None:
         """Look for steers in `log` every `poll_s` seconds."""
@@ -171,7 +174,7 @@ class PollingSignals:
         self.poll_s = poll_s
 
     def notify(self, lane: Lane, n: int) -> None:
-        """Whoever watches looks by itself."""
+        """Do nothing: watchers poll by themselves."""
 
     def watch(self, lane: Lane, after: int) -> LogWatch:
         return LogWatch(self._log, lane, after, Interval(self.poll_s))

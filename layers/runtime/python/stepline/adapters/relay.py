@@ -1,10 +1,10 @@
-"""The relay of a deployed function: one thread beside the model's stream, so that no post ever delays it.
+"""The relay of a deployed function: one thread beside the model's stream, so that posts never delay it.
 
-Text is posted fine and stored coarse: 50 ms or 4 KiB during the first second, then 200 ms; stored each second
-or 4 KiB. A connection that cannot keep up is left alone for a while: the next piece it gets shows it the gap,
-and it asks for the rest. A gone one loses its subscription. A table that refuses is asked again at the next
-interval, for the same text. With many listeners pieces come less often. Servers that hold clients themselves get the
-same pieces by a broadcast.
+Text is posted in small and stored in large pieces: posted after 50 ms or 4 KiB during the first second, then
+200 ms; stored after a second or 4 KiB. A connection that cannot keep up is skipped for a while: the next
+piece it gets shows it the gap, and it requests the rest. A closed one loses its subscription. A failed store
+is repeated at the next interval, with the same text. With many listeners pieces are less frequent. Servers
+that hold clients themselves get the same pieces by a broadcast.
 """
 
 from __future__ import annotations
@@ -29,19 +29,22 @@ POST_FIRST_S = 0.05
 POST_LATER_S = 0.2
 FIRST_S = 1.0
 POSTS_PER_S = 50
-"""At most, of one lane's text to all who listen: an account's posts share one rate, and many devices few of it."""
+"""The maximum for one lane's text to all listeners.
+
+An account's posts share one rate, and many devices get little of it.
+"""
 STORE_S = 1.0
 PIECE_CHARS = 4 * 1024
 LISTENERS_S = 1.0
 CLOSE_S = 5.0
-"""How long the end of a stream waits for its thread; one that is still there then sends and stores nothing more."""
+"""How long the end of a stream waits for its thread; one still running then sends and stores nothing more."""
 BACKOFF_S = 2.0
 _END = ("", "")
 
 
 @dataclass
 class _Lane:
-    """What one lane of a stream still has to go out with: text from `posted` and from `stored` on."""
+    """Pending output of one lane: text from `posted` and from `stored` on."""
 
     text: str = ""
     base: int = 0
@@ -55,7 +58,7 @@ class _Lane:
 
 @dataclass
 class ThreadedRelayStream:
-    """One claim's stream. `push` only queues; the thread owns everything else."""
+    """One claim's stream. `push` only queues; the thread does everything else."""
 
     relay: ThreadedRelay
     lane: Lane
@@ -106,7 +109,10 @@ class ThreadedRelayStream:
                 lane.trim()
 
     def _take(self, wait_s: float) -> bool:
-        """Move what is queued into the lanes, waiting at most `wait_s` for the first piece; true at the end."""
+        """Move queued text into the lanes, waiting at most `wait_s` for the first piece.
+
+        Return True at the end.
+        """
         try:
             piece = self._queue.get(timeout=max(0.0, wait_s)) if wait_s > 0 else self._queue.get_nowait()
             while piece != _END:
@@ -121,7 +127,7 @@ class ThreadedRelayStream:
         return sum(lane.base + len(lane.text) - int(getattr(lane, mark)) for lane in self._lanes.values())
 
     def _listen(self, at_s: float) -> bool:
-        """Read who listens, if that was long ago; false if it cannot be read now."""
+        """Refresh the listeners if they are old; return False if they cannot be read now."""
         if at_s - self._listened_s < LISTENERS_S:
             return True
         try:
@@ -133,7 +139,7 @@ class ThreadedRelayStream:
         return True
 
     def _post(self, at_s: float) -> bool:
-        """Post what waits; false if nobody knows to whom, and then it waits on."""
+        """Post pending text; return False if the listeners are unknown, and keep it."""
         if not self._listen(at_s):
             return False
         for name, lane in self._lanes.items():
@@ -189,7 +195,7 @@ class ThreadedRelayStream:
             logger.warning("subscription not dropped", extra={"code": error.reason})
 
     def _store(self) -> bool:
-        """Store what waits; false if the table refuses, and then the rest waits on."""
+        """Store pending text; return False if the table refuses, and keep the rest."""
         for pieces in self._rows():
             if self._given_up:
                 return False
@@ -203,7 +209,7 @@ class ThreadedRelayStream:
         return True
 
     def _rows(self) -> list[list[Delta]]:
-        """Return what waits to be stored, in pieces that are stored together: a lane's text is often a few words."""
+        """Return the text to store, grouped into rows, since a lane's text is often a few words."""
         rows: list[list[Delta]] = []
         room = 0
         for name, lane in self._lanes.items():
@@ -220,7 +226,7 @@ class ThreadedRelayStream:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadedRelay:
-    """Opens one thread a claim. `broadcast` is a way beside the connections, if there is one; `post_all` posts to these."""
+    """Starts one thread per claim. `broadcast` is an optional second route; `post_all` posts to connections."""
 
     deltas: Deltas
     subscriptions: Subscriptions

@@ -1,8 +1,9 @@
-"""How a call is made: which model serves a role, what is sent, how long to wait before another try. Values, and functions of them.
+"""The arguments of a model call: the model of a role, the request, and the waits between tries.
 
-How long a prompt must be before its provider keeps it, by the beginning of the model's name.
+Values and pure functions.
 
-Source: platform.claude.com, "Prompt caching".
+The minimum length of a cached prompt is chosen by the beginning of the model's name. Source:
+platform.claude.com, "Prompt caching".
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _random = random.SystemRandom()
 
 
 class ModelRole(Value):
-    """What serves a role. `max_tokens` caps what a request asks for; `temperature` overrides it."""
+    """The model that serves a role. `max_tokens` caps a request's own; `temperature` overrides it."""
 
     model: str
     provider: Literal["anthropic", "bedrock"] = "anthropic"
@@ -36,7 +37,7 @@ class ModelRole(Value):
 class Retry(Value):
     """Full jitter: wait a random time up to `base_s`·2ⁿ, at most `cap_s`.
 
-    No try begins later than `budget_s` after the first, nor after a wait that the provider wants longer than
+    No try begins later than `budget_s` after the first, nor after a provider's wait longer than
     `retry_after_max_s`: then Step Functions, which waits for free, is the better place to retry.
     """
 
@@ -48,7 +49,7 @@ class Retry(Value):
 
 
 class Timeouts(Value):
-    """Seconds for each part of a call; `read_s` is the longest silence, and providers ping in between."""
+    """Seconds for each part of a call; `read_s` is the longest silence, during which providers send pings."""
 
     connect_s: float = 5.0
     read_s: float = 60.0
@@ -56,13 +57,13 @@ class Timeouts(Value):
 
 
 def plan_roles(provider: Literal["anthropic", "bedrock"], models: Mapping[str, str]) -> dict[str, ModelRole]:
-    """Return the roles of a deployment from a map of role to model id; `*` is always among them."""
+    """Return the roles of a deployment from a map of role to model id; `*` is always included."""
     named = {DEFAULT_ROLE: DEFAULT_MODELS[provider], **models}
     return {role: ModelRole(model=model, provider=provider) for role, model in named.items()}
 
 
 def plan_call(request: ModelRequest, role: ModelRole) -> dict[str, Any]:
-    """Return the SDK's arguments for a request: one system list, one user message, marks where the parts say."""
+    """Return the SDK's arguments for a request: one system list, one user message, and its cache marks."""
     call: dict[str, Any] = {
         "model": role.model,
         "max_tokens": min(request.max_tokens, role.max_tokens or request.max_tokens),
@@ -75,12 +76,12 @@ def plan_call(request: ModelRequest, role: ModelRole) -> dict[str, Any]:
         call["thinking"] = {"type": role.thinking}
     temperature = request.temperature if role.temperature is None else role.temperature
     if temperature is not None:
-        call["extra_body"] = {"temperature": temperature}  # no parameter of the SDK any more; servers read it
+        call["extra_body"] = {"temperature": temperature}  # no longer in the SDK; servers still read it
     return call
 
 
 def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:
-    """Draw the seconds to wait before the try after `attempt` (from 0); None if there should be none."""
+    """Draw the seconds to wait before the try after `attempt` (from 0); None to give up."""
     asked = error.context.get("retry_after_s")
     if (
         not isinstance(error, RETRIED)
@@ -95,7 +96,7 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
 
 
 def _blocks(parts: tuple[Part, ...]) -> list[dict[str, Any]]:
-    """Return content blocks; a part of nothing but blanks is left out, as the provider refuses it."""
+    """Return content blocks; blank parts are left out, since the provider refuses them."""
     mark = {"cache_control": {"type": "ephemeral"}}
     return [
         {"type": "text", "text": part.text, **(mark if part.cache else {})}
@@ -107,7 +108,7 @@ def _blocks(parts: tuple[Part, ...]) -> list[dict[str, Any]]:
 DEFAULT_TOKENS: Final = 1024
 MINIMUM_TOKENS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        # The first that fits counts: a version stands before the family it belongs to.
+        # The first match wins, so a version precedes its family.
         "claude-opus-4-8": 1024,
         "claude-opus-4-7": 2048,
         "claude-opus-4-6": 4096,
@@ -125,9 +126,11 @@ _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
-    """Return the least tokens of a prompt that is kept for a model; what a deployment says of its `own` comes first.
+    """Return the minimum length of a cached prompt for a model, in tokens.
 
-    Bedrock's names hold the provider's behind `anthropic.`.
+    A deployment's `own` values take precedence.
+
+    Bedrock's model ids contain the provider's after `anthropic.`.
     """
     name = model.rpartition("anthropic.")[2]
     known = {**own, **{prefix: tokens for prefix, tokens in MINIMUM_TOKENS.items() if prefix not in own}}

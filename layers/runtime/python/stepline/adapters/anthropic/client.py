@@ -1,15 +1,14 @@
-"""ModelClient over the `anthropic` SDK, for the Anthropic API (or any server that speaks it) and for Bedrock.
+"""ModelClient over the `anthropic` SDK, for the Anthropic API (or any compatible server) and for Bedrock.
 
-The SDK costs 1.7 s of CPU to import, so this module does not: `warm` loads it in a thread while the caller reads
-the conversation, and the first call waits for that thread. Retries happen here, never in the SDK, and only before
-the first text was handed on; afterwards a failure is the caller's, who recorded what he saw.
+The SDK takes 1.7 s of CPU to import, so this module does not: `warm` loads it in a thread while the caller
+reads the conversation, and the first call waits for that thread. Retries happen here, never in the SDK, and
+only before the first text was yielded; after that the caller, who has recorded text, handles a failure.
 
-Folds the events of a Messages stream into a completion: what arrived so far, and what it cost.
+`MessageFold` folds the events of a Messages stream into a completion: the text so far, and its usage.
 
-The head of a model's response, waited for by a thread of its own, so that whoever wants the response may give up waiting.
-
-A provider reads the whole prompt before it answers anything. Nothing wakes a thread that waits for that, since the
-transport shows its socket with the response only.
+`PendingHead` waits for the head of a response in a thread of its own, so that the caller may give up. A
+provider reads the whole prompt before it answers, and a thread that waits for the head cannot be woken, since
+the transport exposes its socket only with the response.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
 MODULES: Final = ("anthropic", "httpx2", "httpcore2")
-"""The SDK and what its first client loads."""
+"""The SDK and the modules that its first client loads."""
 
 logger = logging.getLogger(__name__)
 
 
 class AnthropicModelClient:
-    """Serves roles by their models; one SDK client a provider, made on first use and kept."""
+    """Serves roles with their models; one SDK client per provider, created on first use and kept."""
 
     def __init__(
         self,
@@ -57,7 +56,10 @@ class AnthropicModelClient:
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
     ) -> None:
-        """Keep the wiring; nothing is imported or sent. `api_key` is called once, when the client is made."""
+        """Store the configuration; nothing is imported or sent.
+
+        `api_key` is called once, when the client is created.
+        """
         self._roles = dict(roles)
         self._api_key = api_key
         self._base_url = base_url
@@ -68,7 +70,10 @@ class AnthropicModelClient:
         self._lock = threading.Lock()
 
     def warm(self, role: str = DEFAULT_ROLE) -> threading.Thread:
-        """Start loading the SDK and making the client of a role; a failure shows at the first call instead."""
+        """Start loading the SDK and creating the client of a role.
+
+        A failure is raised by the first call instead.
+        """
         thread = threading.Thread(target=self._warm, args=(self._role(role).provider,), daemon=True)
         thread.start()
         return thread
@@ -81,7 +86,7 @@ class AnthropicModelClient:
         )
 
     def close(self) -> None:
-        """Close the connections that are kept for the next call."""
+        """Close the kept connections."""
         with self._lock:
             for client in self._clients.values():
                 client.close()
@@ -125,7 +130,7 @@ class AnthropicModelClient:
 
 
 class AnthropicStream:
-    """One call. Iterated in one thread; `abort` may come from another."""
+    """One call. Iterated in one thread; `abort` may be called from another."""
 
     def __init__(
         self, *, connect: Callable[[], Any], request: ModelRequest, role: ModelRole, retry: Retry
@@ -142,31 +147,34 @@ class AnthropicStream:
         self._response: Any = None
 
     def __enter__(self) -> Self:
-        """Nothing is sent yet."""
+        """Return self; nothing is sent yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Close the connection; a call left in mid-stream counts as aborted."""
+        """Close the connection; leaving in mid-stream counts as aborted."""
         if not (self._fold.ended or self._failed):
             self._aborted.set()
         self._close()
 
     def abort(self) -> None:
-        """Stop: no further delta, no further try. Wakes a thread that waits for the response, an event, or a retry."""
+        """Stop: no further delta, no further try.
+
+        Wakes a thread that waits for the response, an event or a retry.
+        """
         self._aborted.set()
         if self._head is not None:
             self._head.give_up()
         self._shut_down()
 
     def completion(self) -> Completion:
-        """Return what the call came to; one that was not sent costs nothing."""
+        """Return the completion so far; one that was never sent has no cost."""
         completion = self._fold.completion(aborted=self._aborted.is_set())
         return completion if self._head is not None else replace(completion, usage=Usage())
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the text, trying again while nothing of it was yielded."""
+        """Yield the text, with retries until the first text was yielded."""
         began = time.monotonic()
         for attempt in range(self._retry.tries):
             self._fold = MessageFold(self._request, model=self._role.model, retries=attempt)
@@ -193,7 +201,7 @@ class AnthropicStream:
             except (
                 AttributeError,
                 TypeError,
-            ) as error:  # the SDK builds events without looking at their shape
+            ) as error:  # the SDK builds events without checking their shape
                 raise DependencyError(f"not an event we know: {error}", code="stream_malformed") from error
             if text:
                 yield text
@@ -201,11 +209,11 @@ class AnthropicStream:
             raise DependencyError("the answer ended before it was complete", code="stream_cut")
 
     def _events(self) -> Iterator[Any]:
-        """Yield the SDK's events to the very end, or the connection could not be used again."""
+        """Yield all of the SDK's events; otherwise the connection could not be reused."""
         try:
             if not self._aborted.is_set():
                 head = self._head = PendingHead(self._send)
-                if self._aborted.is_set():  # it came in between, and found no head to give up
+                if self._aborted.is_set():  # aborted in between, when there was no head to give up
                     head.give_up()
                 self._response = head.wait()
             while not self._aborted.is_set():
@@ -216,7 +224,7 @@ class AnthropicStream:
         except SteplineError:
             raise
         except Exception as error:
-            # Whatever the SDK and its transport raise becomes ours here; what neither of them raises passes.
+            # All errors of the SDK and its transport are mapped here; other exceptions pass.
             if self._aborted.is_set() or self._fold.ended:
                 return
             mapped = map_sdk_error(error)
@@ -236,7 +244,7 @@ class AnthropicStream:
             response.close()
 
     def _shut_down(self) -> None:
-        """Shut the socket down: unlike closing it, that wakes a thread which reads from it."""
+        """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
         response = self._response
         if response is None:
             return
@@ -246,8 +254,8 @@ class AnthropicStream:
             try:
                 socket.socket.shutdown(
                     sock, socket.SHUT_RDWR
-                )  # past TLS, which would wait for the other side
-            except OSError as error:  # it ended by itself in this moment
+                )  # below TLS, whose shutdown would wait for the peer
+            except OSError as error:  # it ended by itself at the same moment
                 logger.debug("connection already closed", extra={"errno": error.errno})
 
 
@@ -256,10 +264,10 @@ CUT = "cut"
 
 
 class MessageFold:
-    """The state of one answer. Blocks that are no text (native thinking, tool use) leave no text behind."""
+    """The state of one answer. Blocks other than text (native thinking, tool use) add no text."""
 
     def __init__(self, request: ModelRequest, *, model: str, retries: int = 0) -> None:
-        """Begin with nothing received for `request`, after `retries` failed tries."""
+        """Start with no events received for `request`, after `retries` failed tries."""
         self._request = request
         self._model = model
         self._retries = retries
@@ -270,9 +278,9 @@ class MessageFold:
         self.ended = False
 
     def take(self, event: Any) -> str:
-        """Take one event of the SDK and return the text it adds. Unknown events change nothing.
+        """Apply one event of the SDK and return the text it adds. Unknown events change nothing.
 
-        Raises AttributeError or TypeError for an event that lacks what its type promises.
+        Raises AttributeError or TypeError for a malformed event.
         """
         match event.type:
             case "content_block_delta" if event.delta.type == "text_delta":
@@ -295,7 +303,7 @@ class MessageFold:
         return ""
 
     def completion(self, *, aborted: bool) -> Completion:
-        """Return what the call came to; one that did not end is counted by estimate where nobody counted."""
+        """Return the completion so far; missing counts of an unfinished one are estimated."""
         text = "".join(self._pieces)
         early = ABORTED if aborted else CUT
         return Completion(
@@ -324,7 +332,7 @@ class MessageFold:
 
 
 def _fold_usage(old: Usage, new: Any) -> Usage:
-    """Return the newer counts; a count that an event leaves out stays as it was. All counts are cumulative."""
+    """Return the newer counts; a count missing in an event is kept. All counts are cumulative."""
     if new is None:
         return old
     detail = getattr(new, "cache_creation", None)
@@ -349,10 +357,10 @@ def _newer(new: int | None, old: int) -> int:
 
 
 class PendingHead:
-    """One request. `wait` sends it; `give_up` may come from another thread, and what arrives after that is closed."""
+    """One request. `wait` sends it; `give_up` may be called from another thread, and closes a later response."""
 
     def __init__(self, send: Callable[[], Any]) -> None:
-        """Prepare; `send` returns the response, which has a `close`."""
+        """Prepare the request; `send` returns the response, which has a `close`."""
         self._send = send
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -361,7 +369,10 @@ class PendingHead:
         self._error: BaseException | None = None
 
     def wait(self) -> Any:
-        """Send the request; return the response, or None if somebody gave up first. Raises what `send` raises."""
+        """Send the request; return the response, or None if it was given up first.
+
+        Raises the errors of `send`.
+        """
         if not self._over.is_set():
             threading.Thread(target=self._run, name="model-head", daemon=True).start()
         self._over.wait()
@@ -370,7 +381,7 @@ class PendingHead:
         return self._response
 
     def give_up(self) -> None:
-        """Let nobody wait any more."""
+        """Wake the waiting thread without a response."""
         with self._lock:
             self._given_up = True
         self._over.set()

@@ -1,4 +1,4 @@
-"""What a provider's error means to us: one table of statuses and kinds, one of wordings.
+"""Map a provider's errors to ours: one table of statuses and kinds, one of wordings.
 
     status                    kind (in the body, or in the stream)                    becomes
     429                       rate_limit_error, ThrottlingException, …                ModelRateLimited
@@ -8,8 +8,8 @@
     every other 4xx, and 501                                                          ModelRefused
     no status: connection, timeout, broken stream                                     DependencyError
 
-Source: the providers' published error pages; the wordings as quoted in public bug reports. A wording is looked
-at only where the code does not already say something else: a rate limit also talks about tokens.
+Source: the providers' published error pages; the wordings as quoted in public bug reports. A wording is
+checked only where the code is not specific: a rate limit also mentions tokens.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CONTEXT_LIMIT_WORDINGS: Final = tuple(
 
 
 class _Rule(NamedTuple):
-    """One row of the table above. A kind counts whatever the status is."""
+    """One row of the table above. A kind takes precedence over the status."""
 
     error: type[SteplineError]
     statuses: Container[int]
@@ -107,12 +107,12 @@ _REST: Final = (
 
 
 def says_context_limit(kind: str, message: str) -> bool:
-    """Tell whether an error's kind or wording means that the request is too large for the model."""
+    """Return True if an error's kind or wording means that the request is too large for the model."""
     return kind.lower() in CONTEXT_LIMIT_KINDS or any(w.search(message) for w in CONTEXT_LIMIT_WORDINGS)
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds a `retry-after` header asks for; None if it says nothing we read (a date, rubbish)."""
+    """Return the seconds of a `retry-after` header; None for other forms (a date, invalid text)."""
     try:
         seconds = float(value) if value else -1.0
     except ValueError:
@@ -123,14 +123,13 @@ def parse_retry_after(value: str | None) -> float | None:
 def map_answer(
     *, status: int, kind: str = "", message: str = "", retry_after_s: float | None = None
 ) -> SteplineError:
-    """Return our error for one that a provider answered with.
+    """Map an error in a provider's answer.
 
     Args:
         status: of the HTTP response; 200 for an error that arrived inside a stream, where only `kind` counts.
         kind: the body's `error.type`, or the name of a Bedrock exception; any case.
         message: the provider's text. It goes into the error's message, never on the wire.
         retry_after_s: seconds the provider asks us to wait.
-
     """
     word, text = kind.lower(), message or kind or f"status {status}"
     is_context = status not in (401, 403) and (status == 413 or says_context_limit(kind, message))
@@ -146,7 +145,7 @@ def map_answer(
 
 
 def map_sdk_error(error: Exception) -> SteplineError | None:
-    """Return our error for one the `anthropic` SDK or what it stands on raised; None if it is nobody's we know."""
+    """Map an error raised by the `anthropic` SDK or its dependencies; return None for any other."""
     import anthropic  # noqa: PLC0415 - 1.7 s of import, and whoever has such an error has it loaded already
     import httpx2  # noqa: PLC0415 - comes with the SDK
 
@@ -166,7 +165,7 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
         (httpx2.HTTPError, DependencyError, "stream_cut"),
         (httpx2.StreamError, DependencyError, "stream_cut"),
         (UnicodeEncodeError, ModelRefused, "unencodable_text"),
-        (ValueError, DependencyError, "stream_malformed"),  # JSON or UTF-8 that is none, in an event
+        (ValueError, DependencyError, "stream_malformed"),  # invalid JSON or UTF-8 in an event
     )
     for foreign, ours, code in table:
         if isinstance(error, foreign):
@@ -182,7 +181,7 @@ def _map_status_error(error: Any) -> SteplineError:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")
     inner = inner if isinstance(inner, dict) else {"message": body.get("message") or inner}
-    # Amazon names the exception in a header and puts the text at the top of the body.
+    # Amazon names the exception in a header and puts the text at the top level of the body.
     named = str(error.response.headers.get("x-amzn-errortype", "")).partition(":")[0]
     kinds = [str(inner.get(key) or "") for key in ("code", "type")]
     kind = next((k for k in kinds if k.lower() in CONTEXT_LIMIT_KINDS), "") or kinds[1] or named

@@ -1,1 +1,1 @@
-"""The ports on AWS: DynamoDB, S3, Step Functions and API Gateway. Foreign errors end in `error.py`."""
+"""The ports on AWS: DynamoDB, S3, Step Functions and API Gateway. `error.py` maps AWS's errors."""

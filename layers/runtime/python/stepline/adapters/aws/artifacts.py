@@ -1,4 +1,4 @@
-"""Bodies in S3, each written once."""
+"""Artifacts in S3, each written once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 PIECE_BYTES = 1024 * 1024
 OBJECT_HIDDEN: Final = "403"
-"""What S3 says of an object that is not there to one who may not list the bucket, and of one that may not be read."""
+"""S3's status for an object that may not be read, and for a missing one if the bucket may not be listed."""
 
 
 class S3Artifacts:
-    """Objects of one bucket. A put that was applied but whose answer was lost says that somebody else wrote it."""
+    """Objects of one bucket. A put whose answer was lost is reported as written by another process."""
 
     def __init__(self, bucket: str) -> None:
-        """Keep bodies in `bucket`."""
+        """Store bodies in `bucket`."""
         self._bucket = bucket
 
     @cached_property
     def client(self) -> S3Client:
-        """The client, made on first use."""
+        """The client, created on first use."""
         client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4")
         return client
 

@@ -1,4 +1,4 @@
-"""Clients of AWS services: bounded patience, one session a process, nothing loaded before the first use."""
+"""Clients of AWS services: bounded timeouts, one session per process, nothing loaded before the first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 MODULES: Final = ("botocore.session", "botocore.client")
-"""What the first client loads."""
+"""The modules that the first client loads."""
 STS_READ_S: Final = 5
 STS_ATTEMPTS: Final = 3
 _LOCK = Lock()
@@ -27,13 +27,13 @@ def connect(
     endpoint: str | None = None,
     signature: str = "v4",
 ) -> Any:
-    """Return a new client of `service`; safe from every thread.
+    """Return a new client of `service`; safe for several threads.
 
-    `attempts` counts the first try. Standard retries wait for at most a second or two between tries; the
-    adaptive ones would hold back healthy calls of other conversations after one throttle.
+    `attempts` includes the first try. Standard retries wait for at most a second or two between tries;
+    adaptive ones would delay healthy calls of other conversations after one throttle.
     """
     config = _bounded(read_timeout_s, attempts, signature)
-    with _LOCK:  # a session is not safe to make clients from two threads at once
+    with _LOCK:  # creating clients from a session is not thread-safe
         return session().create_client(service, endpoint_url=endpoint, config=config)
 
 
@@ -51,7 +51,7 @@ def _bounded(read_timeout_s: float, attempts: int, signature: str) -> Config:
 
 @cache
 def session() -> Session:
-    """Return the process's session: botocore's own, because boto3 on top of it costs 50 ms and adds nothing here."""
+    """Return the process's botocore session; boto3 on top of it would cost 50 ms and add nothing here."""
     import botocore.session  # noqa: PLC0415 -- see connect
 
     made = botocore.session.get_session()
@@ -61,10 +61,10 @@ def session() -> Session:
 
 
 def take_role(arn: str, name: str) -> None:
-    """Let this process's clients act under a role from now on, in sessions of that name, which end and are taken anew.
+    """Make this process's clients use a role from now on, in sessions of that name that renew themselves.
 
-    The process's own credentials must be ones that the role trusts. Nobody is asked before the first call to AWS.
-    Raises InputError `another_role`: the process has taken one already.
+    The role must trust the process's own credentials. No request is made before the first call to AWS. Raises
+    InputError `another_role`: the process has taken one already.
     """
     if _TAKEN and arn != _TAKEN[0].arn:
         raise InputError("this process acts under another role already", code="another_role")
@@ -73,14 +73,14 @@ def take_role(arn: str, name: str) -> None:
 
 
 class _Role:
-    """Where a session looks for its credentials: those of a role, fetched when they are needed and while they last."""
+    """A credential provider for a session: a role's credentials, fetched when needed and kept while valid."""
 
     def __init__(self, arn: str, name: str) -> None:
         self.arn = arn
         self._name = name
 
     def load_credentials(self) -> Any:
-        """Return credentials that renew themselves. Raises NoCredentialsError if the process has none of its own."""
+        """Return self-renewing credentials. Raises NoCredentialsError if the process has none of its own."""
         import botocore.session  # noqa: PLC0415 -- see connect
         from botocore.credentials import (  # noqa: PLC0415 -- see connect
             AssumeRoleCredentialFetcher,
@@ -100,4 +100,4 @@ class _Role:
 
 
 _TAKEN: Final[list[_Role]] = []
-"""The role that this process has taken, if it has."""
+"""The role taken by this process, if any."""

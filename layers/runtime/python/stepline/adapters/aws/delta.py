@@ -1,4 +1,4 @@
-"""Stored text of the running generation: a row a moment, written without a condition, gone after an hour."""
+"""Stored text of the running generation: one row per interval, without a condition, kept for an hour."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class DynamoDeltas:
-    """A row is found by its first piece, the name and the offset with its zeros; the others stand in it as JSON.
+    """A row's key has the name and zero-padded offset of its first piece; further pieces are in it as JSON.
 
-    Capacity is counted by the row and the begun kilobyte, and lanes are many and short.
+    Capacity is counted by the row and started kilobyte, and lanes are many and short.
     """
 
     def __init__(self, table: Table, clock: Clock) -> None:
-        """Keep pieces in `table`; `clock` decides what has expired, because AWS deletes days later."""
+        """Store pieces in `table`; `clock` decides on expiry, because AWS deletes days later."""
         self._table = table
         self._clock = clock
 

@@ -1,12 +1,12 @@
-"""What an answer of AWS means to us: one table of codes, and how sure we are that nothing happened.
+"""Map AWS's errors to ours: one table of codes, by how certain it is that nothing was written.
 
-    throttled   turned away before anything happened            → DependencyError
-    unsettled   contended, or lost on the service's side         → DependencyError, or UnknownOutcome of a fenced put
-    refused     our mistake, or the deployment's: never retried  → SteplineError `internal`
+    throttled   rejected before any effect                     → DependencyError
+    unsettled   contended, or lost on the service's side        → DependencyError, or UnknownOutcome of a fenced put
+    refused     our mistake, or the deployment's: never retried → SteplineError `internal`
     no answer   connection, timeout, broken body                → as unsettled
 
-Answers that say something about our data (a condition failed, an execution exists) belong to the adapter that
-asked. A test walks every modelled exception of every operation we use and fails on one without a place here.
+Answers about our data (a condition failed, an execution exists) are handled by the adapter that made the
+call. A test walks every modelled exception of every operation we use and fails on one that is missing here.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ CANCELLED: Final = "TransactionCanceledException"
 EXECUTION_EXISTS: Final = "ExecutionAlreadyExists"
 EXECUTION_ABSENT: Final = "ExecutionDoesNotExist"
 OBJECT_EXISTS: Final = "PreconditionFailed"
-OBJECT_ABSENT: Final = "404"  # of a HEAD, whose answer has no body to say more
+OBJECT_ABSENT: Final = "404"  # of a HEAD, whose answer has no body with details
 SECRET_EXISTS: Final = "ResourceExistsException"  # noqa: S105 - a code
 SECRET_ABSENT: Final = "ResourceNotFoundException"  # noqa: S105 - a code
 SECRET_GOING: Final = "InvalidRequestException"  # noqa: S105 - a code
 NOBODY_WAITS: Final = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken")
-"""Of a state and its token: it has gone on, it has ended, or there never was one."""
+"""For a task token: its state has moved on, has ended, or never existed."""
 ANSWERS: Final = frozenset(
     {
         CONDITION_FAILED,
@@ -129,22 +129,22 @@ _NO_ANSWER: Final = (ConnectionError, CredentialRetrievalError, HTTPClientError,
 
 
 def error_code(error: AwsError) -> str:
-    """Return the service's code, or the name of botocore's exception where no answer came."""
+    """Return the service's code, or the name of botocore's exception without an answer."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
 def map_error(error: AwsError) -> SteplineError:
-    """Return the failure of a read, or of a write that may simply be done again."""
+    """Map the failure of a read, or of a write that may be repeated."""
     code = error_code(error)
     kind = OURS.get(code) or (DependencyError if _is_passing(error) else SteplineError)
     return kind(f"AWS answered {code}", aws_code=code)
 
 
 def map_fenced_error(error: AwsError) -> SteplineError:
-    """Return the failure of a put that must not be taken for one that never happened.
+    """Map the failure of a put that may have been applied.
 
-    Only a throttle on the first try proves that nothing was written: before a later one, a try whose answer was
-    lost may have been applied.
+    Only a throttle on the first try proves that nothing was written: before a later one, a try whose answer
+    was lost may have been applied.
     """
     ours = map_error(error)
     if not isinstance(ours, DependencyError) or is_untouched(error):
@@ -153,16 +153,16 @@ def map_fenced_error(error: AwsError) -> SteplineError:
 
 
 def is_untouched(error: AwsError) -> bool:
-    """Tell whether the service turned the very first try away."""
+    """Return True if the service rejected the very first try."""
     if not isinstance(error, ClientError) or error.response["ResponseMetadata"].get("RetryAttempts", 0):
         return False
     return set(_codes(error)) <= THROTTLED
 
 
 def failed_items(error: AwsError) -> list[Item | None]:
-    """Return what stood where a condition failed, one place an action of the call; nothing for another error.
+    """Return the items at failed conditions, one entry per action of the call; empty for another error.
 
-    The calls have to ask for it with `ReturnValuesOnConditionCheckFailure=ALL_OLD`.
+    The calls have to ask for them with `ReturnValuesOnConditionCheckFailure=ALL_OLD`.
     """
     if not isinstance(error, ClientError):
         return []
@@ -183,7 +183,7 @@ def _is_passing(error: AwsError) -> bool:
 
 
 def _codes(error: ClientError) -> list[str]:
-    """Return why: the error's own code, or the reasons of a cancelled transaction that name one."""
+    """Return the error's code, or the codes of a cancelled transaction's reasons."""
     response: Mapping[str, Any] = error.response
     reasons = [reason.get("Code", "None") for reason in response.get("CancellationReasons", [])]
     return [code for code in reasons if code != "None"] or [error_code(error)]
@@ -191,7 +191,7 @@ def _codes(error: ClientError) -> list[str]:
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Raise the errors of AWS as ours."""
+    """Raise AWS's errors as ours."""
     try:
         yield
     except AWS_ERRORS as error:
@@ -199,15 +199,15 @@ def mapped() -> Iterator[None]:
 
 
 class tolerated:  # noqa: N801 -- reads like contextlib.suppress, which it is for codes
-    """End the block at one of the answers `codes`, which are no errors there."""
+    """Suppress the errors with these codes, which are expected answers in the block."""
 
     def __init__(self, *codes: str) -> None:
-        """Tolerate these codes and no others."""
+        """Suppress these codes only."""
         self._codes = codes
 
     def __enter__(self) -> None:
-        """Begin the block."""
+        """Enter the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Tell whether the block ended with one of the codes."""
+        """Return True for an error with one of the codes."""
         return isinstance(error, ClientError) and error_code(error) in self._codes

@@ -1,4 +1,4 @@
-"""Rights to single objects of the bucket: URLs that S3 has to find signed by us."""
+"""Grants for single objects of the bucket: presigned URLs of S3."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 
 class S3Grants:
-    """Nothing is asked of S3. A grant ends with the credentials it was signed with, if they end before it does."""
+    """No request is made to S3. A grant ends with the credentials that signed it, if they expire first."""
 
     def __init__(self, bucket: str) -> None:
-        """Give rights to the objects of `bucket`."""
+        """Grant access to objects of `bucket`."""
         self._bucket = bucket
 
     @cached_property
     def client(self) -> S3Client:
-        """The client, made on first use.
+        """The client, created on first use.
 
-        Named outright, the region's own endpoint stays in the URLs: botocore would sign the global one, which is
-        beyond a gateway endpoint and answers a young bucket with a redirect.
+        The region's endpoint is named explicitly: botocore would sign the global one, which a gateway
+        endpoint does not reach and which answers for a new bucket with a redirect.
         """
         regional = connect("s3", read_timeout_s=20, signature="s3v4").meta.endpoint_url
         client: S3Client = connect("s3", read_timeout_s=20, signature="s3v4", endpoint=regional)

@@ -1,4 +1,4 @@
-"""The log on DynamoDB: a batch an item, and a conditional put as the one commit point."""
+"""The log on DynamoDB: a batch per item, and a conditional put as the only commit point."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Writ
 MESSAGE_TTL_S: Final = 14 * 24 * 3600
 USER_INDEX: Final = "GSI1"
 
-# One partition holds the open turns of the whole table; a thousand writes a second fit into it.
+# One partition holds the open turns of the whole table; it takes a thousand writes a second.
 OPEN_SHARD: Final = "0"
 
 _IF_ABSENT: Final = {
@@ -46,10 +46,10 @@ _LISTING: Final = msgspec.json.Decoder(Listing)
 
 
 class DynamoLog:
-    """Reads are as consistent as the caller asks; the two indexes are always eventually consistent."""
+    """Reads are as consistent as requested; the two indexes are always eventually consistent."""
 
     def __init__(self, table: Table) -> None:
-        """Keep conversations in `table`."""
+        """Store conversations in `table`."""
         self._table = table
 
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
@@ -68,7 +68,7 @@ class DynamoLog:
             if len(actions) == 1:
                 self._table.call("put_item", **put)
             else:
-                # botocore gives each call a token that its own repeats share, so AWS applies it once.
+                # botocore gives each call a token that its own retries share, so AWS applies it once.
                 self._table.call("transact_write_items", TransactItems=actions)
         except AWS_ERRORS as error:
             return _refusal(error, batch, has_message=bool(message_id))
@@ -184,7 +184,7 @@ def _read_batch(item: Item) -> Batch:
 
 
 def _refusal(error: AwsError, batch: Batch, *, has_message: bool) -> Put:
-    """Return what stood in the way of a put. Raises the mapped error if no condition failed."""
+    """Return the reason why a put failed. Raises the mapped error if no condition failed."""
     found = failed_items(error)
     there = _read_batch(found[0]) if found and found[0] else None
     if there and there.by == batch.by:

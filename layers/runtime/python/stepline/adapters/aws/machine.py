@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StepFunctionsMachine:
-    """Names are taken for 90 days after an execution ended; `status` lags behind `start` by a moment."""
+    """Names stay in use for 90 days after an execution ended; `status` lags behind `start` by a moment."""
 
     def __init__(self, arn: str) -> None:
         """Run executions of the state machine `arn`."""
@@ -31,7 +31,7 @@ class StepFunctionsMachine:
         return client
 
     def start(self, name: str, step: Step) -> bool:
-        # Defaults too: the state machine's paths find every field there.
+        # With default values, since the state machine's paths need every field.
         body = msgspec.json.encode(msgspec.structs.asdict(step)).decode()
         with mapped(), tolerated(EXECUTION_EXISTS):
             self.client.start_execution(stateMachineArn=self._arn, name=name, input=body)

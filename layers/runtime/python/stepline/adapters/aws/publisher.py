@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class GatewayPublisher:
-    """One try a frame: whoever posts decides whether to wait for a slow client or to leave it to its resume."""
+    """One try per frame: the caller decides whether to wait for a slow client or to leave it to its resume."""
 
     def __init__(self, endpoint: str) -> None:
-        """Post through `endpoint`, the URL of one stage of one websocket API."""
+        """Post to `endpoint`, the URL of one stage of one websocket API."""
         self._endpoint = endpoint
 
     @cached_property

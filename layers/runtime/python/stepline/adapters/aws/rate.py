@@ -1,4 +1,4 @@
-"""Messages of a user, one row a minute."""
+"""Message counts of users, one row per minute."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from stepline.adapters.aws.table import Table, key, rate_pk
 from stepline.ports.channel import Principal
 
 KEPT_MINUTES: Final = 5
-"""How long a row outlives its minute, before AWS may delete it."""
+"""The minutes after which AWS may delete a row."""
 
 
 class DynamoRate:
-    """One update a message. An update that botocore repeats counts twice: the limit is a bound, no ledger."""
+    """One update per message. An update repeated by botocore counts twice: the limit is a bound, not exact."""
 
     def __init__(self, table: Table) -> None:
-        """Keep rows in `table`."""
+        """Store rows in `table`."""
         self._table = table
 
     def count(self, principal: Principal, minute: int) -> int:

@@ -1,4 +1,4 @@
-"""Secrets Manager: one text, read when it is first needed."""
+"""Secrets Manager: one text, read on first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepline.errors import DependencyError
 
 
 def secret_text(arn: str) -> str:
-    """Return the secret's text; nothing for no ARN. Raises DependencyError."""
+    """Return the secret's text; "" for no ARN. Raises DependencyError."""
     if not arn:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Who listens to what, as rows that expire with a websocket's longest life or, before that, with its token."""
+"""Subscriptions as rows, which expire with a websocket's longest life or earlier with its token."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PRINCIPAL: Final = msgspec.json.Decoder(Principal)
 
 
 class DynamoSubscriptions:
-    """A subscription is two rows: one below the conversation, to post by, one below the connection, to clean up by."""
+    """A subscription is two rows: under the conversation to post by, under the connection to clean up by."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
-        """Keep rows in `table`; `clock` decides what has expired, because AWS deletes days later."""
+        """Store rows in `table`; `clock` decides on expiry, because AWS deletes days later."""
         self._table = table
         self._clock = clock
 
@@ -36,7 +36,7 @@ class DynamoSubscriptions:
 
     def disconnect(self, connection: str) -> None:
         for sk in self._rows(connection):
-            # The conversation's row goes first, so that a disconnect that breaks off can be repeated.
+            # The conversation's row is deleted first, so that an interrupted disconnect can be repeated.
             if sk != HEAD:
                 self._table.delete(sk, socket_key(connection))
             self._table.delete(socket_key(connection), sk)

@@ -1,4 +1,4 @@
-"""The table: its keys, its client, and the few calls that the adapters make on it."""
+"""The table: its keys, its client, and the calls that the adapters make on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepline.model.ids import Lane
 
 OnCall: TypeAlias = Callable[[str, float], None]
-"""Told of every call, refused ones too: the operation, and the capacity units it consumed as far as AWS says."""
+"""Called for every call, failed ones too: the operation, and its consumed capacity units if AWS reports them."""
 
 Operation: TypeAlias = Literal[
     "get_item", "put_item", "update_item", "delete_item", "query", "transact_write_items"
@@ -24,14 +24,14 @@ Operation: TypeAlias = Literal[
 
 HEAD: Final = "HEAD"
 OPEN_INDEX: Final = "GSI3"
-"""Sparse: what somebody has to look after, a partition (`lane_shard`) a kind, by the time since when (`lane_since`)."""
+"""Sparse index of pending work: one partition (`lane_shard`) per kind, sorted by its start (`lane_since`)."""
 
 
 class Table:
     """One DynamoDB table with the keys `pk` and `sk`; docs/reference/table.md lists its items."""
 
     def __init__(self, name: str, *, on_call: OnCall | None = None) -> None:
-        """Name the table; with `on_call`, every call also asks for its consumed capacity."""
+        """Set the table's name; with `on_call`, every call also asks for its consumed capacity."""
         self.name = name
         self._on_call = on_call
 
@@ -68,7 +68,7 @@ class Table:
             self.call("delete_item", TableName=self.name, Key=key(pk, sk))
 
     def query(self, condition: str, values: Item, **params: Any) -> Iterator[Item]:
-        """Yield every item of a key condition, however many pages that takes."""
+        """Yield every item of a key condition, over all pages."""
         asked = {
             "TableName": self.name,
             "KeyConditionExpression": condition,
@@ -93,7 +93,7 @@ def log_pk(lane: Lane) -> str:
 
 
 def batch_sk(n: int) -> str:
-    """Return the number with as many zeros as make text sort like numbers."""
+    """Return the number zero-padded, so that text order is number order."""
     return f"{n:012d}"
 
 
@@ -106,7 +106,7 @@ def message_sk(message_id: str) -> str:
 
 
 def socket_key(connection: str) -> str:
-    """Return a connection's key: its own partition, and its row in each conversation it listens to."""
+    """Return a connection's key: its own partition, and its row in each of its conversations."""
     return f"SOCKET#{connection}"
 
 
@@ -119,12 +119,12 @@ def user_pk(tenant: str, project: str, user: str) -> str:
 
 
 def ticket_pk(ticket: str) -> str:
-    """Return a ticket's key: its hash, so that a row does not give the ticket away."""
+    """Return a ticket's key: its hash, so that a row does not reveal the ticket."""
     return f"TICKET#{hashlib.sha256(ticket.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def rate_pk(tenant: str, project: str, user: str) -> str:
-    """Return the key of a user's counts. A user's name has no fixed alphabet, hence the hash."""
+    """Return the key of a user's counts: a hash, since user names have no fixed alphabet."""
     return f"RATE#{hashlib.sha256(f'{tenant}/{project}/{user}'.encode()).hexdigest()[:32]}"
 
 
@@ -133,7 +133,7 @@ def exec_pk(ref: str) -> str:
 
 
 def consumed_units(answer: Item) -> float:
-    """Return the capacity units an answer reports; a transaction reports a list, one row a table."""
+    """Return the consumed capacity units of an answer; a transaction reports a list, one entry per table."""
     consumed = answer.get("ConsumedCapacity", [])
     rows = consumed if isinstance(consumed, list) else [consumed]
     return float(sum(row.get("CapacityUnits", 0.0) for row in rows))

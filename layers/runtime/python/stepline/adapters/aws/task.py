@@ -1,9 +1,10 @@
-"""Tasks on ECS: what a run is handed in Secrets Manager, and a row in the table that says so.
+"""Tasks on ECS: a run's handover in Secrets Manager, and its row in the table.
 
-A secret lives until somebody deletes it, so there is none without a row: that is written first and goes last.
-`begun` and `done` are sets of those who hand over, before and after the secret; a set, because a call that is tried
-again over a lost answer must count once. Whoever takes the handover back leaves the row to the sweeper if somebody
-was in the middle of it before the secret went, or began before the row could go.
+A secret lives until it is deleted, so there is none without a row: that is written first and deleted last.
+`begun` and `done` are the sets of callers that hand over, before and after the secret is written; sets,
+because a call that is repeated over a lost answer must count once. The caller that takes the handover back
+leaves the row to the sweeper if another one was in the middle of it before the secret was deleted, or began
+before the row could be.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     from stepline.ports.clock import Clock
 
 SHARD: Final = "exec"
-"""The partition of the index under which handovers are listed, by their deadlines."""
+"""The index partition that lists handovers by deadline."""
 KEPT_S: Final = 14 * 24 * 3600
-"""How long after its deadline a row is kept that nobody sweeps."""
+"""How long an unswept row is kept after its deadline."""
 ERROR_CHARS, CAUSE_CHARS = 256, 1000
 REASON_CHARS: Final = 255
 
@@ -50,10 +51,10 @@ TASK_ABSENT: Final = "InvalidParameterException"
 
 
 class EcsTasks:
-    """Handovers of one stage. `clock` decides what has expired."""
+    """Handovers of one stage. `clock` decides on expiry."""
 
     def __init__(self, table: Table, stage: str, clock: Clock) -> None:
-        """Keep rows in `table`, and secrets under the name of `stage`."""
+        """Store rows in `table`, and secrets under the name of `stage`."""
         self._table = table
         self._stage = stage
         self._clock = clock
@@ -100,7 +101,7 @@ class EcsTasks:
             )
         with mapped(), tolerated(SECRET_EXISTS):
             self.secrets.create_secret(Name=name, SecretString=text)
-        with mapped(), tolerated(CONDITION_FAILED):  # the sweeper has been here, after the deadline
+        with mapped(), tolerated(CONDITION_FAILED):  # the sweeper deleted it, after the deadline
             self._update(
                 ref,
                 "ADD done :me",
@@ -139,7 +140,7 @@ class EcsTasks:
             IndexName=OPEN_INDEX,
         )
         for item in listed:
-            # The index is late and knows no cluster; the row says what is true now.
+            # The index is late and lacks the cluster; the row is current.
             row = self._table.get(item["pk"]["S"], HEAD, consistent=True)
             if row is not None and row["lane_since"]["S"] <= before:
                 yield Stale(ref=item["pk"]["S"].partition("#")[2], cluster=row["cluster"]["S"])
@@ -180,7 +181,7 @@ class EcsTasks:
         return False
 
     def _look(self, ref: str) -> int:
-        """Return how many have begun to hand over, if all of them are done; 0 otherwise."""
+        """Return the number of callers that have begun, if all of them are done; otherwise 0."""
         row = self._table.get(exec_pk(ref), HEAD, consistent=True) or {}
         begun, done = (set(row.get(name, {"SS": []})["SS"]) for name in ("begun", "done"))
         return len(begun) if begun <= done else 0
@@ -195,7 +196,7 @@ class EcsTasks:
             )
 
     def _update(self, ref: str, expression: str, values: Item, **params: Any) -> None:
-        """Change the row. Raises botocore's errors."""
+        """Update the row. Raises botocore's errors."""
         self._table.call(
             "update_item",
             TableName=self._table.name,

@@ -1,4 +1,4 @@
-"""What a task owes to the state that waits for it: Step Functions by its token, Secrets Manager for what it is given."""
+"""A task's obligations: heartbeats and the end by its task token, and reading and deleting its secret."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 
 
 class AwsDuty:
-    """The rights are those of the task's own role; nothing else in the task has any."""
+    """Needs only the rights of the task's own role, the only rights in the task."""
 
     @cached_property
     def secrets(self) -> SecretsManagerClient:
-        """The client that reads the handover, made on first use."""
+        """The client for the handover's secret, created on first use."""
         client: SecretsManagerClient = connect("secretsmanager", read_timeout_s=5)
         return client
 
     @cached_property
     def states(self) -> SFNClient:
-        """The client that answers the state, made on first use."""
+        """The client for the task token, created on first use."""
         client: SFNClient = connect("stepfunctions", read_timeout_s=10)
         return client
 
@@ -60,7 +60,10 @@ class AwsDuty:
         return False
 
     def _delete(self, secret: str) -> None:
-        """Delete what has been read. Two others do it later, so a failure is no reason not to run."""
+        """Delete the secret after reading.
+
+        Two other places delete it later, so a failure does not stop the run.
+        """
         try:
             self.secrets.delete_secret(SecretId=secret, ForceDeleteWithoutRecovery=True)
         except AWS_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Tickets as rows named by their hash: whoever can read the table cannot use one."""
+"""Tickets as rows keyed by their hash: read access to the table does not yield a ticket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PRINCIPAL: Final = msgspec.json.Decoder(Principal)
 
 
 class DynamoTickets:
-    """Redeeming is deleting: the one delete that finds the row gets what stood in it."""
+    """Redeeming is deleting: the one delete that finds the row returns its content."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         """Keep rows in `table`; `clock` decides what has expired, because AWS deletes days later."""

@@ -1,1 +1,1 @@
-"""Programs in containers: the host's side of a run over the `docker` command, and the words both sides speak."""
+"""Programs in containers: the host's side of a run over the `docker` command, and the protocol of both sides."""

@@ -1,8 +1,8 @@
-"""The end of containers and volumes: of a run when its answer stands, or when its caller is gone.
+"""Removal of containers and volumes: after a run's answer, or after its caller's end.
 
-Each run has a guard, a shell that waits at the end of a pipe. It is told when the run is over; a caller that is
-killed tells it the same by closing the pipe, so that no program outlives who waits for it. What even a guard did
-not see, as when the machine went down, is removed by a later run, by the time in its label.
+Each run has a guard, a shell that waits at the end of a pipe. It removes everything when the run is over, or
+when the pipe closes because the caller was killed, so no program outlives its caller. Leftovers of killed
+guards, as after a power failure, are removed by a later run, by the time in their label.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 
 SWEEP_EVERY_S: Final = 60.0
 
-# Nothing on standard input: the caller was killed, perhaps while the daemon was still making what is to be removed.
-# A volume is free a moment after its last container is gone.
+# Empty standard input means the caller was killed, perhaps while the daemon was still creating objects. A
+# volume is free a moment after its last container is gone.
 _GUARD: Final = """
 docker=$1 volume=$2
 shift 2
@@ -53,7 +53,7 @@ done
 
 
 class Cleaner:
-    """Removes what runs have made."""
+    """Removes the containers and volumes of runs."""
 
     def __init__(self, docker: str) -> None:
         self._docker = docker
@@ -61,14 +61,17 @@ class Cleaner:
         self._swept_s = -SWEEP_EVERY_S
 
     def guard(self, plan: Plan) -> subprocess.Popen[bytes]:
-        """Begin to watch over what a run makes, until `clean` or the end of this process."""
+        """Start to guard a run's objects, until `clean` or the end of this process."""
         names = [name for name in (plan.executor_name, plan.supervisor_name) if name]
         return self._begin(_GUARD, plan.volume, *names, stdin=subprocess.PIPE)
 
     def clean(self, guard: subprocess.Popen[bytes], children: Iterable[subprocess.Popen[bytes]]) -> None:
-        """Have a run's guard remove everything, and now and then what others left; `children` are its commands."""
+        """Have a run's guard remove everything, and from time to time other leftovers.
+
+        `children` are the run's commands.
+        """
         assert guard.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # somebody killed it; a later run does its work
+        with contextlib.suppress(BrokenPipeError):  # the guard was killed; a later run removes its objects
             guard.stdin.write(b"over\n")
         guard.stdin.close()
         self._leaving = [child for child in self._leaving if child.poll() is None]
@@ -78,7 +81,7 @@ class Cleaner:
             self.sweep()
 
     def sweep(self) -> None:
-        """Begin to remove the containers and volumes of ours whose time is over."""
+        """Start removing our containers and volumes whose time is over."""
         self._begin(_SWEEP)
 
     def wait(self) -> None:

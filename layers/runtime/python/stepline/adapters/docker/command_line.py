@@ -1,13 +1,12 @@
-"""The command lines of a run: which containers, with which walls. Pure.
+"""Command lines of a run: containers with their isolation. Pure.
 
 Source: docs/reference/execution.md#docker.
 
-`extra_args` of a profile: resources may be set, walls may not. Pure.
-
-By default an argument is refused. What is listed only shares out the machine, or names a runtime the daemon's
-owner has set up; everything that opens a container (mounts, capabilities, networks, namespaces, devices,
-variables, accounts) or that we set ourselves is not. A value has the one form that is listed for it: the daemon
-reads numbers in many, and takes a zero in any of them for no limit.
+`extra_args` of a profile may set resources, never isolation. By default an argument is refused. The listed
+ones only divide up the machine, or name a runtime that the daemon's owner has set up; arguments that open a
+container (mounts, capabilities, networks, namespaces, devices, variables, accounts) or that we set ourselves
+are not. A value has exactly one accepted form: the daemon reads numbers in many, and takes a zero in any of
+them for no limit.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _FORMS: Final = {
     "--device-write-bps": _DEVICE + _SIZE,
     "--device-write-iops": _DEVICE + _COUNT,
     "--hostname": "[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,61}[a-zA-Z0-9])?",
-    # `stepline.…` are the labels by which we find what is ours.
+    # `stepline.…` are the labels that identify our objects.
     "--label": r"(?i:(?!stepline\.))[a-zA-Z0-9][a-zA-Z0-9_./-]{0,127}(?:=[ -~]{0,256})?",
     "--memory": _SIZE,
     "--memory-reservation": _SIZE,
@@ -61,11 +60,11 @@ _FORMS: Final = {
     "-m": _SIZE,
 }
 ALLOWED: Final[Mapping[str, re.Pattern[str]]] = {name: re.compile(form) for name, form in _FORMS.items()}
-"""What may be set, and the form of its value."""
+"""The allowed arguments, and the form of their values."""
 
 
 def plan_arguments(extra: Sequence[str]) -> tuple[str, ...]:
-    """Return the arguments as `--name=value`, each allowed. Raises SandboxError `docker_args_refused`."""
+    """Return the arguments as `--name=value`, all checked. Raises SandboxError `docker_args_refused`."""
     return tuple(f"{name}={value}" for name, value in _pairs(extra))
 
 
@@ -89,25 +88,25 @@ def _pairs(extra: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 EXPIRES: Final = "stepline.expires"
-"""The label of everything we make: when, in seconds since the epoch, nobody can need it any more."""
+"""The label of all our objects: the time, in seconds since the epoch, after which they are unused."""
 
 GRACE_S: Final = 600
 SLACK_BYTES: Final = 32 * MIB
-"""Beyond the growth a run may have, so that its end is ours to name before the file system is full."""
+"""Added to a run's allowed growth, so that we report the limit before the file system is full."""
 
 HUGE_BYTES: Final = 64 * 1024 * MIB
 INODES_MAX: Final = 200_000
 SUPERVISOR_TASKS: Final = 64
-"""Processes and threads of ours in the container of a program, which its limit counts too."""
+"""Our processes and threads in a program's container, which its limit counts too."""
 
 TEMPORARY_BYTES: Final = 256 * MIB
 
 _SEALED: Final = ("--read-only", "--security-opt", "no-new-privileges", "--cap-drop", "ALL")
 _COLLECTOR: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
-"""To lay out the workspace for another account, and to read what that account shut."""
+"""To lay out the workspace for another account, and to read what that account made private."""
 
 _KEEPER: Final = ("KILL", "SETGID", "SETPCAP", "SETUID")
-"""To become that account for the program's process, and to end what it started."""
+"""To become that account for the program's process, and to kill its descendants."""
 
 _MOUNT: Final = "nosuid,nodev,noexec"
 
@@ -126,7 +125,7 @@ class Plan:
 def plan_run(request: ExecRequest, *, now_s: float, salt: str) -> Plan:
     """Return the containers of one run. Raises SandboxError `docker_args_refused`.
 
-    `salt` makes its names its own: whoever has the names can remove what they name, and share the workspace.
+    `salt` makes their names unpredictable: a name is enough to remove an object or share the workspace.
     """
     name = f"{re.sub('[^a-zA-Z0-9_.-]', '-', request.exec_id)}-{salt}"
     return (
@@ -188,7 +187,7 @@ def _supervisor(
 
 
 def _run(request: ExecRequest, now_s: float, name: str) -> tuple[str, ...]:
-    """Return what both containers have: nothing is pulled, nothing is logged by the daemon, nothing is writable."""
+    """Return the arguments of both containers: no pull, no daemon logs, a read-only file system."""
     expires = round(now_s) + request.limits.timeout_s + GRACE_S
     return (
         *("run", "--interactive", "--pull", "never", "--log-driver", "none"),
@@ -198,7 +197,7 @@ def _run(request: ExecRequest, now_s: float, name: str) -> tuple[str, ...]:
 
 
 def _resources(request: ExecRequest, tasks: int) -> tuple[str, ...]:
-    """Return the limits of the container in which the program runs, the profile's own arguments last."""
+    """Return the limits of the program's container, the profile's own arguments last."""
     limits, profile = request.limits, request.profile
     memory = profile.memory or str(limits.memory_bytes)
     return (
@@ -224,7 +223,7 @@ def _command(request: ExecRequest, command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _volume(name: str, request: ExecRequest, now_s: float) -> str:
-    """Return a volume in memory: as large as the run may need and no larger, gone with the two containers."""
+    """Return a volume in memory of the run's size, removed with the two containers."""
     expires = round(now_s) + request.limits.timeout_s + GRACE_S
     options = f"size={_size(_workspace_bytes(request))},nr_inodes={INODES_MAX},mode=0755,{_MOUNT}"
     return (
@@ -238,7 +237,10 @@ def _workspace_bytes(request: ExecRequest) -> int:
 
 
 def _size(size_bytes: int) -> str:
-    """Return the size of a file system in memory; without a limit, half the memory of whichever machine makes it."""
+    """Return the size of a file system in memory.
+
+    Without a limit, half the memory of the machine that creates it.
+    """
     return str(size_bytes) if size_bytes <= HUGE_BYTES else "50%"
 
 

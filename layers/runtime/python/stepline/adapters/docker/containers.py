@@ -1,9 +1,8 @@
-"""The conversation with the containers of one run: their commands as children of ours, read by one selector.
+"""A session with the containers of one run: their commands as our children, read by one selector.
 
-Commands hold every stream: a daemon on another machine, a context or Docker Desktop work as they do at the
-prompt, and no file of the run ever lies in a folder that a container mounts.
-
-Questions and orders to the daemon about one container of a run.
+Commands hold every stream, so a daemon on another machine, a context or Docker Desktop work as on the command
+line, and no file of the run is ever in a folder that a container mounts. Short commands to the daemon about
+one container are here, too.
 """
 
 from __future__ import annotations
@@ -44,24 +43,24 @@ FATAL: Final = frozenset(
         signal.SIGXFSZ,
     }
 )
-"""Signals by which nobody ends on purpose; a container's exit code is 128 and the signal's number."""
+"""Signals that only kill a program; a container's exit code is 128 plus the signal's number."""
 
 Role: TypeAlias = Literal["supervisor", "executor"]
 Gone: TypeAlias = Literal["supervisor", "executor", "late"]
-"""Whose streams have ended, or that time is up."""
+"""The side whose streams have ended, or `late` at the deadline."""
 Cancelled: TypeAlias = Literal["cancelled"]
 
 
 class Session:
-    """The streams of one run. `program` is what the executor printed, `runtime` what the supervisor said of itself.
+    """The streams of one run. `program` is the executor's output, `runtime` the supervisor's own.
 
-    Nothing here waits but `next`, and that no longer than it is told.
+    Only `next` blocks, no longer than its deadline.
     """
 
     def __init__(
         self, docker: str, supervisor: Sequence[str], executor: Sequence[str], *, log_bytes: int
     ) -> None:
-        """Start both commands at once. Raises SandboxError `docker_unavailable` if there is no such command."""
+        """Start both commands at once. Raises SandboxError `docker_unavailable` if the command is missing."""
         self.program = Tail(log_bytes)
         self.runtime = Tail(RUNTIME_LOG_BYTES)
         self.children: dict[Role, subprocess.Popen[bytes]] = {}
@@ -73,7 +72,7 @@ class Session:
         try:
             if (
                 executor
-            ):  # first, for a container without a network takes longer to make than one with the host's
+            ):  # first, since a container without a network takes longer to create than one with the host's
                 self._start("executor", [docker, *executor])
             self._start("supervisor", [docker, *supervisor])
         except OSError as error:
@@ -84,17 +83,17 @@ class Session:
             ) from error
 
     def send(self, *messages: Message) -> None:
-        """Tell the supervisor."""
+        """Send messages to the supervisor."""
         self._queue("supervisor", b"".join(map(encode, messages)))
 
     def feed(self, payload: bytes) -> None:
-        """Give the executor its payload, the whole of its standard input."""
+        """Send the executor its payload and close its standard input."""
         self._queue("executor", payload, end=True)
 
     def next(self, deadline_s: float, cancel: Cancel | None = None) -> Message | Gone | Cancelled:
-        """Return what comes next: a message, who has ended, or `late` at `deadline_s` of the monotonic clock.
+        """Return the next message, the side that has ended, or `late` at `deadline_s` of the monotonic clock.
 
-        While there is nothing, a `cancel` that is requested is `cancelled`, each time.
+        Without a message, a requested `cancel` returns `cancelled`, on every call.
         """
         while not self._heard:
             left_s = deadline_s - time.monotonic()
@@ -109,7 +108,8 @@ class Session:
     def status(self, role: Role) -> int:
         """Return the exit code of a command whose output has ended, as a process's: negative for a signal.
 
-        Its last words come through another pipe, which may be read after the first one's end: they are here now.
+        Its last output comes through another pipe, which may be read after the first one's end: it is
+        complete here.
         """
         try:
             code = self.children[role].wait(GOODBYE_S)
@@ -120,7 +120,7 @@ class Session:
         return 128 - code if code - 128 in FATAL else code
 
     def hang_up(self) -> None:
-        """Let go of all streams. A supervisor ends when its input does."""
+        """Close all streams. A supervisor ends when its input does."""
         self._selector.close()
         for child in self.children.values():
             for stream in (child.stdin, child.stdout, child.stderr):
@@ -130,7 +130,7 @@ class Session:
 
     def _start(self, role: Role, command: list[str]) -> None:
         split = role == "supervisor"
-        # The program's two streams come through one pipe, in the order in which it wrote them.
+        # The program's two streams share one pipe, so their order is kept.
         child = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
             command,
             stdin=subprocess.PIPE,
@@ -151,7 +151,7 @@ class Session:
     def _queue(self, role: Role, data: bytes, *, end: bool = False) -> None:
         pipe = _pipe(self.children[role].stdin)
         if pipe.closed:
-            return  # it has ended, and `next` tells
+            return  # it has ended, and `next` reports that
         if end:
             self._ending.add(pipe)
         waiting = self._unsent.setdefault(pipe, bytearray())
@@ -189,16 +189,16 @@ class Session:
         return bool(chunk)
 
     def _hear_last_words(self) -> None:
-        """Take what an ended supervisor's command has left in its second stream."""
+        """Read the rest of an ended supervisor's stderr."""
         pipe = _pipe(self.children["supervisor"].stderr)
         if pipe.closed or pipe not in self._selector.get_map():
             return
-        with contextlib.suppress(BlockingIOError):  # somebody else holds its other end
+        with contextlib.suppress(BlockingIOError):  # another process holds its other end
             while self._hear_runtime(pipe):
                 pass
 
     def _read(self, pipe: IO[bytes]) -> bytes:
-        """Return what is there; at the end nothing, and nobody listens there any more."""
+        """Return the available bytes; at the end, b"" and unregister the pipe."""
         chunk = os.read(pipe.fileno(), READ_BYTES)
         if not chunk:
             self._selector.unregister(pipe)
@@ -216,17 +216,17 @@ COMMAND_S: Final = 60.0
 
 
 def stop(docker: str, container: str) -> None:
-    """End a container, after a second in which its program may do so by itself; it stays, with its exit code."""
+    """Stop a container, with a second for its program to end by itself; it is kept, with its exit code."""
     _ask(docker, "stop", "-t", "1", container)
 
 
 def was_out_of_memory(docker: str, container: str) -> bool:
-    """Return whether the kernel ended an ended container because its memory was used up."""
+    """Return True if the kernel killed an ended container for its memory."""
     return _ask(docker, "inspect", "--format", "{{.State.OOMKilled}}", container).strip() == "true"
 
 
 def _ask(docker: str, *arguments: str) -> str:
-    """Return what a short command prints; nothing, and a warning in the log, if it fails."""
+    """Return a short command's output; "" and a logged warning if it fails."""
     try:
         done = subprocess.run(  # noqa: S603 - our own arguments, no shell
             [docker, *arguments],

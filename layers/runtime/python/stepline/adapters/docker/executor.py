@@ -1,16 +1,16 @@
 """Programs in Docker: a supervisor's container beside the executor's, or both in one.
 
-The two start at the same time. The supervisor lays out the workspace, a volume in memory that both mount, while
-the executor's interpreter comes up and waits for its payload; the program starts when both are there. Exit code
-and output come from the executor's own command, everything else from the supervisor. What was made is removed by
-the run's guard, a process that outlives us: when the answer stands, or when whoever waits for it is gone. What
-even a guard did not see is removed by a later run.
+The two start at the same time. The supervisor lays out the workspace, a volume in memory that both mount,
+while the executor's interpreter starts and waits for its payload; the program starts when both are ready.
+Exit code and output come from the executor's own command, everything else from the supervisor. The run's
+guard, a process that outlives us, removes everything when the answer is complete or the caller is gone; a
+later run removes leftovers.
+
+A run's result is made from an exit code, a report and the output of the `docker` command. A command's exit
+code is the program's if the jail reported itself; otherwise the program never ran, and the code belongs to
+the jail, the command or the daemon.
+
 Source: docs/concepts/execution.md#docker.
-
-What a run came to, from an exit code, a report and what the `docker` command said. Pure but for reading logs.
-
-A command's exit code is the program's if the jail reported itself; otherwise nothing of the program ran, and the
-code belongs to the jail, to the command or to the daemon.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _HELP: Final = re.compile(r"^(see 'docker|run 'docker).*$", re.IGNORECASE | re.M
 
 
 def explain(gone: Gone, session: Session) -> SandboxError:
-    """Return why a run ends before its report."""
+    """Return the reason why a run ended before its report."""
     if gone == "late":
         return SandboxError("the containers did not answer in time")
     end = render_end(session.status(gone))
@@ -101,7 +101,7 @@ def explain(gone: Gone, session: Session) -> SandboxError:
 
 
 def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
-    """Return the run; `runtime` is what its surroundings printed."""
+    """Return the run's result; `runtime` is the output of its containers."""
     ran = report.isolation is not None
     error, message = _name(ended, report, limits) if ran else _unbegun(ended)
     return Run(
@@ -124,7 +124,7 @@ def judge(ended: Ended, report: Report, limits: Limits, *, runtime: str) -> Run:
 
 
 def fail(error: SandboxError, session: Session) -> Run:
-    """Return the run that never was, or that nobody could report of, with what was said meanwhile."""
+    """Return the result of a run that failed or was not reported, with the output so far."""
     return Run(
         error=error.reason,
         message=str(error),
@@ -136,7 +136,7 @@ def fail(error: SandboxError, session: Session) -> Run:
 
 
 def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
-    """Return code and message of a program that ran."""
+    """Return code and message for a program that ran."""
     if ended.error:
         return ended.error, _OUT_OF_MEMORY if ended.error == MEMORY else render_stop(ended.error, limits)
     exceeded = FILE if ended.returncode == -signal.SIGXFSZ else report.exceeded
@@ -148,7 +148,7 @@ def _name(ended: Ended, report: Report, limits: Limits) -> tuple[str, str]:
 
 
 def _unbegun(ended: Ended) -> tuple[str, str]:
-    """Return code and message of a program that the jail, the command or the daemon kept from running."""
+    """Return code and message for a program that the jail, the command or the daemon did not start."""
     if ended.error in (CANCELLED, TASK_STOPPED):
         return ended.error, f"the program did not begin: {STOPPED[ended.error]}"
     error = "isolation_failed" if ended.returncode == REFUSED else "sandbox_execution_failed"
@@ -162,16 +162,16 @@ def _last(text: str) -> str:
 
 
 START_S: Final = 120.0
-"""For both containers to come up and for the inputs to go in."""
+"""For both containers to start and the inputs to be restored."""
 
 COLLECT_S: Final = 120.0
 KILL_S: Final = 15.0
-"""For a killed container to be gone, and for a combined one to report beyond its program's deadline."""
+"""For a killed container to end, and for a combined one to report after its program's deadline."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launched:
-    """What a run needs beyond its job."""
+    """The inputs of a run beside its job."""
 
     job: Job
     plan: Plan
@@ -194,7 +194,7 @@ class DockerExecutor:
         descriptors: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Give every supervisor these descriptors and, for its tools, these variables; no program sees either."""
+        """Give every supervisor these descriptors and, for its tools, these variables; programs see neither."""
         self._docker = docker
         self._descriptors = dict(descriptors or {})
         self._environment = dict(environment or {})
@@ -221,7 +221,7 @@ class DockerExecutor:
             self._cleaner.clean(guard, session.children.values())
 
     def close(self) -> None:
-        """Wait until everything that runs have made is removed."""
+        """Wait until all objects of runs are removed."""
         self._cleaner.wait()
 
     def _run(self, run: Launched, session: Session) -> Run:
@@ -265,7 +265,7 @@ class DockerExecutor:
                     raise _out_of_turn(other)
 
     def _watch(self, run: Launched, session: Session) -> Ended:
-        """Wait for the executor of a split run, and end it at its deadline, for a limit, or when it is cancelled."""
+        """Wait for the executor of a split run; stop it at its deadline, at a limit, or when cancelled."""
         started_s = time.monotonic()
         deadline_s = started_s + run.request.limits.timeout_s
         error = ""
@@ -289,11 +289,11 @@ class DockerExecutor:
                     raise _out_of_turn(other)
 
     def _explain_kill(self, run: Launched) -> str:
-        """Return the code for a program that was killed, and not by us; nothing if it is not known why."""
+        """Return the code for a program that was killed by others; "" if the reason is unknown."""
         return MEMORY if was_out_of_memory(self._docker, run.plan.executor_name) else ""
 
     def _wait(self, run: Launched, session: Session) -> Ended:
-        """Wait for the program of a combined run, whose supervisor watches over it."""
+        """Wait for the program of a combined run, which its supervisor monitors."""
         deadline_s = time.monotonic() + run.request.limits.timeout_s + KILL_S
         heard = session.next(deadline_s, run.job.cancel)
         if heard == "cancelled":
@@ -308,7 +308,7 @@ class DockerExecutor:
                 raise _out_of_turn(other)
 
     def _collect(self, run: Launched, session: Session) -> Report:
-        """Take the report, and the bytes of its files into the spool."""
+        """Receive the report, and the bytes of its files into the spool."""
         deadline_s = time.monotonic() + COLLECT_S
         while True:
             match session.next(deadline_s):
@@ -317,7 +317,7 @@ class DockerExecutor:
                         _take(session, run.job.spool / sha256, size_bytes, deadline_s)
                     return report
                 case Violation():
-                    pass  # found in the moment in which the program ended
+                    pass  # found at the moment when the program ended
                 case "supervisor" | "executor" | "late" as gone:
                     raise explain(gone, session)
                 case other:
@@ -325,7 +325,7 @@ class DockerExecutor:
 
 
 def _reason(cause: Literal["late", "cancelled"] | Violation) -> str:
-    """Return the code of what a program is stopped for."""
+    """Return the code for the reason of a stop."""
     if isinstance(cause, Violation):
         return cause.code
     return CANCELLED if cause == "cancelled" else "timeout"
@@ -344,7 +344,7 @@ def _blobs(job: Job, key: str) -> list[Blob | Missing]:
 
 
 def _take(session: Session, path: Path, size_bytes: int, deadline_s: float) -> None:
-    """Write the bytes that come under the name of their hash. Raises SandboxError `collect_failed`."""
+    """Receive bytes and store them under their hash. Raises SandboxError `collect_failed`."""
     sha256, left = hashlib.sha256(), size_bytes
     with path.open("xb") as file:
         while True:

@@ -1,4 +1,4 @@
-"""What the executor is told of its run in a container. Pure.
+"""The executor's payload for a run in a container. Pure.
 
 Source: docs/reference/executor-protocol.md.
 """
@@ -15,10 +15,10 @@ from stepline.model.program.execution import ExecRequest, Strategy
 from stepline.model.program.image import WORKSPACE
 
 INIT_TASKS: Final = 1
-"""Processes of ours in a container that holds the executor alone."""
+"""Our processes in a container that holds only the executor."""
 
 NAMESPACES: Final = ("pid", "ipc", "mnt", "uts")
-"""What any container is separated by; one that holds the executor alone has no network either."""
+"""The namespaces of any container; one that holds only the executor has no network either."""
 
 _SYSTEM: Final = ("/bin", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys/devices/system/cpu", "/usr")
 _READ: Final = (*_SYSTEM, "/opt/exec", "/opt/executor", "/dev/urandom", "/dev/random")
@@ -35,11 +35,11 @@ def render_payload(
 ) -> bytes:
     """Return the executor's standard input: JSON.
 
-    In a combined container process 1 is the supervisor: its network and its processes are shared, so filter and
-    Landlock alone keep the program from the one, and signals to the others are its own account's only. A task's
-    containers share their network, and nobody else is in it. Processes are counted by the container where that can:
-    the kernel's own limit counts those of an account on the whole machine, so that one run could keep another from
-    starting any. A task has a machine of its own, and no limit on its containers' processes.
+    In a combined container process 1 is the supervisor: network and processes are shared, so only filter and
+    Landlock keep the program off the network, and signals reach its own account's processes only. A task's
+    containers share a network with no other member. Processes are counted by the container where possible:
+    the kernel's own limit counts those of an account on the whole machine, so that one run could keep another
+    from starting any. A task has a machine of its own, and no limit on its containers' processes.
     """
     alone = strategy == "split"
     apart = alone and backend == "docker"

@@ -1,4 +1,4 @@
-"""The words between this side and the supervisor's container, which speak over its standard input and output.
+"""The protocol between this side and the supervisor's container, over its standard input and output.
 
     here                        supervisor
     Launch            →
@@ -7,12 +7,12 @@
                       ←         Ready          the executor may start
                       ←         Violation      a limit is exceeded: end the executor
     Cancel            →                        combined: end the program
-    Collect           →                        (combined: the supervisor says Ended instead, and goes on)
+    Collect           →                        (combined: the supervisor sends Ended instead, and goes on)
                       ←         Report, Blob … the bytes of each new file, in the order of the report
-                      ←         Failed         instead of anything above, and the last word
+                      ←         Failed         instead of anything above, and the last message
 
-A message is MessagePack in a frame of `stepline.programs.frame`. Nothing the program writes is read here: its
-output is another stream, and its files come as bytes under a hash that the receiver checks.
+A message is MessagePack in a frame of `stepline.programs.frame`. No output of the program is read here: it
+has a stream of its own, and its files come as bytes under a hash that the receiver checks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MESSAGE_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 class Launch(Value, tag="launch"):
-    """What a supervisor needs. `batches` are as the log holds them; `environment` is for its tools alone."""
+    """The supervisor's inputs. `batches` are as in the log; `environment` is for its tools only."""
 
     request: ExecRequest
     strategy: Strategy
@@ -50,20 +50,20 @@ class Launch(Value, tag="launch"):
 
 
 class Fetch(Value, tag="fetch"):
-    """The bytes of this key, please."""
+    """Requests the bytes of a key."""
 
     key: str
 
 
 class Blob(Value, tag="blob"):
-    """A part of some bytes, the last one of them or not."""
+    """A part of some bytes; `last` ends them."""
 
     data: bytes
     last: bool = True
 
 
 class Missing(Value, tag="missing"):
-    """There are no such bytes."""
+    """The requested bytes do not exist."""
 
     message: str
 
@@ -79,18 +79,18 @@ class Violation(Value, tag="violation"):
 
 
 class Cancel(Value, tag="cancel"):
-    """Nothing more of the program is wanted."""
+    """Cancels the program."""
 
 
 class Collect(Value, tag="collect"):
-    """The program has ended: report."""
+    """The program has ended: collect and report."""
 
 
 class Ended(Value, tag="ended"):
-    """How a program ended: `error` says what it was stopped for, `timeout` or a limit's code, or is empty.
+    """The end of a program: `error` is the reason for a stop, `timeout` or a limit's code, or empty.
 
-    `returncode` is negative for a signal, None if nobody saw it. `log` is the end of what was printed; a combined
-    container says all this.
+    `returncode` is negative for a signal, None if unknown. `log` is the end of the output; only a combined
+    container sends this.
     """
 
     error: str
@@ -101,10 +101,10 @@ class Ended(Value, tag="ended"):
 
 
 class Report(Value, tag="report"):
-    """What the run left behind. No isolation: its jail never reported itself.
+    """The result of a run's collection. No isolation: its jail never reported itself.
 
-    `exceeded` is the code of a limit that the workspace exceeds now; `error` and `message` say why nothing was
-    collected, if nothing could be.
+    `exceeded` is the code of a limit that the workspace exceeds now; `error` and `message` say why nothing
+    was collected.
     """
 
     isolation: Isolation | None = None
@@ -141,11 +141,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(body: bytes) -> Message:
-    """Read the body of a frame. Raises msgspec.MsgspecError on what is none of the messages."""
+    """Decode the body of a frame. Raises msgspec.MsgspecError for an invalid message."""
     message: Message = _DECODER.decode(body)
     return message
 
 
 def blob_bytes(files: tuple[CollectedFile, ...]) -> dict[str, int]:
-    """Return the hashes whose bytes follow a report, in their order, each with its size."""
+    """Return the hashes whose bytes follow a report, in order, each with its size."""
     return {file.sha256: file.size_bytes for file in files}

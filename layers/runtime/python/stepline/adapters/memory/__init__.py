@@ -1,1 +1,1 @@
-"""The ports in one process: twins that keep every rule of the real ones, for tests and for a run without AWS."""
+"""In-memory twins of the ports, with every rule of the real ones, for tests and for a run without AWS."""

@@ -1,4 +1,4 @@
-"""Bodies in a dictionary."""
+"""Artifacts in a dictionary."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PIECE_BYTES = 64 * 1024
 
 
 class MemoryArtifacts:
-    """`objects` and `mimes` are open for tests to look into."""
+    """`objects` and `mimes` are open for tests."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self._lock = Lock()
         self.objects: dict[str, bytes] = {}
         self.mimes: dict[str, str] = {}

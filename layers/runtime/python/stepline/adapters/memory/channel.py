@@ -1,4 +1,4 @@
-"""Connections in one process: who listens, and an inbox each."""
+"""Connections in one process: subscriptions, and an inbox for each connection."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stepline.ports.clock import Clock
 
 
 class MemorySubscriptions:
-    """Rows that expire like the stored ones: with a websocket's longest life or, before that, with its token."""
+    """Rows that expire like the stored ones: with a websocket's longest life or earlier with its token."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin empty; `clock` decides what has expired."""
+        """Start empty; `clock` decides on expiry."""
         self._lock = Lock()
         self._clock = clock
         self._principals: dict[str, tuple[Principal, float]] = {}
@@ -63,20 +63,20 @@ class MemorySubscriptions:
 
 
 class MemoryPublisher:
-    """Frames by connection, in order; only a connection that was opened takes any."""
+    """Frames by connection, in order; only open connections accept them."""
 
     def __init__(self) -> None:
-        """Begin without connections."""
+        """Start without connections."""
         self._lock = Lock()
         self.inboxes: dict[str, list[bytes]] = {}
 
     def open(self, connection: str) -> list[bytes]:
-        """Let a connection take frames; return its inbox."""
+        """Open a connection; return its inbox."""
         with self._lock:
             return self.inboxes.setdefault(connection, [])
 
     def close(self, connection: str) -> None:
-        """Let a connection go; posts to it raise Gone from now on."""
+        """Close a connection; posts to it raise Gone from now on."""
         with self._lock:
             self.inboxes.pop(connection, None)
 

@@ -1,4 +1,4 @@
-"""A clock that only moves when it is told to."""
+"""A clock that only moves when told to."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class MemoryClock:
-    """Time stands still; `pause` moves it on at once and returns."""
+    """Time stands still; `pause` advances it and returns at once."""
 
     def __init__(self, start: datetime = START) -> None:
-        """Begin at `start`, aware."""
+        """Start at `start`, which is timezone-aware."""
         self._start = start
         self._passed_s = 0.0
 

@@ -13,7 +13,7 @@ class MemoryDeltas:
     """Pieces by lane, claim, name and offset; gone an hour after they were stored."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin empty; `clock` decides what has expired."""
+        """Start empty; `clock` decides on expiry."""
         self._lock = Lock()
         self._clock = clock
         self._streams: dict[tuple[str, int], dict[tuple[str, int], tuple[Delta, float]]] = {}

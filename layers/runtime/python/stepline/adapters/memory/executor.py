@@ -1,4 +1,4 @@
-"""An executor without a sandbox: what a run comes to is whatever a function says."""
+"""An executor without a sandbox: a function returns the result of each run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODE: Final[Mode] = "process"
 
 
 class MemoryExecutor:
-    """Answers every job that is not cancelled with what `run` makes of it, and keeps those jobs."""
+    """Calls `run` for every job that is not cancelled, and stores those jobs."""
 
     def __init__(self, run: Callable[[Job], Run]) -> None:
         self.jobs: list[Job] = []
@@ -29,4 +29,4 @@ class MemoryExecutor:
         return self._run(job)
 
     def close(self) -> None:
-        """Nothing is kept warm."""
+        """Do nothing: there is no warm process."""

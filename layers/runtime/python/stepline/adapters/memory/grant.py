@@ -1,4 +1,4 @@
-"""Rights to objects of the memory store, as words that this process alone understands."""
+"""Grants for objects of the memory store, valid in this process only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from stepline.model.program.task import Grant
 
 
 class MemoryGrants:
-    """Answers `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`."""
+    """Implements `Grants` and `Depot`: a grant's URL is `<method> <until, in seconds> <key>`."""
 
     def __init__(self, artifacts: MemoryArtifacts, clock: MemoryClock) -> None:
-        """Give rights to the objects of `artifacts`."""
+        """Grant access to objects of `artifacts`."""
         self._artifacts = artifacts
         self._clock = clock
 

@@ -1,4 +1,4 @@
-"""The log as bytes in lists: what is read was written, encoded and decoded like a stored batch."""
+"""The log as bytes in lists: every batch is encoded and decoded like a stored one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from stepline.ports.log import Duplicate, Listing, Occupied, OpenLane, Put, Writ
 
 
 class MemoryLog:
-    """`batches` maps a lane's key to its stored batches: batch n stands at index n - 1."""
+    """`batches` maps a lane's key to its stored batches: batch n is at index n - 1."""
 
     def __init__(self) -> None:
-        """Begin without conversations."""
+        """Start without conversations."""
         self._lock = Lock()
         self.batches: dict[str, list[bytes]] = {}
         self._messages: dict[tuple[str, str], int] = {}

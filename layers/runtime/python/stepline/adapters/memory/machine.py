@@ -1,4 +1,4 @@
-"""Executions by name; whoever drives them takes the steps from here."""
+"""Executions by name; tests take their steps from here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class MemoryMachine:
     """`queue` holds the executions that were started and not yet taken, oldest first."""
 
     def __init__(self) -> None:
-        """Begin without executions."""
+        """Start without executions."""
         self._lock = Lock()
         self._status: dict[str, Literal["running", "ended"]] = {}
         self.queue: list[tuple[str, Step]] = []
@@ -33,7 +33,7 @@ class MemoryMachine:
         self.end(name)
 
     def end(self, name: str) -> None:
-        """Let a running execution end, whichever way; what is not running stays as it is."""
+        """End a running execution; one that is not running stays as it is."""
         with self._lock:
             if name in self._status:
                 self._status[name] = "ended"

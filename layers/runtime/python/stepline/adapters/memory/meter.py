@@ -1,4 +1,4 @@
-"""Counts in a dictionary."""
+"""Metrics in a dictionary."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 
 
 class MemoryMeter:
-    """`counts` maps a metric to the sum of what was counted, and `<metric>/<reason>` to what was for a reason."""
+    """`counts` maps a metric to its sum, and `<metric>/<reason>` to the sum for a reason."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
+        """Start at zero."""
         self.counts: Counter[str] = Counter()
 
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:

@@ -1,4 +1,4 @@
-"""ModelClient that plays a script: for tests, and for anything that wants the model's place taken by known text."""
+"""ModelClient that plays a script: for tests, and wherever known text takes the model's place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRIED: Final = (ModelOverloaded, ModelRateLimited, DependencyError)
 
 
 class Say(Value):
-    """One answer, told in pieces of `piece_chars`; `usage` is estimated if it is not given."""
+    """One answer, streamed in pieces of `piece_chars`; `usage` is estimated if not given."""
 
     text: str
     stop_reason: str = "end_turn"
@@ -26,7 +26,7 @@ class Say(Value):
 
 
 class Fail(Value):
-    """One failure, after `after_chars` of `text` were told."""
+    """One failure, after `after_chars` of `text` were streamed."""
 
     error: SteplineError
     text: str = ""
@@ -34,14 +34,14 @@ class Fail(Value):
 
 
 class MemoryModelClient:
-    """Plays its steps in order, one a try; `requests` are the calls it was asked for.
+    """Plays its steps in order, one per try; `requests` are the received calls.
 
-    A failure before the first text is tried again at once, as the real client does after a pause. A call without
-    a step left is a mistake of the script, as is a step left over: `assert_read` says so.
+    A failure before the first text is retried at once, as the real client does after a pause. A call without
+    a step left is an error of the script, as is a step left over, which `assert_read` reports.
     """
 
     def __init__(self, *steps: Say | Fail | str) -> None:
-        """Take the script; a plain string is a `Say`."""
+        """Set the script; a plain string is a `Say`."""
         self._steps = [Say(text=step) if isinstance(step, str) else step for step in steps]
         self.requests: list[ModelRequest] = []
 
@@ -50,12 +50,12 @@ class MemoryModelClient:
         self._steps += [Say(text=step) if isinstance(step, str) else step for step in steps]
 
     def stream(self, request: ModelRequest) -> MemoryModelStream:
-        """Prepare to play."""
+        """Return a stream that plays the next step."""
         self.requests.append(request)
         return MemoryModelStream(request, self._next)
 
     def assert_read(self) -> None:
-        """Raise AssertionError if a step was not played."""
+        """Raise AssertionError if steps are left over."""
         if self._steps:
             raise AssertionError(f"{len(self._steps)} step(s) of the script were not played")
 
@@ -66,10 +66,10 @@ class MemoryModelClient:
 
 
 class MemoryModelStream:
-    """One playing."""
+    """One call of the script."""
 
     def __init__(self, request: ModelRequest, next_step: Callable[[], Say | Fail]) -> None:
-        """Prepare; a step is taken when the iteration begins."""
+        """Prepare the stream; a step is taken when the iteration begins."""
         self._request = request
         self._next_step = next_step
         self._told: list[str] = []
@@ -80,13 +80,13 @@ class MemoryModelStream:
         self._ended: Say | None = None
 
     def __enter__(self) -> Self:
-        """Nothing is played yet."""
+        """Return self; nothing is played yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Leaving in mid-stream counts as an abort."""
+        """End the stream; leaving in mid-stream counts as an abort."""
         self._aborted = self._aborted or not (self._ended or self._failed)
 
     def abort(self) -> None:
@@ -112,7 +112,7 @@ class MemoryModelStream:
                         raise step.error
 
     def completion(self) -> Completion:
-        """Return what was told, and its price; what was not sent has none."""
+        """Return the streamed text with its usage; one that was not sent has none."""
         text = "".join(self._told)
         parts = (*self._request.system, *self._request.content)
         counted = Usage(

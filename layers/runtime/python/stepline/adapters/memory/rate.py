@@ -1,4 +1,4 @@
-"""Counts of messages in this process."""
+"""Message counts in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MemoryRate:
     """A counter for each user and minute."""
 
     def __init__(self) -> None:
-        """Begin at nothing."""
+        """Start at zero."""
         self._lock = Lock()
         self._counts: Counter[tuple[str, str, str, int]] = Counter()
 

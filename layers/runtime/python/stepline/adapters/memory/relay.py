@@ -26,7 +26,7 @@ class MemoryRelayStream:
         self._relay.send(self._lane, self._claim, Delta(name=name, off=off, text=text))
 
     def close(self) -> None:
-        """There is nothing left: every piece went out as it came."""
+        """Do nothing: every piece was sent as it came."""
 
 
 class MemoryRelay:
@@ -39,7 +39,7 @@ class MemoryRelay:
         return MemoryRelayStream(self, lane, claim)
 
     def send(self, lane: Lane, claim: int, delta: Delta) -> None:
-        """Store one piece, then post it to whoever listens; what cannot be stored or posted is no error of the writer's."""
+        """Store one piece, then post it to the subscribers; failures of either are not raised."""
         try:
             self._deltas.put(lane, claim, delta)
         except DependencyError as error:
@@ -58,7 +58,7 @@ class MemoryRelay:
         except Gone:
             self._drop(lane, connection)
         except DependencyError as error:
-            # The client asks for what it missed, by offset.
+            # The client requests missed text, by offset.
             logger.warning("piece not posted", extra={"code": error.reason})
 
     def _drop(self, lane: Lane, connection: str) -> None:

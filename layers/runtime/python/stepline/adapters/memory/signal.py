@@ -1,4 +1,4 @@
-"""Steers as the log has them, looked up at each question: no thread, and never late."""
+"""Steers read from the log on every call: no thread, and never late."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from stepline.ports.log import Log
 
 
 class MemoryWatch:
-    """Reads the log whenever it is asked; `calling` looks when it begins."""
+    """Reads the log on every call; `calling` reads it at its start."""
 
     def __init__(self, log: Log, lane: Lane, after: int) -> None:
-        """Watch for steers behind batch `after`."""
+        """Watch for steers after batch `after`."""
         self._log = log
         self._lane = lane
         self._after = after
@@ -27,7 +27,7 @@ class MemoryWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is no thread."""
 
     @property
     def requested(self) -> bool:
@@ -58,7 +58,7 @@ class MemorySignals:
         self._log = log
 
     def notify(self, lane: Lane, n: int) -> None:
-        """Whoever watches looks at the log by itself."""
+        """Do nothing: watchers read the log themselves."""
 
     def watch(self, lane: Lane, after: int) -> MemoryWatch:
         return MemoryWatch(self._log, lane, after)

@@ -1,4 +1,4 @@
-"""Tasks in dictionaries: both sides of a handover, and the tasks that somebody else lets run."""
+"""Tasks in dictionaries: both sides of a handover, and the tasks themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STAGE: Final = "memory"
 
 @dataclass
 class Row:
-    """What is known of a handover: who began to hand over, and who is done with it."""
+    """A handover's row: the callers that have begun, and those that are done."""
 
     cluster: str
     deadline: str
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass
 class MemoryTask:
-    """A task that was started. `reason` says why it is stopped, if it is."""
+    """A started task. `reason` is set if it is stopped."""
 
     ref: str
     cluster: str
@@ -38,10 +38,10 @@ class MemoryTask:
 
 
 class MemoryTasks:
-    """Answers `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests to look into."""
+    """Implements `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests."""
 
     def __init__(self, clock: MemoryClock) -> None:
-        """Begin with nothing handed over, and nobody waiting."""
+        """Start without handovers and waiting states."""
         self._clock = clock
         self._lock = Lock()
         self.secrets: dict[str, str] = {}
@@ -70,7 +70,7 @@ class MemoryTasks:
         self.drop_secret(ref)
         self.age_row(ref, seen)
 
-    # --- the steps of a handover and of its end, each of them one call to a service
+    # --- the steps of a handover and of its end, each of them one service call
 
     def open_row(self, ref: str, by: str, cluster: str, deadline: str) -> None:
         with self._lock:
@@ -87,7 +87,7 @@ class MemoryTasks:
                 self.rows[ref].done.add(by)
 
     def look(self, ref: str) -> int:
-        """Return how many have begun to hand over, if all of them are done; 0 otherwise."""
+        """Return the number of callers that have begun, if all of them are done; otherwise 0."""
         row = self.rows.get(ref)
         return len(row.begun) if row and row.begun <= row.done else 0
 
@@ -106,7 +106,7 @@ class MemoryTasks:
             if row and len(row.begun) == seen:
                 row.deadline = min(row.deadline, self._now())
 
-    # --- what became of a task
+    # --- the state of tasks
 
     def stale(self, *, before: str) -> Iterator[Stale]:
         with self._lock:
@@ -169,7 +169,7 @@ class MemoryTasks:
 
 
 def check_secret(text: str) -> None:
-    """Refuse what no secret holds. Raises InputError `payload_too_large`."""
+    """Refuse a text too large for a secret. Raises InputError `payload_too_large`."""
     if (size_bytes := len(text.encode())) > SECRET_MAX_BYTES:
         raise InputError(
             f"a handover of {size_bytes} bytes; a secret holds {SECRET_MAX_BYTES}", code="payload_too_large"

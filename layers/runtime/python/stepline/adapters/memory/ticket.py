@@ -12,10 +12,10 @@ from stepline.ports.identity import ticket_ends_at
 
 
 class MemoryTickets:
-    """Principals by ticket; one that was redeemed is gone, one that expired counts for nothing."""
+    """Principals by ticket; redeemed tickets are deleted, expired ones are invalid."""
 
     def __init__(self, clock: Clock) -> None:
-        """Begin empty; `clock` decides what has expired."""
+        """Start empty; `clock` decides on expiry."""
         self._clock = clock
         self._lock = Lock()
         self._tickets: dict[str, tuple[Principal, int]] = {}

@@ -1,8 +1,7 @@
-"""How a program came to its end: what stopped it, and what that is called in a run's report.
+"""The end of a program: its cause, and that cause's name in a run's report; and its memory limit.
 
-What holds a run to its memory: a control group, or somebody who looks at its processes and at what the machine has left.
-
-Of one process alone the kernel keeps the limit. What all of a run hold, it keeps where there is a group.
+Memory is limited by a control group, or by watching the run's processes and the machine's free memory.
+Without a group the kernel only limits single processes; with one it limits the whole run.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ from stepline.ports.signal import Cancel
 TERM_S: Final = 1.0
 MEMORY: Final = "memory_limit"
 GLANCE_S: Final = 0.1
-"""How often is looked at what costs next to nothing to see: memory that is short, and that a run is cancelled."""
+"""The interval of cheap checks: short memory, and cancellation."""
 
 
 class Ending(Value):
-    """`error`, `message` and `returncode` are a Run's; `suspect` if the fork server itself may have suffered."""
+    """`error`, `message` and `returncode` are a Run's; `suspect` if the fork server itself may be affected."""
 
     error: str = ""
     message: str = ""
@@ -52,13 +51,15 @@ class Ending(Value):
 def attend(
     server: ForkServer, cell: Cell, *, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel
 ) -> Ending:
-    """Wait until the program has ended; stop it at its deadline, at a limit or when it is cancelled: TERM, and a second later KILL.
+    """Wait for the end of the program.
 
-    The program alone is stopped here; what it started dies with its cell. The cell dies at once if all of it together
-    uses more memory than one process may.
+    Stop it at its deadline, at a limit or when cancelled: TERM, a second later KILL.
+
+    Only the program is stopped here; its descendants die with its cell. The cell is killed at once if the run
+    as a whole uses more memory than one process may.
     """
     stopped = _watch(server, memory, quota, limits, cancel)
-    if stopped == MEMORY:  # a second more is time to take as much again
+    if stopped == MEMORY:  # another second would allow it to take as much again
         _signal(cell.init, signal.SIGKILL)
     elif stopped:
         _signal(cell.program, signal.SIGTERM)
@@ -70,7 +71,7 @@ def attend(
         return Ending(error=stopped or error.reason, message=str(error), suspect=True)
     if not stopped:
         code = os.waitstatus_to_exitcode(status)
-        if code and memory.is_short():  # the kernel was faster than we
+        if code and memory.is_short():  # the kernel was faster
             return Ending(error=MEMORY, message=render_stop(MEMORY, limits), returncode=code)
         return Ending(returncode=code)
     returncode = TIMED_OUT if stopped == "timeout" else os.waitstatus_to_exitcode(status)
@@ -78,7 +79,7 @@ def attend(
 
 
 def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> Ending:
-    """Name an ending that nothing forced. `confined`: the jail reported itself, so the program did run."""
+    """Name an end that was not forced. `confined`: the jail reported itself, so the program did run."""
     code = ending.returncode
     if ending.error == CANCELLED and not confined:
         return replace(ending, message=f"the program did not begin: {STOPPED[CANCELLED]}")
@@ -96,7 +97,7 @@ def judge(ending: Ending, *, confined: bool, quota: Quota, limits: Limits) -> En
 
 
 def _watch(server: ForkServer, memory: Memory, quota: Quota, limits: Limits, cancel: Cancel) -> str:
-    """Return the code of what the program must be stopped for, or nothing when it has ended by itself."""
+    """Return the code of the reason to stop the program, "" when it has ended by itself."""
     now_s = time.monotonic()
     deadline_s = now_s + limits.timeout_s
     rest_s = max(limits.monitor_interval_s, INTERVAL_MIN_S)
@@ -116,7 +117,7 @@ def _watch(server: ForkServer, memory: Memory, quota: Quota, limits: Limits, can
         if exceeded := quota.check():
             return exceeded
         began_s, now_s = now_s, time.monotonic()
-        # However much there is to look at, looking takes a fifth of the time at most.
+        # Checks take a fifth of the time at most, even in large workspaces.
         rest_s = max(rest_s, (now_s - began_s) * IDLE_FACTOR)
         look_s = now_s + rest_s
     return ""
@@ -130,26 +131,26 @@ def _signal(program: int, number: signal.Signals) -> None:
 logger = logging.getLogger(__name__)
 
 RESERVE_BYTES: Final = 1024 * MIB
-"""Of this machine's memory: what no run without a group takes, nor more than half of what is available when it begins."""
+"""Memory of the machine kept free by runs without a group; at most half of the free memory at a run's start."""
 _PAGE_BYTES: Final = os.sysconf("SC_PAGESIZE")
 _PROC: Final = Path("/proc")
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
 class Memory(Protocol):
-    """The memory of one run."""
+    """The memory limit of one run."""
 
     def is_short(self) -> bool:
-        """Whether there is no more for it: a quick look, which sees what is in no process's size."""
+        """True if memory has run out: a quick check, including memory outside of processes."""
         ...
 
     def is_exceeded(self) -> bool:
-        """Whether its processes together hold more than they may: a thorough look."""
+        """True if the processes together exceed the limit: a thorough check."""
         ...
 
 
 class Grouped:
-    """A run in a control group: whoever takes too much is ended by the kernel, and that is counted."""
+    """A run in a control group: the kernel kills a process over the limit, and counts that."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -162,7 +163,7 @@ class Grouped:
 
 
 class Watched:
-    """A run that is looked at. What is in no process's size is known for the whole machine only."""
+    """A run whose processes are measured. Memory outside of processes is known for the whole machine only."""
 
     def __init__(self, pidfds: tuple[int, ...], limit_bytes: int, meminfo: Path) -> None:
         self._pidfds = pidfds
@@ -179,7 +180,10 @@ class Watched:
 
 @contextlib.contextmanager
 def hold(server: ForkServer, cell: Cell, limit_bytes: int) -> Iterator[Memory]:
-    """Hold a cell's program, which has not begun, and all that it will start to `limit_bytes`. It is left when empty."""
+    """Limit the memory of a cell's program, before it begins, and of its descendants to `limit_bytes`.
+
+    A control group is removed when it is empty.
+    """
     group = _enter(server.groups, cell.program, limit_bytes) if server.groups else None
     if group is None:
         yield Watched((cell.init, cell.program), limit_bytes, server.proc / "meminfo")
@@ -208,12 +212,12 @@ def _enter(base: Base, program: int, limit_bytes: int) -> Group | None:
 def _remove(group: Group) -> None:
     try:
         group.remove()
-    except OSError as error:  # the next fork server removes it, or whoever does so after us
+    except OSError as error:  # the next fork server, or a later one, removes it
         logger.warning("control group left", extra={"group": group.path.name, "reason": str(error)})
 
 
 def available_bytes(meminfo: Path) -> int:
-    """Return how much memory the machine has for whoever asks, as its kernel estimates it."""
+    """Return the kernel's estimate of the machine's available memory."""
     for line in meminfo.read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":
@@ -222,11 +226,10 @@ def available_bytes(meminfo: Path) -> int:
 
 
 def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
-    """Return how much memory the processes and all below them hold.
+    """Return the memory of the processes and their descendants.
 
-    What several of them share counts for each as long as that makes no more than `enough_bytes`; only beyond that it
-    is asked, for it takes longer, how much they hold without counting a page twice. Processes that do not tell us
-    count with what they share.
+    Shared pages count for each process as long as the sum is at most `enough_bytes`; only beyond that the
+    slower count without duplicates is made. Processes that do not report it count with their shared pages.
     """
     pids = list(_family(pidfds))
     held_bytes = {pid: _resident_bytes(pid) for pid in pids}
@@ -237,7 +240,7 @@ def used_bytes(pidfds: Iterable[int], *, enough_bytes: int) -> int:
 
 
 def _family(pidfds: Iterable[int]) -> Iterator[int]:
-    """Yield the processes and their descendants, as far as they live."""
+    """Yield the living processes among these and their descendants."""
     found = dict.fromkeys(pid for pidfd in pidfds if (pid := _pid(pidfd)) > 0)
     left = list(found)
     while left:
@@ -249,7 +252,7 @@ def _family(pidfds: Iterable[int]) -> Iterator[int]:
 
 
 def _pid(pidfd: int) -> int:
-    """Return a process's number here; none, -1, when it is gone."""
+    """Return a process's id here; -1 when it is gone."""
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         if line.startswith("Pid:"):
             return int(line.split()[1])
@@ -272,7 +275,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int, resident_bytes: int) -> int:
-    """Return what a process holds, with each page divided among those who share it."""
+    """Return a process's memory, with each page divided among those that share it."""
     try:
         lines = (_PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except PermissionError:

@@ -1,10 +1,10 @@
 """Programs as forks of a warm process, each in namespaces of its own.
 
-Nothing of one run is there for the next: its cell dies with it, its folder is removed, and the zygote that it was
-forked from is out of its sight. Whatever looks odd at the end costs the fork server its life.
-Source: docs/concepts/execution.md.
+Nothing of one run is left for the next: its cell dies with it, its folder is removed, and it cannot see the
+zygote that it was forked from. If anything is odd at the end, the fork server is replaced. `RunFolder` is the
+folder of one run on this machine's disk.
 
-The folder of one run on this machine's disk, and the cell that looks at it.
+Source: docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ logger = logging.getLogger(__name__)
 
 PRELOAD: Final = ("numpy", "pandas", "matplotlib.pyplot", "openpyxl", "docx", "pptx", "pypdf", "PIL.Image")
 RESTORE_MAX_BYTES: Final = 2048 * MIB
-"""Of this machine's disk: what no program takes, nor more than half of what is free when it begins."""
+"""Disk space that programs leave free; at most half of the free space at a run's start."""
 DRAIN_S: Final = 5.0
 
 
 class ProcessExecutor:
-    """Runs programs with `python`, whose packages they see; `home` is the folder that holds `executor/`.
+    """Runs programs with the interpreter `python` and its packages.
 
-    `host` makes the tools of a job. `preload` are modules that programs find imported, as far as they are there.
+    `home` is the folder that holds `executor/`.
+
+    `host` creates the tools of a job. `preload` are modules to import before forking, as far as they are
+    installed.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class ProcessExecutor:
         preload: tuple[str, ...] = PRELOAD,
         proc: Path = PROC,
     ) -> None:
-        """Start nothing yet; what the machine says of control groups and memory is read in `proc`."""
+        """Start nothing yet; `proc` is read for control groups and memory."""
         self._python = python.absolute()
         self._home = home.absolute()
         self._host = host
@@ -77,7 +80,7 @@ class ProcessExecutor:
         return "process"
 
     def run(self, job: Job) -> Run:
-        """See the port. A run that finds the fork server gone or odd starts another one first."""
+        """See the port. A run that finds the fork server gone or odd starts a new one first."""
         with self._lock:
             try:
                 check_wanted(job.cancel)
@@ -103,7 +106,7 @@ class ProcessExecutor:
             self._discard()
 
     def _enter(self) -> tuple[ForkServer, RunFolder, Cell]:
-        """Return a room for a run: the one that was prepared, if all that it stands on is well."""
+        """Return the resources of a run: the prepared ones if they are sound."""
         if self._server is not None and not self._server.sound:
             self._discard()
         try:
@@ -130,7 +133,7 @@ class ProcessExecutor:
         return server, folder, cell
 
     def _prepare(self, server: ForkServer) -> None:
-        """Have the next cell put up while nobody waits for it."""
+        """Prepare the next cell while no run waits for it."""
         try:
             self._next = RunFolder(server)
         except (SandboxError, OSError):
@@ -153,7 +156,7 @@ class _Room:
         self._cell = cell
 
     def run(self, job: Job, make_host: Callable[[Job], ToolHost]) -> tuple[Run, bool]:
-        """Return the report, and whether something is odd about the fork server now."""
+        """Return the result, and True if the fork server is odd now."""
         limits, over = job.request.limits, Over()
         host = make_host(dataclasses.replace(job, cancel=over))
         try:
@@ -179,7 +182,7 @@ class _Room:
         return replace(run, **kept), suspect
 
     def _refuse(self, run: Run) -> tuple[Run, bool]:
-        """Report a run that does not begin."""
+        """Return the result of a run that does not begin."""
         try:
             self._server.dismiss(self._cell)
         except SandboxError:
@@ -187,7 +190,7 @@ class _Room:
         return run, False
 
     def _quota(self, limits: Limits, before: Manifest) -> Quota:
-        """Return what the run may use. The disk is this machine's, so a part of it stays out of reach."""
+        """Return the run's limits. Part of this machine's disk is reserved."""
         reserve_bytes = plan_reserve(self._folder.path)
         folders = (self._folder.work, self._folder.out)
         return Quota(folders, limits, before, reserve_bytes=reserve_bytes)
@@ -215,9 +218,10 @@ class _Room:
         return before
 
     def _execute(self, job: Job, host: ToolHost, over: Over, quota: Quota) -> tuple[Run, bool, bool]:
-        """Run the program beside its supervisor; return the report, whether its cell is empty, and what is odd.
+        """Run the program beside its supervisor.
 
-        `over` tells the tools that still run when nobody waits for them any more. Raises SandboxError.
+        Return the result, whether its cell is empty, and whether something about the fork server is odd.
+        `over` cancels tools that still run at the end. Raises SandboxError.
         """
         limits, privileged = job.request.limits, self._server.privileged
         token = secrets.token_urlsafe(32)
@@ -258,7 +262,7 @@ class _Room:
         return run, gone, odd
 
     def _attend(self, job: Job, token: str, tail: Tail, quota: Quota) -> tuple[Ending, bool]:
-        """Return how the program ended, and whether its cell is empty now."""
+        """Return the program's end, and whether its cell is empty now."""
         payload = render_payload(
             job.request, token, namespaces=self._server.namespaces, readable=self._server.readable
         )
@@ -283,9 +287,9 @@ _PASSABLE: Final = 0o710
 
 
 class RunFolder:
-    """`work` and `out` belong to the program, `socket` does not; above them nobody else gets in.
+    """`work` and `out` belong to the program, `socket` does not; the folder above them is private.
 
-    A server without privilege has one user only: then the mounts of the cell alone keep the socket's folder.
+    A server without privilege has one user only: then only the cell's mounts protect the socket's folder.
     """
 
     def __init__(self, server: ForkServer) -> None:
@@ -305,14 +309,14 @@ class RunFolder:
         self._server = server
 
     def give(self, path: Path) -> None:
-        """Make a file or folder the program's."""
+        """Give a file or folder to the program's user."""
         if self.owner:
             os.chown(path, *self.owner)
 
     def cell(self) -> Cell:
-        """Return the cell, as soon as it stands. Raises SandboxError."""
+        """Return the cell once it is ready. Raises SandboxError."""
         return self._server.take()
 
     def remove(self) -> bool:
-        """Remove the folder with whatever is in it; true if nothing is left."""
+        """Remove the folder with its content; return True if nothing is left."""
         return remove_tree(self.path)

@@ -1,7 +1,7 @@
-"""Our end of the fork server: it is started here, asked for cells and programs here, and given up here.
+"""The client of the fork server: starts it, asks it for cells and programs, and ends it.
 
-Two channels lead to it, one to the warden, which puts up cells, one from the zygote, which becomes programs and
-tells how they ended. Both processes end when the first one closes, so nothing outlives this object.
+Two channels lead to it, one to the warden, which creates cells, one from the zygote, which becomes programs
+and reports their ends. Both processes end when the first channel closes, so nothing outlives this object.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _BOOT: Final = (
 
 
 class UnsupportedError(Exception):
-    """No program can be isolated this way here; the message says what to do about it."""
+    """Programs cannot be isolated this way here; the message names the remedy."""
 
 
 class _Wires:
-    """Our ends of what leads into a cell that is being put up: the feed tells the program what it is."""
+    """The pipe ends of a cell that is being created: the feed carries the program's payload."""
 
     def __init__(self) -> None:
         self.feed, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.output, self.input = os.pipe2(os.O_CLOEXEC)
 
     def hand_over(self) -> None:
-        """Close the other ends, which are somebody else's now."""
+        """Close the other ends, which now belong to the cell."""
         self.theirs.close()
         if self.input >= 0:
             os.close(self.input)
@@ -65,7 +65,7 @@ class _Wires:
 
 
 class Cell:
-    """Fresh namespaces around a run's folder, and a process in there that waits to be told what it runs.
+    """New namespaces around a run's folder, and a process in them that waits for its payload.
 
     `program` is that process's pidfd, `init` that of the cell's first one.
     """
@@ -86,16 +86,16 @@ class Cell:
 
     @property
     def sound(self) -> bool:
-        """Whether the waiting process is alive, before it is told anything."""
+        """True if the waiting process is alive, before it gets its payload."""
         return not is_readable(self.program, 0)
 
     def take_output(self) -> int:
-        """Return the reading end of the program's output, which is the caller's from now on."""
+        """Return the read end of the program's output, which the caller then owns."""
         output, self._wires.output = self._wires.output, -1
         return output
 
     def launch(self, payload: bytes) -> None:
-        """Let the program begin. Raises SandboxError."""
+        """Start the program. Raises SandboxError."""
         memory = os.memfd_create("payload")
         try:
             os.pwrite(memory, payload, 0)
@@ -106,21 +106,21 @@ class Cell:
             os.close(memory)
 
     def kill(self) -> bool:
-        """Kill every process in there; true when all are gone."""
+        """Kill every process of the cell; return True when all are gone."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.init, signal.SIGKILL)
         return is_readable(self.init, KILL_S)
 
 
 def is_readable(source: int | socket.socket, timeout_s: float) -> bool:
-    """Wait until a descriptor has something to read: a pidfd, that its process has ended."""
+    """Wait until a descriptor is readable; a pidfd is when its process has ended."""
     poll = select.poll()
     poll.register(source, select.POLLIN)
     return bool(poll.poll(max(0.0, timeout_s) * 1000))
 
 
 def remove_orphans() -> None:
-    """Remove what killed processes of ours left in the temporary folder: their pid stands in the name."""
+    """Remove leftovers of our killed processes from the temporary folder; names contain their pid."""
     for path in Path(tempfile.gettempdir()).glob("stepline-*-*-*"):
         kind, _, rest = path.name.removeprefix("stepline-").partition("-")
         pid = rest.partition("-")[0]
@@ -134,12 +134,12 @@ class ForkServer:
     """A warden and a zygote, running from construction to `close`."""
 
     def __init__(self, *, python: Path, home: Path, preload: Sequence[str], proc: Path = PROC) -> None:
-        """Start both and wait until they stand; `home` holds the package `executor`.
+        """Start both and wait until they are ready; `home` holds the package `executor`.
 
-        What the machine says of control groups and memory is read in `proc`.
+        `proc` is read for control groups and memory.
 
         Raises:
-            UnsupportedError: the machine makes no such namespaces.
+            UnsupportedError: the machine cannot create these namespaces.
             SandboxError: the interpreter or the package cannot be started.
         """
         if sys.platform != "linux":
@@ -168,17 +168,17 @@ class ForkServer:
 
     @property
     def log(self) -> Path:
-        """What the warden and the zygote printed, errors of their own as a rule."""
+        """The output of warden and zygote, mostly their own errors."""
         return self.base / "log"
 
     @property
     def runs(self) -> Path:
-        """The folder of the runs' folders."""
+        """The folder of all run folders."""
         return self.base / "runs"
 
     @property
     def sound(self) -> bool:
-        """Whether the warden lives; that the zygote does not is found when it is asked."""
+        """True if the warden lives; a dead zygote is noticed on its next use."""
         return self._process is not None and self._process.poll() is None
 
     def _spawn(self, python: Path, home: Path, fds: tuple[int, int]) -> subprocess.Popen[bytes]:
@@ -219,7 +219,7 @@ class ForkServer:
             logger.info("packages not preloaded", extra={"packages": ready["missing"]})
 
     def ask(self, run: str) -> None:
-        """Have a cell put up around the run's folder; `take` gives it. Raises SandboxError."""
+        """Request a cell around the run's folder; `take` returns it. Raises SandboxError."""
         self._wires = _Wires()
         try:
             self._send(self._control, {"run": run}, (self._wires.theirs.fileno(), self._wires.input))
@@ -227,7 +227,7 @@ class ForkServer:
             self._wires.hand_over()
 
     def take(self) -> Cell:
-        """Return the cell that was asked for, when it stands. Raises SandboxError."""
+        """Return the requested cell when it is ready. Raises SandboxError."""
         assert self._wires is not None
         _, (init,) = self._receive(self._control, ANSWER_S)
         try:
@@ -240,16 +240,16 @@ class ForkServer:
 
     @property
     def ending(self) -> socket.socket:
-        """Readable when the program has ended; `status` then says how."""
+        """Readable when the program has ended; `status` then returns its status."""
         return self._channel
 
     def status(self) -> int:
-        """Return how the program ended, as waitpid has it. Raises SandboxError."""
+        """Return the program's wait status. Raises SandboxError."""
         answer, _ = self._receive(self._channel, ANSWER_S)
         return int(answer["status"])
 
     def dismiss(self, cell: Cell) -> None:
-        """Let go of a cell whose process was never told anything. Raises SandboxError."""
+        """Dismiss a cell whose process never got a payload. Raises SandboxError."""
         cell.kill()
         self.status()
 
@@ -273,14 +273,14 @@ class ForkServer:
         return answer, fds
 
     def tail(self, limit_bytes: int = 4000) -> str:
-        """Return the end of what both processes printed."""
+        """Return the end of both processes' output."""
         with self.log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - limit_bytes))
             return file.read().decode(errors="replace")
 
     def close(self) -> None:
-        """End both processes and everything below them, and remove what they stood on."""
+        """End both processes and their descendants, and remove their files."""
         for end in (self._control, self._channel, self._wires):
             if end is not None:
                 end.close()

@@ -1,7 +1,8 @@
-"""Control groups: the kernel's own limit on everything that a run holds, also on what is in no process's size.
+"""Control groups: the kernel's own limit on all memory of a run, including memory outside of processes.
 
-A group of memory can be made below our own one as a user who may write there (cgroup v1, or the root of v2), and below
-one that systemd delegates: then the fork server gets a scope of its own. Elsewhere there is none to be had.
+A memory group can be created below our own one by a user with write access (cgroup v1, or the root of v2),
+and below one that systemd delegates: then the fork server gets a scope of its own. Elsewhere there is none.
+
 Source: docs/concepts/execution.md#memory; the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
@@ -35,7 +36,7 @@ PROC: Final = Path("/proc")
 
 @dataclass(frozen=True)
 class Version:
-    """The files of a group: what to write for a limit, and the one in which the kernel counts whom it ended for it."""
+    """The files of a group: those for a limit, and the one that counts the processes killed for it."""
 
     limit: str
     fixed: Mapping[str, str]
@@ -51,13 +52,13 @@ V2: Final = Version("memory.max", {"memory.swap.max": "0", "memory.oom.group": "
 
 @dataclass(frozen=True)
 class Base:
-    """A folder in which groups can be made."""
+    """A folder in which groups can be created."""
 
     path: Path
     version: Version
 
     def make(self, limit_bytes: int) -> Group:
-        """Return a new group with nobody in it. Raises OSError."""
+        """Return a new empty group. Raises OSError."""
         path = self.path / f"{NAME}-{_pids()}-{os.getpid()}-{secrets.token_hex(6)}"
         path.mkdir()
         group = Group(path, self.version)
@@ -70,37 +71,37 @@ class Base:
 
 
 class Group:
-    """What a limit is on: the processes in it and all that they start."""
+    """A limit on processes and their descendants."""
 
     def __init__(self, path: Path, version: Version) -> None:
         self.path = path
         self._version = version
 
     def limit(self, limit_bytes: int) -> None:
-        """Let it hold so much and no swap. Raises OSError."""
+        """Limit memory and forbid swap. Raises OSError."""
         version = self._version
         self._write(version.limit, str(limit_bytes))
         rest = {**version.fixed, version.swap: str(limit_bytes)} if version.swap else version.fixed
         for name, value in rest.items():
-            if (self.path / name).exists():  # not where the kernel counts no swap
+            if (self.path / name).exists():  # missing where the kernel does not count swap
                 self._write(name, value)
 
     def add(self, pid: int) -> None:
-        """Take a process in; what it starts from now on comes with it. Raises OSError."""
+        """Add a process, with its later children. Raises OSError."""
         self._write("cgroup.procs", str(pid))
 
     @property
     def exceeded(self) -> bool:
-        """Whether the kernel has ended somebody in it for want of memory."""
+        """True if the kernel has killed a process for the limit."""
         lines = (line.split() for line in (self.path / self._version.events).read_text().splitlines())
         return any(line[0] == "oom_kill" and line[1] != "0" for line in lines)
 
     def remove(self) -> None:
-        """Remove it, when its last process has ended. Raises OSError."""
+        """Remove the group after its last process has ended. Raises OSError."""
         self.path.rmdir()
 
     def _write(self, name: str, value: str) -> None:
-        # Not by `write_text`: a control file takes a value by one write, and is not to be made if it is not there.
+        # Not `write_text`: a control file takes a value in one write, and must not be created.
         fd = os.open(self.path / name, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(fd, value.encode())
@@ -109,9 +110,9 @@ class Group:
 
 
 def find_base(proc: Path = PROC) -> Base | None:
-    """Return where groups of memory can be made below this process's own, None if nowhere.
+    """Return the folder in which this process can create memory groups, None if there is none.
 
-    It is tried, for who may make one, and what it may be told, is decided in many places.
+    It is tried, since the rights and the accepted values depend on many settings.
     """
     version, own = _own(proc)
     if own is None:
@@ -129,9 +130,12 @@ def find_base(proc: Path = PROC) -> Base | None:
 
 
 def request_base(pid: int, proc: Path = PROC) -> Base | None:
-    """Have systemd make a scope around a process of ours that has no children, and return it with the process in a leaf.
+    """Have systemd create a scope around a process of ours without children.
 
-    The scope goes when its last process ends. None where systemd is not, or says no, or memory is not counted in v2.
+    Return it, the process in a leaf.
+
+    The scope ends with its last process. None without systemd, if it refuses, or if memory is not counted in
+    v2.
     """
     if _own(proc)[0] is not V2 or not SYSTEMD.exists():
         return None
@@ -146,7 +150,7 @@ def request_base(pid: int, proc: Path = PROC) -> Base | None:
             timeout=SYSTEMD_S,
         )
         scope = _await(pid, name, proc)
-        leaf = scope / "server"  # beside the groups: one that has groups below itself has no process
+        leaf = scope / "server"  # beside the groups: a group with subgroups has no processes of its own
         leaf.mkdir()
         (leaf / "cgroup.procs").write_text(str(pid))
         (scope / "cgroup.subtree_control").write_text(f"+{CONTROLLER}")
@@ -163,7 +167,7 @@ def _bus() -> tuple[str, str]:
 
 
 def _await(pid: int, name: str, proc: Path) -> Path:
-    """Return the folder of a scope when the process is in there. Raises OSError."""
+    """Return a scope's folder once the process is in it. Raises OSError."""
     until_s = time.monotonic() + SYSTEMD_S
     while time.monotonic() < until_s:
         group = _path(proc / str(pid))
@@ -177,9 +181,9 @@ def _await(pid: int, name: str, proc: Path) -> Path:
 
 
 def remove_left(base: Base) -> None:
-    """Remove groups that processes of ours left behind when they were killed: their pid stands in the name.
+    """Remove groups left by our killed processes; names contain their pid.
 
-    Only those that were named in our own namespace of pids: in another one the same number is somebody else.
+    Only groups named in our own pid namespace: in another one the same number is another process.
     """
     head = f"{NAME}-{_pids()}-"
     for path in base.path.glob(f"{head}*-*"):
@@ -187,17 +191,17 @@ def remove_left(base: Base) -> None:
         if pid.isdecimal() and not Path("/proc", pid).exists():
             try:
                 path.rmdir()
-            except OSError as error:  # another process of ours was faster, or somebody is in there still
+            except OSError as error:  # another process of ours was faster, or the group is still in use
                 logger.info("group left", extra={"group": path.name, "reason": str(error)})
 
 
 def _pids() -> int:
-    """Return the number of our namespace of pids."""
+    """Return the number of our pid namespace."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def _own(proc: Path) -> tuple[Version, Path | None]:
-    """Return this process's own group of memory: the older hierarchy's if that is where memory is counted."""
+    """Return this process's own memory group: in v1 if memory is counted there."""
     groups = [line.split(":", 2) for line in _lines(proc / "self/cgroup")]
     first = next((path for _, names, path in groups if CONTROLLER in names.split(",")), None)
     if first is not None:
@@ -228,7 +232,7 @@ def _mounted(proc: Path, group: str, kind: str) -> Path | None:
 
 
 def _lines(path: Path) -> list[str]:
-    """Return the lines of a file; none of one that a kernel without control groups does not have."""
+    """Return the lines of a file; none if it is missing, as in a kernel without control groups."""
     try:
         return path.read_text().splitlines()
     except FileNotFoundError:

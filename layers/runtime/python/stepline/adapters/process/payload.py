@@ -1,4 +1,4 @@
-"""What the executor is told of a run in this machine's namespaces. Pure.
+"""The executor's payload for a run in this machine's namespaces. Pure.
 
 Source: docs/reference/executor-protocol.md; exec_task/executor/rootfs.py makes the places.
 """
@@ -46,7 +46,7 @@ ENVIRONMENT: Final = {
     "OPENBLAS_NUM_THREADS": "1",  # a fork must have one thread
     "OMP_NUM_THREADS": "1",
 }
-"""What the zygote imports under, all of it; the executor gives a program its own."""
+"""The complete environment of the zygote's imports; the executor gives a program its own."""
 
 
 def render_payload(

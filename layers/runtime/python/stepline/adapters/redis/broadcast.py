@@ -1,4 +1,4 @@
-"""Frames of a conversation over a channel of their own, for servers that hold clients beside the gateway."""
+"""Broadcast of a conversation's frames over a channel, for servers that hold clients beside the gateway."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stepline.ports.channel import Broadcast
 logger = logging.getLogger(__name__)
 
 QUIET_S: Final = 25.0
-"""Who hears nothing for so long looks whether the last frame was lost."""
+"""The silence after which a follower checks whether the last frame was lost."""
 AWAY_S: Final = 1.0
-"""How often they look while the server is away."""
+"""The interval of checks while the server is unavailable."""
 
 
 @dataclass(frozen=True)
 class Broadcasts:
-    """Several ways to those who follow, each in its turn; one that fails keeps no other from its own."""
+    """Sends to several broadcasts in turn; a failing one does not affect the others."""
 
     ways: tuple[Broadcast, ...]
 
@@ -40,7 +40,7 @@ class Broadcasts:
 
 @dataclass(frozen=True, kw_only=True)
 class RedisBroadcast:
-    """Sends to a conversation's channel, and follows it. A frame that does not go out now stands in the log."""
+    """Sends to a conversation's channel, and follows it. A frame that is not sent is in the log."""
 
     link: RedisLink
     quiet_s: float = QUIET_S
@@ -54,7 +54,7 @@ class RedisBroadcast:
 
 
 class ChannelFollowing:
-    """Follows one channel, over as many connections as that takes."""
+    """Follows one channel, over as many connections as needed."""
 
     def __init__(self, broadcast: RedisBroadcast, lane: Lane) -> None:
         self._broadcast = broadcast
@@ -97,7 +97,7 @@ class ChannelFollowing:
         try:
             self._listener = self._broadcast.link.listen(self._lane, "events", self._waker)
         except SteplineError:
-            return False  # the link has told, and rests for a while
+            return False  # the link has logged it, and pauses
         return True
 
     def _hear(self, listener: Listener) -> bytes | None:
@@ -106,7 +106,7 @@ class ChannelFollowing:
         except SteplineError as error:
             logger.warning("redis lost", extra={"code": error.reason, **error.context})
             self._leave()
-            self._waker.ended.wait(self._broadcast.away_s)  # it may be lost again as soon as it is heard
+            self._waker.ended.wait(self._broadcast.away_s)  # the connection may be lost again at once
             return None
 
     def _leave(self) -> None:

@@ -1,7 +1,10 @@
-"""Redis, as far as we use it: publish on a channel, and hear one. It may be away at any time, and nothing waits for it.
+"""A Redis client: publish to a channel, and listen to one.
 
-What goes through it stands in the log already, or can be asked for there. So a message that does not go out is given
-up, and after a failure the server is left alone for a while. The package is loaded by the first message or listener.
+The server may be away at any time without delaying callers.
+
+Every message is in the log already, or can be requested there. So a message that cannot be sent is dropped,
+and after a failure the server is not contacted for a while. The package is loaded by the first message or
+listener.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ ANSWER_S: Final = 1.0
 REST_FIRST_S: Final = 0.5
 REST_MAX_S: Final = 30.0
 DOUBLINGS: Final = 6
-"""From the first rest to the longest."""
+"""From the first pause to the longest."""
 OPTIONS: Final = frozenset({"db", "ssl_ca_certs"})
-"""What a URL may say behind its question mark. How it is verified and how long we wait is not for a URL to say."""
+"""The query fields allowed in a URL. Verification and timeouts cannot be set in one."""
 
 Use: TypeAlias = Literal["steer", "events"]
 
 Connection: TypeAlias = Any
-"""The package's own, most of which has no types."""
+"""The package's own connection, mostly untyped."""
 
 
 def channel_of(stage: str, lane: Lane, use: Use) -> str:
@@ -45,7 +48,7 @@ def channel_of(stage: str, lane: Lane, use: Use) -> str:
 
 
 class Address(Value):
-    """Where a server is, and who we are there. Secret."""
+    """A server's address with credentials. Secret."""
 
     host: str
     port: int
@@ -60,7 +63,7 @@ class Address(Value):
 
 
 def parse_address(url: str) -> Address:
-    """Read a `redis://` or `rediss://` URL. Raises InputError `bad_redis_url`, which does not repeat it."""
+    """Parse a `redis://` or `rediss://` URL. Raises InputError `bad_redis_url`, which does not contain it."""
     try:
         split = parse.urlsplit(url.strip())
         port = split.port or PORT
@@ -68,7 +71,7 @@ def parse_address(url: str) -> Address:
             parse.parse_qs(split.query, keep_blank_values=True, strict_parsing=True) if split.query else {}
         )
         db = int(options.get("db", [split.path.strip("/") or "0"])[-1])
-    except ValueError:  # which says what it could not read
+    except ValueError:  # its message contains the URL
         raise InputError("the URL of Redis cannot be read", code="bad_redis_url") from None
     if split.scheme not in ("redis", "rediss") or not split.hostname:
         raise InputError("the URL of Redis is redis://<host> or rediss://<host>", code="bad_redis_url")
@@ -89,15 +92,15 @@ def parse_address(url: str) -> Address:
 
 
 class RedisLink:
-    """One process's way to a server: a connection that stays open for messages, and one for each listener.
+    """One process's link to a server: a connection kept for messages, and one for each listener.
 
-    Safe from every thread. A server that cannot be reached is not asked again for half a second, then for longer.
+    Thread-safe. After a failure the server is not contacted for half a second, then for longer.
     """
 
     def __init__(
         self, url: Callable[[], str], *, stage: str, now_s: Callable[[], float] = time.monotonic
     ) -> None:
-        """Reach the server that `url` names, which is asked when it is first needed."""
+        """Use the server at `url`, which is called on first use."""
         self._url = url
         self._stage = stage
         self._now_s = now_s
@@ -109,11 +112,11 @@ class RedisLink:
 
     @property
     def rests(self) -> bool:
-        """Whether the server is left alone now, after a failure."""
+        """True while the link pauses after a failure."""
         return self._now_s() < self._rests_until_s
 
     def publish(self, lane: Lane, use: Use, messages: Sequence[bytes]) -> bool:
-        """Publish messages, in order; false if the server does not take them now. Nothing is raised, nothing is kept."""
+        """Publish messages, in order; return False if that is not possible now. Nothing is raised or kept."""
         channel = channel_of(self._stage, lane, use)
         commands = [("PUBLISH", channel, message) for message in messages]
         with self._lock:
@@ -128,10 +131,10 @@ class RedisLink:
         return True
 
     def listen(self, lane: Lane, use: Use, waker: Waker) -> Listener:
-        """Return a listener to one channel, which hears whatever is published from now on.
+        """Return a listener to one channel, which receives all messages from now on.
 
         Raises:
-            DependencyError: the server cannot be reached, or rests.
+            DependencyError: the server cannot be reached, or the link pauses.
             InputError: `bad_redis_url`.
         """
         if self.rests:
@@ -146,14 +149,14 @@ class RedisLink:
         return listener
 
     def close(self) -> None:
-        """Close the connection that is kept."""
+        """Close the kept connection."""
         with self._lock:
             self._drop()
 
     def _send(self, commands: list[tuple[str, str, bytes]]) -> None:
-        """Send commands at once and read their answers; a kept connection that turns out to be dead is made anew."""
+        """Send commands at once and read their answers; reconnect if the kept connection is dead."""
         if self._kept is not None and self._kept.pid != os.getpid():
-            self._drop()  # it is our parent's, and so is what it answers
+            self._drop()  # the connection belongs to the parent process, with its answers
         kept = self._kept is not None
         try:
             self._exchange(commands)
@@ -172,7 +175,7 @@ class RedisLink:
                 self._kept.read_response()
 
     def _connect(self) -> Connection:
-        """Return a new connection that is open and knows who we are."""
+        """Return a new authenticated connection."""
         import redis  # noqa: PLC0415 - 0.2 s of import, paid by who has a server
 
         address = self._address = self._address or parse_address(self._url())
@@ -205,7 +208,7 @@ class RedisLink:
     def _fail(self, error: SteplineError) -> None:
         self._drop()
         self._address = None  # the secret may have been renewed
-        if self.rests:  # somebody else has just found out the same
+        if self.rests:  # another thread has just failed
             return
         rest_s = min(REST_MAX_S, REST_FIRST_S * 2 ** min(self._failures, DOUBLINGS))
         self._failures += 1
@@ -214,7 +217,7 @@ class RedisLink:
 
 
 class Waker:
-    """Ends a wait from any thread; who waits looks at `ended` first."""
+    """Ends a wait from any thread; a waiter checks `ended` first."""
 
     def __init__(self) -> None:
         self.ended = threading.Event()
@@ -228,7 +231,7 @@ class Waker:
                 self._pair[0].send(b".")
 
     def receiver(self) -> socket.socket:
-        """Return what can be read from the end on."""
+        """Return a socket that is readable after the end."""
         with self._lock:
             if self._pair is None:
                 self._pair = socket.socketpair()
@@ -244,23 +247,23 @@ class Waker:
 
 
 class Listener:
-    """One channel, from here on, by one thread."""
+    """A subscription to one channel, from now on, for one thread."""
 
     def __init__(self, connection: Connection, channel: str, waker: Waker) -> None:
-        """Subscribe, and wait until that stands. Raises DependencyError."""
+        """Subscribe, and wait for the confirmation. Raises DependencyError."""
         self._connection = connection
         with self._closing_on_failure(), mapped():
             connection.send_command("SUBSCRIBE", channel, check_health=False)
             connection.read_response(timeout=ANSWER_S)
             self._selector = selectors.DefaultSelector()
-            # The socket itself, because the package knows no wait that somebody else can end.
+            # The socket itself, because the package has no wait that can be interrupted.
             self._selector.register(connection._get_socket(), selectors.EVENT_READ)  # noqa: SLF001 - as above
             self._selector.register(waker.receiver(), selectors.EVENT_READ)
 
     def hear(self, timeout_s: float) -> bytes | None:
-        """Return the next message; None if there is none for so long, or the waker ends the wait.
+        """Return the next message; None at the timeout, or if the waker ends the wait.
 
-        Raises DependencyError if the connection is lost, and with it whatever is published until there is another.
+        Raises DependencyError if the connection is lost, and with it all messages until there is another.
         """
         until_s = time.monotonic() + timeout_s
         with mapped():
@@ -275,7 +278,7 @@ class Listener:
                     return None
 
     def close(self) -> None:
-        """Let go of the channel and the connection."""
+        """Close the subscription and the connection."""
         self._selector.close()
         self._connection.disconnect()
 
@@ -290,7 +293,10 @@ class Listener:
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Let whatever the package and its sockets raise be ours; its words may hold an address, so its kind has to do."""
+    """Map the errors of the package and its sockets.
+
+    Only their type is kept, since messages may contain an address.
+    """
     from redis import RedisError  # noqa: PLC0415 - as in RedisLink
 
     try:

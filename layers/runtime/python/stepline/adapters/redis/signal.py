@@ -1,7 +1,7 @@
-"""Signals with a bell: a published message says that it is time to look at the log, and the log says what is there.
+"""Signals with a bell: a published message triggers a read of the log, and the log holds the steer.
 
-While a server is heard, looks without a message are rare; while none is, they are as frequent as without Redis. So a
-lost message costs time, and never more.
+While the server can be heard, polls without a message are rare; while it cannot, they are as frequent as
+without Redis. So a lost message costs only time.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from stepline.ports.log import Log
 logger = logging.getLogger(__name__)
 
 SETTLE_S: Final = 0.05
-"""A step that is over sooner never connects."""
+"""A step shorter than this never connects."""
 HEARING_S: Final = 2.0
-"""Between two looks that nobody asked for, while the server is heard."""
+"""Between two polls without a message, while the server can be heard."""
 SOON_S: Final = 0.05
 SOON_TIMES: Final = 20
-"""How soon, and how often, we look again for a batch that a message names and the log does not show."""
+"""Interval and number of reads for a batch that was announced and is not yet visible in the log."""
 DIGITS: Final = 12
-"""Of a batch number in the longest log there can be."""
+"""Digits of a batch number in the longest possible log."""
 
 
 class ChannelBell:
-    """Rings when somebody publishes on the conversation's channel, and at an interval besides."""
+    """Rings on every message of the conversation's channel, and at an interval."""
 
     def __init__(self, link: RedisLink, lane: Lane, *, poll_s: float, hearing_s: float) -> None:
-        """Look every `hearing_s` seconds while a server is heard, and every `poll_s` while none is."""
+        """Poll every `hearing_s` seconds while the server can be heard, and every `poll_s` while it cannot."""
         self._link = link
         self._lane = lane
         self._poll_s = poll_s
@@ -49,7 +49,7 @@ class ChannelBell:
             if self._waker.ended.wait(min(SETTLE_S, self._poll_s)):
                 return 0
         if self._listener is None and self._connect():
-            return 0  # what was published before we heard is in the log by now
+            return 0  # messages published before are in the log by now
         if self._listener is None:
             self._waker.ended.wait(self._poll_s)
             return 0
@@ -74,17 +74,17 @@ class ChannelBell:
         try:
             self._listener = self._link.listen(self._lane, "steer", self._waker)
         except SteplineError:
-            return False  # the link has told, and rests for a while
+            return False  # the link has logged it, and pauses
         return True
 
     def _hear(self, listener: Listener, pause_s: float) -> int:
-        """Return the batch that the next message names; 0 if none comes in time."""
+        """Return the batch number in the next message; 0 if none comes in time."""
         try:
             heard = listener.hear(pause_s)
         except SteplineError as error:
             logger.warning("redis lost", extra={"code": error.reason, **error.context})
             self._leave()
-            self._waker.ended.wait(self._poll_s)  # it may be lost as soon as it is heard, again and again
+            self._waker.ended.wait(self._poll_s)  # the connection may be lost again at once
             return 0
         return int(heard) if heard and heard.isdigit() and len(heard) <= DIGITS else 0
 
@@ -95,10 +95,13 @@ class ChannelBell:
 
 
 class RedisSignals:
-    """Tells and hears of steers by a channel per conversation."""
+    """Publishes and receives steers over a channel per conversation."""
 
     def __init__(self, log: Log, link: RedisLink, *, poll_s: float, hearing_s: float = HEARING_S) -> None:
-        """Look for steers in `log` when told, every `hearing_s` seconds besides, and every `poll_s` while nobody can tell."""
+        """Look for steers in `log` on messages and every `hearing_s` seconds.
+
+        Without a server, every `poll_s`.
+        """
         self._log = log
         self._link = link
         self.poll_s = poll_s

@@ -1,1 +1,1 @@
-"""What every backend does around a hostile program: its files, its socket, its output."""
+"""The parts around a hostile program that all backends share: its files, its socket, its output."""

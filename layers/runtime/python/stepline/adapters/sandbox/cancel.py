@@ -1,4 +1,4 @@
-"""A run that is told to end early: how those who run it hear of that, and pass it on to its tools."""
+"""Cancellation of a run: how its threads notice it and pass it on to its tools."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stepline.errors import SandboxError
 from stepline.ports.signal import Cancel
 
 LOOK_S: Final = 0.25
-"""Whoever waits for something else besides looks this often whether a run is cancelled."""
+"""The interval at which a thread that waits for something else checks for cancellation."""
 
 
 class Over:
-    """A Cancel that is requested when somebody says so, and wakes whoever waits for it."""
+    """A Cancel that can be requested here, and wakes its waiters."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -27,11 +27,11 @@ class Over:
         return self._event.wait(seconds)
 
     def set(self) -> None:
-        """Request it."""
+        """Request the cancellation."""
         self._event.set()
 
 
 def check_wanted(cancel: Cancel) -> None:
-    """Go on towards a program's beginning only if it is still wanted. Raises SandboxError `cancelled`."""
+    """Check before each step of a program's start. Raises SandboxError `cancelled`."""
     if cancel.requested:
         raise SandboxError(f"the program did not begin: {STOPPED[CANCELLED]}", code=CANCELLED)

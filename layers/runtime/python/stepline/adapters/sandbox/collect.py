@@ -1,14 +1,13 @@
-"""Take over what a program left in its artifact root.
+"""Take over the files that a program left in its artifact root.
 
-Everything below the root is the program's doing: names, links, pipes, holes, depth, numbers, and whatever may
-still change while we look. The walk holds one descriptor a level and opens each entry by one name in an open folder,
-never through a link; what an entry is, is asked of its descriptor; sizes are counted on what is read. Whatever is
-not a plain file of ours by name, kind and place is refused with a code, and a refused file leaves the former
-version standing. A folder that no path can name is refused as a whole. Source: docs/concepts/execution.md.
+Everything below the root is under the program's control: names, links, pipes, holes, depth, numbers, and
+changes during the walk. The walk holds one descriptor per level and opens each entry by one name in an open
+folder, never through a link; an entry's type is read from its descriptor; sizes are counted on the bytes
+read. Only plain files of ours by name, type and place are taken; others are refused with a code, and a
+refused file leaves the previous version in place. A folder that no path can name is refused as a whole.
+`Spool` is a private folder for collected bytes, each file under its sha256.
 
-Why something that a program left behind is not taken over.
-
-The spool: a folder of our own in which collected bytes lie, each file under its sha256.
+Source: docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from stepline.programs.manifest import Manifest
 
 PATH_MAX_CHARS: Final = 1_000
 _PLACE_SEGMENTS: Final = 2
-"""`<turn>/files/` and its like, which do not count for how long a path is."""
+"""`<turn>/files/` and similar prefixes, which do not count for a path's length."""
 OUR_ERRORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""What goes wrong on our side whatever the entry is."""
+"""Errors on our side, independent of the entry."""
 
 
 class Refusal(Exception):  # noqa: N818 - no error: it ends one entry and never leaves this package
-    """An entry that is not taken over: the code that says why, and a sentence for the model."""
+    """A refused entry: the code of the reason, and a sentence for the model."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +49,7 @@ class Refusal(Exception):  # noqa: N818 - no error: it ends one entry and never 
 
 
 def check_kind(status: os.stat_result) -> None:
-    """Refuse what is not a file with one name. Raises Refusal."""
+    """Refuse an entry that is not a file with one name. Raises Refusal."""
     if not stat.S_ISREG(status.st_mode):
         raise kind_refusal(status.st_mode)
     if status.st_nlink > 1:
@@ -58,7 +57,7 @@ def check_kind(status: os.stat_result) -> None:
 
 
 def check_folder(path: str) -> None:
-    """Refuse a folder below which no file can have a valid path; the folder above it has passed. Raises Refusal."""
+    """Refuse a folder below which no file can have a valid path; its parent has passed. Raises Refusal."""
     *_, name = segments = path.split("/")
     try:
         clean_text(name)
@@ -69,7 +68,7 @@ def check_folder(path: str) -> None:
 
 
 def kind_refusal(mode: int) -> Refusal:
-    """Say why an entry of this kind is refused where a file or a folder was expected."""
+    """Return the refusal of an entry that is neither file nor folder."""
     if stat.S_ISLNK(mode):
         return Refusal("artifact_symlink_blocked", "symbolic links are not taken over")
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
@@ -78,7 +77,7 @@ def kind_refusal(mode: int) -> Refusal:
 
 
 def read_refusal(fd: int, name: str, error: OSError) -> Refusal:
-    """Say why an entry could not be opened or read: by what stands there now."""
+    """Return the refusal of an entry that could not be opened or read, by its current type."""
     try:
         mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
     except OSError:
@@ -89,7 +88,7 @@ def read_refusal(fd: int, name: str, error: OSError) -> Refusal:
 
 
 def printable(path: str) -> str:
-    """Return a path as the grammar writes it, or else one that any log can hold: escaped, and cut if too long."""
+    """Return a path in the grammar's form, or else escaped for logs, and cut if too long."""
     try:
         return clean_text(path)
     except PathError:
@@ -104,14 +103,14 @@ _PARTIAL: Final = "partial"
 
 
 class TooLarge(Exception):  # noqa: N818 - no error: it ends one copy and never leaves this package
-    """The source holds more than may be taken over."""
+    """The source is larger than allowed."""
 
 
 def digest(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, int]:
-    """Return sha256 and size of what an open file holds from here on, and write it to another one on the way.
+    """Return sha256 and size of the rest of an open file, and copy it to another one on the way.
 
     Raises:
-        TooLarge: more than `max_bytes` came.
+        TooLarge: the file has more than `max_bytes`.
         OSError: the file cannot be read.
         SandboxError: `collect_failed`, the other one cannot be written.
     """
@@ -127,7 +126,7 @@ def digest(fd: int, max_bytes: int, *, into: int | None = None) -> tuple[str, in
 
 
 class Spool:
-    """Takes over bytes while it hashes them, within a limit that is counted on what is really read."""
+    """Copies and hashes files, within a limit that is counted on the bytes read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -146,13 +145,13 @@ class Spool:
         os.close(self._fd)
 
     def take(self, source: int, max_bytes: int) -> tuple[str, int]:
-        """Copy an open file from here on; return sha256 and size, by which the bytes lie in the spool.
+        """Copy the rest of an open file; return sha256 and size. The bytes are in the spool under the hash.
 
         A file that grows while it is read is copied up to the limit and then refused; a hole counts as its
-        zeros. Bytes that the spool has already are not kept twice.
+        zeros. Bytes that the spool already has are not kept twice.
 
         Raises:
-            TooLarge: more than `max_bytes` came; nothing is left of them.
+            TooLarge: the file has more than `max_bytes`; the copy is removed.
             OSError: the source cannot be read.
             SandboxError: `collect_failed`, the spool cannot be written.
         """
@@ -161,7 +160,7 @@ class Spool:
             sha256, size_bytes = digest(source, max_bytes, into=target)
             self._keep(sha256)
         except BaseException:
-            with contextlib.suppress(OSError):  # the first failure is the one to tell
+            with contextlib.suppress(OSError):  # the first failure is the one to report
                 os.unlink(_PARTIAL, dir_fd=self._fd)
             raise
         finally:
@@ -175,7 +174,7 @@ class Spool:
             raise _failed(error) from error
 
     def _keep(self, sha256: str) -> None:
-        """Give the copy its name; a file of that name has the same bytes, replacing it changes nothing."""
+        """Rename the copy to its hash; an existing file has the same bytes, replacing it changes nothing."""
         try:
             os.rename(_PARTIAL, sha256, src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except OSError as error:
@@ -198,7 +197,7 @@ def _failed(error: OSError) -> SandboxError:
 ENTRIES_MAX: Final = 10_000
 REFUSED_MAX: Final = 200
 WALK_S: Final = 30.0
-"""A walk that takes longer fails: what its program left is more than a run's worth, or made to be slow."""
+"""A longer walk fails: the program left too much, or made it slow on purpose."""
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CACHE: Final = "__pycache__"
@@ -206,10 +205,11 @@ _SCRATCH: Final = "tmp"
 
 
 class Collected(Value):
-    """What a run left behind, by physical path, each list sorted.
+    """The result of a collection, by physical path, each list sorted.
 
-    `files` are new or have other bytes, which lie in the spool, perhaps beside those of refused ones. `deleted` are inputs of the current turn's
-    `files/` and `outputs/` that are gone for certain: not those below a folder that was refused.
+    `files` are new or changed; their bytes are in the spool, possibly beside those of refused ones. `deleted`
+    are inputs of the current turn's `files/` and `outputs/` that are certainly gone: not those below a
+    refused folder.
     """
 
     files: tuple[CollectedFile, ...] = ()
@@ -219,14 +219,14 @@ class Collected(Value):
 
 
 def collect(root: Path, before: Manifest, spool: Path, *, limits: Limits, turn: str) -> Collected:
-    """Compare the root with what was restored, and copy new bytes of the current turn into the spool.
+    """Compare the root with the restored files, and copy new bytes of the current turn into the spool.
 
-    One file may have `limits.max_file_bytes`, all copied ones together what was there before and
+    One file may have `limits.max_file_bytes`, all copied ones together the restored size and
     `limits.max_delta_bytes` more.
 
     Raises:
-        SandboxError: `collect_failed`, the root cannot be read, at all or within `WALK_S`, or the spool not be
-            written. Half a collection would be taken for a whole one.
+        SandboxError: `collect_failed`, the root cannot be read, at all or within `WALK_S`, or the spool not
+            written. A partial collection would be taken for a complete one.
     """
     try:
         with Spool(spool) as target:
@@ -242,7 +242,7 @@ def collect(root: Path, before: Manifest, spool: Path, *, limits: Limits, turn: 
 
 @dataclass
 class _Level:
-    """One open folder of the walk; `left` are its entries still to be looked at, the next one last."""
+    """One open folder of the walk; `left` are its remaining entries, the next one last."""
 
     fd: int
     path: str
@@ -291,7 +291,7 @@ class _Walk:
                 os.close(level.fd)
 
     def _list(self, fd: int, path: str) -> list[os.DirEntry[str]]:
-        """Read the entries of a folder, no more than may still be looked at."""
+        """Read the entries of a folder, up to the remaining limit."""
         room = ENTRIES_MAX - self.entries
         with os.scandir(fd) as found:
             entries = list(islice(found, room + 1))
@@ -302,7 +302,7 @@ class _Walk:
         return sorted(entries, key=lambda entry: entry.name, reverse=True)
 
     def _meet(self, level: _Level, entry: os.DirEntry[str], depth: int) -> _Level | None:
-        """Look at one entry; return the level of a folder to go into."""
+        """Process one entry; return the level of a folder to enter."""
         path = f"{level.path}/{entry.name}" if level.path else entry.name
         try:
             return self._look(level.fd, entry, path, depth)
@@ -324,7 +324,7 @@ class _Walk:
         return None
 
     def _enter(self, fd: int, name: str, path: str, depth: int) -> _Level | None:
-        if self._is_scratch(name, path):  # it holds no input, so nothing is gone for not being seen
+        if self._is_scratch(name, path):  # it holds no input, so no input is missing if it is skipped
             return None
         if depth >= DEPTH_MAX:
             raise Refusal("path_too_deep", f"folders are looked into {DEPTH_MAX} deep")
@@ -342,12 +342,12 @@ class _Walk:
             raise Refusal("artifact_path_escape_blocked", "it lies on another file system")
 
     def _is_scratch(self, name: str, path: str) -> bool:
-        """Tell a folder that programs leave behind, unless it holds an input. Only names below the root count."""
+        """Return True for a folder of temporary files without an input. Only names below the root count."""
         scratch = name == _CACHE or path == f"{self.turn}/{_SCRATCH}"
         return scratch and path not in self.known_folders
 
     def _take(self, fd: int, name: str, path: str) -> None:
-        """Take one file over, or note that it is as it was."""
+        """Take one file over, or record that it is unchanged."""
         if name.endswith(".pyc") and path not in self.before.files:
             return
         source = os.open(name, _READ, dir_fd=fd)
@@ -363,7 +363,7 @@ class _Walk:
             os.close(source)
 
     def _place(self, path: str) -> str:
-        """Return the physical path by which the file is known: in Unicode NFC, and the only one of its name."""
+        """Return the file's physical path: in Unicode NFC, and unique."""
         try:
             place = physical(from_physical(path))
         except PathError as error:
@@ -376,7 +376,7 @@ class _Walk:
         return place
 
     def _is_unchanged(self, source: int, size_bytes: int, place: str) -> bool:
-        """Compare the bytes with those restored; time stamps and inode numbers can be made to match."""
+        """Compare the bytes with the restored ones; time stamps and inode numbers can be forged."""
         fact = self.before.files.get(place)
         if fact is None or fact.size_bytes != size_bytes:
             return False
@@ -415,7 +415,7 @@ class _Walk:
         return Refusal("exec_workspace_delta_limit", f"at most {self.copy_max_bytes} bytes are taken over")
 
     def _refuse(self, path: str, code: str, message: str) -> None:
-        """Note a refusal. What lies at the path or below it is not known to be gone."""
+        """Record a refusal. The path and everything below it is not known to be deleted."""
         if path in self.before.files or path in self.known_folders or not path:
             self.unlooked.add(path)
         self.refusals += 1
@@ -423,7 +423,7 @@ class _Walk:
             self.refused.append(RefusedFile(path=printable(path), code=code, message=message))
 
     def result(self) -> Collected:
-        """Settle clashes of names and what is gone."""
+        """Resolve name clashes and deletions."""
         for path, taken in find_clashes([*self.unchanged, *self.files], settled=self.before.files).items():
             self.files.pop(path, None)
             self.unchanged.discard(path)

@@ -1,4 +1,4 @@
-"""How programs end, in the words and exit codes of every backend. Pure."""
+"""Messages and exit codes for the end of programs, for every backend. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STOPPED: Final = {
 
 
 def render_stop(code: str, limits: Limits) -> str:
-    """Return the sentence about what a program was stopped for."""
+    """Return the sentence for the reason of a stop."""
     reason = STOPPED[code].format(
         timeout_s=limits.timeout_s,
         memory_bytes=limits.memory_bytes,
@@ -39,7 +39,7 @@ def render_stop(code: str, limits: Limits) -> str:
 
 
 def render_end(returncode: int) -> str:
-    """Return how a process ended, after its name: `ended with 3`, `was killed by SIGSEGV`."""
+    """Return a process's end as a predicate: `ended with 3`, `was killed by SIGSEGV`."""
     if returncode >= 0:
         return f"ended with {returncode}"
     names = {number.value: number.name for number in signal.Signals}

@@ -1,4 +1,4 @@
-"""What every executor is told of its run, wherever it runs. Pure.
+"""The part of the executor's payload that all backends share. Pure.
 
 Source: docs/reference/executor-protocol.md.
 """
@@ -12,9 +12,9 @@ from stepline.model.program.image import GID, UID
 
 
 def plan_payload(request: ExecRequest, token: str, *, work: str, out: str, socket: str) -> dict[str, Any]:
-    """Return what depends on the run alone: its places, its tools, and the limits that the jail sets.
+    """Return the fields that depend on the run only: its places, its tools, the limits that the jail sets.
 
-    A backend adds its walls, and `processes` to the limits where nothing else counts them.
+    A backend adds its isolation, and `processes` to the limits where nothing else counts them.
     """
     limits = request.limits
     return {

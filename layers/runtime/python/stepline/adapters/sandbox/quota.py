@@ -1,10 +1,10 @@
-"""How much the folders of a run may grow while it runs.
+"""Limits on the growth of a run's folders.
 
-A file counts with its length, so a hole counts as if it were written, or with the blocks it has if those are more:
-they can be allocated beyond its end. How large one file may be is a matter of its length alone, for some file systems
-allocate ahead. One with several names counts once. The number of entries and their depth are
-limited too, for a walk must stay cheap. Files that have no name any more are found by no walk: where the file system
-below the folders has no size of its own, a reserve of its free space is what they must not touch.
+A file counts with its length, so a hole counts as if it were written, or with its blocks if those are more:
+they can be allocated beyond its end. The limit on one file is about its length only, since some file systems
+allocate ahead. A file with several names counts once. The number of entries and their depth are limited too,
+since a walk must stay cheap. Files without a name are not found by a walk: where the file system below the
+folders has no size of its own, a reserve of its free space must stay untouched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepline.programs.manifest import Manifest
 ENTRIES_MAX: Final = 50_000
 INTERVAL_MIN_S: Final = 0.1
 IDLE_FACTOR: Final = 4
-"""A watch rests this many times longer than its look took, however much there is to look at."""
+"""A watch pauses this many times longer than its last check took."""
 
 RESERVE_BYTES: Final = 1024 * MIB
 _STAT_BLOCK_BYTES: Final = 512
@@ -39,7 +39,7 @@ FILE = "file_size_limit"
 
 @dataclass(frozen=True)
 class _Use:
-    """What a walk found; `whole` is false if it gave up on number or depth."""
+    """The result of a walk; `whole` is false if it gave up on number or depth."""
 
     total_bytes: int = 0
     largest_bytes: int = 0
@@ -47,11 +47,11 @@ class _Use:
 
 
 class Quota:
-    """Holds the folders of one run against its limits.
+    """Checks the folders of one run against its limits.
 
-    Growth is counted from `baseline`, the manifest of what was restored, and a file that was restored larger than
-    a new one may be is no violation. `reserve_bytes` of the file systems below the folders stay free, whoever fills
-    them; 0 for folders with a file system of their own.
+    Growth is counted from `baseline`, the manifest of the restored files, and a file that was restored larger
+    than a new one may be is no violation. `reserve_bytes` of the file systems below the folders must stay
+    free, independent of the cause; 0 for folders with a file system of their own.
     """
 
     def __init__(
@@ -65,7 +65,10 @@ class Quota:
         self._entries_max = ENTRIES_MAX + len(baseline.files)
 
     def check(self) -> str | None:
-        """Return the code of the limit that is exceeded now, or None. What vanishes meanwhile is not there."""
+        """Return the code of the limit that is exceeded now, or None.
+
+        Entries that vanish meanwhile are ignored.
+        """
         if self._is_disk_full():
             return WORKSPACE
         use = self._measure()
@@ -78,7 +81,7 @@ class Quota:
         return None
 
     def _is_disk_full(self) -> bool:
-        """Tell whether the reserve is touched. A folder that is gone takes nothing."""
+        """Return True if the reserve is used. A missing folder uses nothing."""
         for root in self._roots if self._reserve_bytes else ():
             with contextlib.suppress(FileNotFoundError):
                 if free_bytes(root) < self._reserve_bytes:
@@ -102,24 +105,24 @@ class Quota:
 
 
 def plan_reserve(root: Path) -> int:
-    """Return how much of the file system below a folder should stay free of a program's doing. Raises OSError."""
+    """Return the bytes of a folder's file system that programs should leave free. Raises OSError."""
     return min(RESERVE_BYTES, free_bytes(root) // 2)
 
 
 def free_bytes(root: Path) -> int:
-    """Return how much may still be written below a folder. Raises OSError."""
+    """Return the bytes that may still be written below a folder. Raises OSError."""
     status = os.statvfs(root)
     return status.f_bavail * status.f_frsize
 
 
 def _taken_bytes(status: os.stat_result) -> int:
-    """Return the length of a file, or the size of its blocks if that is more by a block."""
+    """Return a file's length, or the size of its blocks if that is more by a block."""
     blocks_bytes = status.st_blocks * _STAT_BLOCK_BYTES
     return blocks_bytes if blocks_bytes - status.st_size >= _BLOCK_BYTES else status.st_size
 
 
 def _is_known(status: os.stat_result, linked: set[tuple[int, int]]) -> bool:
-    """Tell a file that was met by another of its names, and remember those that have more than one."""
+    """Return True for a file already counted under another name; remember those with several names."""
     if status.st_nlink < 2:
         return False
     known = (status.st_dev, status.st_ino) in linked
@@ -128,7 +131,7 @@ def _is_known(status: os.stat_result, linked: set[tuple[int, int]]) -> bool:
 
 
 class _Level:
-    """One open folder of a walk. Entries are read one by one: their number is the program's choice."""
+    """One open folder of a walk. Entries are read one by one: their number is under the program's control."""
 
     def __init__(self, name: str | Path, dir_fd: int | None) -> None:
         self.fd = open_folder(name, dir_fd=dir_fd)
@@ -147,7 +150,7 @@ class _Level:
 
 
 def _entries(root: Path) -> Generator[tuple[int, os.stat_result], None, None]:
-    """Yield depth and status of everything below a folder that can be looked at. Links are not followed."""
+    """Yield depth and status of everything readable below a folder. Links are not followed."""
     levels: list[_Level] = []
     into: tuple[str | Path, int | None] | None = (root, None)
     try:
@@ -158,7 +161,7 @@ def _entries(root: Path) -> Generator[tuple[int, os.stat_result], None, None]:
                     into = None
                 entry = levels[-1].next()
                 status = None if entry is None else entry.stat(follow_symlinks=False)
-            except OSError:  # gone, swapped or closed to us: only what is there and open counts
+            except OSError:  # gone, replaced or unreadable: only existing and open entries count
                 into = None
                 continue
             if entry is None or status is None:
@@ -175,7 +178,10 @@ def _entries(root: Path) -> Generator[tuple[int, os.stat_result], None, None]:
 def watch(
     quota: Quota, interval_s: float, stop: threading.Event, on_violation: Callable[[str], None]
 ) -> threading.Thread:
-    """Look every `interval_s` in a thread until `stop` is set; the first violation's code goes to `on_violation`."""
+    """Check every `interval_s` in a thread until `stop` is set.
+
+    Pass the first violation's code to `on_violation`.
+    """
     thread = threading.Thread(
         target=_watch, args=(quota, interval_s, stop, on_violation), name="quota", daemon=True
     )

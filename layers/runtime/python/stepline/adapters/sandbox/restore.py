@@ -1,7 +1,7 @@
-"""Put a run's files into its artifact root, each where its name says and with the bytes its hash says.
+"""Restore a run's files into its artifact root, with names and hashes checked.
 
-The root belongs to us and nobody else runs yet; names and links are distrusted all the same, for the names come
-from earlier turns and the root may be used again.
+The root belongs to us and no other process runs yet; names and links are distrusted all the same, since names
+come from earlier turns and the root may be reused.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ def restore(
     owner: Owner | None,
     turn: str,
 ) -> Manifest:
-    """Write the files below `root` and make the roots of the current turn; `owner` is (uid, gid), for root only.
+    """Write the files below `root` and create the roots of the current turn.
 
-    Nothing is fetched before every name and the sum of the sizes is found good, nothing is written before its
-    bytes are. `root` exists and stays as it is; what is written below belongs to `owner`, 0644 and 0755.
+    `owner` is (uid, gid), for root only.
+
+    Nothing is fetched before all names and the total size are checked, nothing is written before its bytes
+    are. `root` exists and is not changed; new entries belong to `owner`, 0644 and 0755.
 
     Raises:
         SandboxError: `restore_failed`, with the path.
@@ -72,7 +74,7 @@ def _check(files: Sequence[WorkFile], max_bytes: int) -> None:
 
 
 def _bytes(file: WorkFile, fetch: Callable[[str], bytes]) -> bytes:
-    """Fetch the bytes of one file and hold them against what is known of them."""
+    """Fetch the bytes of one file and verify their size and hash."""
     try:
         body = fetch(file.key)
     except (NotFoundError, DependencyError) as error:
@@ -100,7 +102,7 @@ def _write(root: int, file: WorkFile, body: bytes, owner: Owner | None) -> None:
 
 
 def _folder(root: int, names: Sequence[str], owner: Owner | None) -> int:
-    """Open the folder below the root, making what is missing; the caller closes it."""
+    """Open the folder below the root, creating missing ones; the caller closes it."""
     fd = os.dup(root)
     for name in names:
         try:
@@ -126,7 +128,7 @@ def _step(fd: int, name: str, owner: Owner | None) -> int:
 
 
 def _hand_over(fd: int, mode: int, owner: Owner | None) -> None:
-    """Give a file or folder its mode, whatever the umask is, and its owner."""
+    """Set the mode of a file or folder, independent of the umask, and its owner."""
     os.fchmod(fd, mode)
     if owner is not None:
         os.fchown(fd, *owner)

@@ -1,4 +1,4 @@
-"""The end of what a program prints: however much it is, a fixed number of bytes is kept."""
+"""The end of a program's output: a fixed number of bytes is kept."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class Tail:
 
     @property
     def total_bytes(self) -> int:
-        """How much was written, kept or not."""
+        """The number of bytes written, kept or not."""
         return self._total_bytes
 
     def write(self, chunk: bytes) -> None:
-        """Append a chunk; what is beyond the limit falls off at the front."""
+        """Append a chunk; drop bytes over the limit at the front."""
         with self._lock:
             self._total_bytes += len(chunk)
             self._kept += chunk[max(0, len(chunk) - self._limit_bytes) :]
             del self._kept[: max(0, len(self._kept) - self._limit_bytes)]
 
     def text(self) -> str:
-        """Return the kept end as text: it begins with a whole character, bytes that are none become U+FFFD."""
+        """Return the kept end as text: starting with a whole character, invalid bytes as U+FFFD."""
         with self._lock:
             kept, cut = bytes(self._kept), self._total_bytes > len(self._kept)
         start = 0
@@ -47,7 +47,7 @@ class Tail:
 
 
 def drain(fd: int, tail: Tail) -> threading.Thread:
-    """Read a pipe into `tail` until its other end is closed, in a thread that owns `fd` and closes it.
+    """Read a pipe into `tail` until its other end is closed, in a thread that owns and closes `fd`.
 
     A process that outlives its program can keep the other end open: join with a timeout.
     """

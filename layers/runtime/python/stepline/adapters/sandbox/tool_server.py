@@ -1,15 +1,10 @@
 """The supervisor's socket: threads around a gate and a host of tools.
 
-The other side is hostile. Who connects is checked before a byte is read; a frame has a largest size and a latest
-end, and large ones share a room; there are at most so many connections, calls, refusals and seconds; and a reply that
-nobody reads is given up.
+The peer is hostile. It is identified before a byte is read; a frame has a maximum size and a deadline, and
+large ones share one memory budget; connections, calls, refusals and time are limited; and a reply that is not
+read is given up.
+
 Source: docs/reference/executor-protocol.md.
-
-What comes in over one connection, frame by frame, and the room that all connections of a run share.
-
-The other side announces how long a frame is and sends it as it likes: none is longer than it may be, none takes longer
-than it may, and nothing is held for one before there is room.
-Source: docs/reference/executor-protocol.md#frames.
 """
 
 from __future__ import annotations
@@ -38,10 +33,10 @@ from stepline.programs.host import FAILED, ToolHost
 from stepline.programs.request_gate import VERSION, Call, Gate, Hello, Refusal
 
 FRAME_S: Final = 10.0
-"""The latest end of a frame after its first byte, and of a reply after its first."""
+"""The time for a frame after its first byte, and for a reply after its first."""
 
 ROOM_BYTES: Final = 24 * 1024 * 1024
-"""What the large requests of a run may hold together."""
+"""The memory for all large requests of a run."""
 
 SMALL_BYTES: Final = 64 * 1024
 """A request of up to this size needs no room: there is one for each connection at most."""
@@ -50,17 +45,20 @@ Body: TypeAlias = bytearray | mmap.mmap
 
 
 class Room:
-    """Lets connections wait for each other instead of holding more together than there is memory for."""
+    """Makes connections wait for each other, so that together they stay within the memory budget."""
 
     def __init__(self, size_bytes: int = ROOM_BYTES) -> None:
-        """Have room for `size_bytes`, which no single request exceeds."""
+        """Create a room of `size_bytes`, which no single request exceeds."""
         self._free_bytes = size_bytes
         self._open = True
         self._changed = threading.Condition()
 
     @contextmanager
     def held(self, size_bytes: int, deadline_s: float) -> Generator[None]:
-        """Wait for room until `deadline_s` of the monotonic clock, and hold it. Raises ToolError `deadline_over`."""
+        """Wait for room until `deadline_s` of the monotonic clock, and hold it.
+
+        Raises ToolError `deadline_over`.
+        """
         with self._changed:
             while self._open and self._free_bytes < size_bytes:
                 self._changed.wait(time_left(deadline_s))
@@ -73,7 +71,7 @@ class Room:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more: what they waited to read does not come."""
+        """End all waits; the waiting requests are not read."""
         with self._changed:
             self._open = False
             self._changed.notify_all()
@@ -90,7 +88,9 @@ class Receiver:
         self._frame_s = frame_s
 
     def requests(self) -> Generator[Body]:
-        """Yield what a connection asks, until it ends. A large request keeps its room until the next is asked for.
+        """Yield the requests of a connection, until its end.
+
+        A large request keeps its room until the next one.
 
         Raises ToolError `frame_too_large`, `frame_timeout`, `deadline_over`, OSError.
         """
@@ -106,16 +106,16 @@ class Receiver:
                 del body
 
     def _read_header(self) -> bytes:
-        """Return the next frame's header, or nothing at the end."""
+        """Return the next frame's header, or b"" at the end."""
         first = bytearray(1)
-        # Between frames a connection may rest as long as the run.
+        # Between frames a connection may be idle as long as the run lasts.
         if not self._fill(first, None):
             return b""
         others = bytearray(HEADER_BYTES - 1)
         return bytes(first + others) if self._fill(others, time.monotonic()) else b""
 
     def _fill(self, body: Body, began_s: float | None) -> bool:
-        """Read as much as `body` holds, of a frame that `began_s`; return whether the other side sent that much."""
+        """Fill `body` from a frame that began at `began_s`; return False if the peer sent less."""
         view, have = memoryview(body), 0
         while have < len(view):
             self._connection.settimeout(self._left_s(began_s))
@@ -139,7 +139,7 @@ class Receiver:
 
 
 def time_left(deadline_s: float) -> float:
-    """Return the seconds to a moment of the monotonic clock. Raises ToolError `deadline_over`."""
+    """Return the seconds to a time of the monotonic clock. Raises ToolError `deadline_over`."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise ToolError("the run's time is over", code="deadline_over")
@@ -147,7 +147,8 @@ def time_left(deadline_s: float) -> float:
 
 
 def _make_body(size: int) -> Body:
-    # Pages of its own go back to the system at once; the allocator keeps a large block for each thread that had one.
+    # Separate pages return to the system at once; the allocator keeps a large block for each thread that had
+    # one.
     if size > SMALL_BYTES:
         return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return bytearray(size)
@@ -158,20 +159,20 @@ logger = logging.getLogger(__name__)
 CONNECTIONS_MAX: Final = 16
 GRACE_S: Final = 1.0
 PAUSE_S: Final = 0.01
-"""Between connections that are refused because of what was refused before; those who ask on wait in the queue."""
+"""Between connections that are refused for earlier refusals; further ones wait in the queue."""
 
 MESSAGE_CHARS: Final = 2_000
 SOCKET_MODE: Final = 0o660
 
 ADDRESS_MAX_BYTES: Final = 100
-"""An address of a socket may be longer by a few bytes, and how many differs."""
+"""A socket's address may be a few bytes longer, depending on the system."""
 
 _UCRED: Final = struct.Struct("3i")
 
 
 @contextlib.contextmanager
 def _address_of(path: Path) -> Iterator[str]:
-    """Yield an address to bind to; one that goes through an open folder where the path is too long for an address."""
+    """Yield an address to bind to; through an open folder if the path is too long for an address."""
     if len(os.fsencode(path)) <= ADDRESS_MAX_BYTES or sys.platform != "linux":
         yield str(path)
         return
@@ -183,7 +184,7 @@ def _address_of(path: Path) -> Iterator[str]:
 
 
 class SupervisorServer:
-    """Serves one run's socket while it is entered. All threads of it end with it, or are left to their tool."""
+    """Serves one run's socket while it is entered. Its threads end with it, or are left to their tool."""
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class SupervisorServer:
         owner: tuple[int, int] | None = None,
         frame_s: float = FRAME_S,
     ) -> None:
-        """Listen at `path`, whose folder exists and is not writable for the program, `deadline_s` from entering on.
+        """Listen at `path`, in a folder the program cannot write, for `deadline_s` seconds after entering.
 
         `owner` is the socket's (uid, gid); its mode is 0660. `allowed_uids` are as this process sees them.
         """
@@ -216,15 +217,15 @@ class SupervisorServer:
 
     @property
     def isolation(self) -> Isolation | None:
-        """What the jail reported; None: the program never ran."""
+        """The jail's report; None: the program never ran."""
         return self._gate.isolation
 
     def __enter__(self) -> Self:
-        """Open the socket. Raises SandboxError if there is no place for it."""
+        """Open the socket. Raises SandboxError if that is not possible."""
         try:
             with _address_of(self._path) as address:
                 self._listener.bind(address)
-            # Nobody can connect before `listen`, so nobody sees the socket with another owner or mode.
+            # Clients cannot connect before `listen`, so none sees the socket with another owner or mode.
             if self._owner:
                 os.chown(self._path, *self._owner)
             self._path.chmod(SOCKET_MODE)
@@ -244,7 +245,10 @@ class SupervisorServer:
         self.close()
 
     def close(self) -> None:
-        """Hang up, remove the socket, and wait a second at most for the threads; safe to call again."""
+        """Close connections, remove the socket, and wait a second at most for the threads.
+
+        Safe to call again.
+        """
         with self._lock:
             if self._closing:
                 return
@@ -303,7 +307,7 @@ class SupervisorServer:
         try:
             self._converse(connection)
         except OSError as error:
-            # The program hung up or reads no reply: its own business, and its own record has the calls.
+            # The program hung up or reads no reply; its calls are recorded anyway.
             logger.debug("connection lost", extra={"error": str(error)})
         finally:
             with self._lock:
@@ -319,12 +323,12 @@ class SupervisorServer:
                     connection.sendall(reply)
                     if fatal:
                         return
-                    del reply  # an idle connection holds nothing
+                    del reply  # an idle connection holds no memory
         except ToolError as refused:
             _say(connection, self._gate.refuse(refused))
 
     def _answer(self, body: Body) -> tuple[bytes, bool]:
-        """Return the reply to one request as a frame, and whether it is the connection's last."""
+        """Return the reply to one request as a frame, and True if it is the connection's last."""
         verdict = self._gate.take(body, time.monotonic())
         match verdict:
             case Hello():
@@ -339,7 +343,7 @@ class SupervisorServer:
             return _render_result(call.id, self._host.call(call.tool_id, call.params))
         except ToolError as refused:
             return _render_refusal(Refusal(id=call.id, code=refused.reason, message=str(refused)))
-        except Exception:  # the edge of a thread: nobody above it could tell the program
+        except Exception:  # the edge of a thread: no caller above it could tell the program
             logger.exception("tool call failed")
             return _render_refusal(Refusal(id=call.id, code="tool_failed", message=FAILED))
 
@@ -359,7 +363,7 @@ def _render_refusal(refusal: Refusal) -> bytes:
 
 
 def _say(connection: socket.socket, refusal: Refusal) -> None:
-    """Tell somebody that they are not served. They may be gone; a new connection's buffer always has the room."""
+    """Send a refusal. The peer may be gone; a new connection's buffer always has the room."""
     connection.settimeout(GRACE_S)
     with contextlib.suppress(OSError):
         connection.sendall(_render_refusal(refusal))
@@ -371,6 +375,6 @@ def _refuse(connection: socket.socket, refusal: Refusal) -> None:
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """End both directions, which wakes the thread that waits there; the other side may have done so already."""
+    """Shut down both directions, which wakes the waiting thread; the peer may have done so already."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""Folders that hostile code wrote: opened by descriptor, walked without recursion, removed whatever they hold.
+"""Folders written by hostile code: opened by descriptor, walked without recursion, removed with any content.
 
-Rule 1: a name is only ever resolved as one segment against an open folder, and never through a link. Rule 2: what
-was looked at by name is looked at again by descriptor. Rule 3: depth and number of entries are the hostile side's
-choice, so neither the stack nor the number of descriptors may follow them.
+Rule 1: a name is only ever resolved as one segment against an open folder, and never through a link. Rule 2:
+a check by name is repeated by descriptor. Rule 3: depth and number of entries are under the hostile side's
+control, so neither the stack nor the number of descriptors may depend on them.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 DEPTH_MAX: Final = 64
-"""Folders below the root that anybody looks into: one descriptor is held for each."""
+"""The maximum depth of folders that are read: one descriptor is held for each."""
 
 FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BATCH: Final = 1024
 
 
 def open_folder(name: str | Path, *, dir_fd: int | None = None) -> int:
-    """Open one folder, no link. One of our own that its mode closes to us is opened all the same. Raises OSError."""
+    """Open one folder, no link; one of ours without access rights is opened as well. Raises OSError."""
     try:
         return os.open(name, FOLDER_FLAGS, dir_fd=dir_fd)
     except PermissionError:
         handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
-        # The descriptor names the folder itself, so the mode cannot land on anything else.
+        # The descriptor names the folder itself, so the mode cannot change anything else.
         os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 - a descriptor's own name, no path
         return os.open(".", FOLDER_FLAGS, dir_fd=handle)
     finally:
@@ -51,7 +51,7 @@ def opened_folder(path: str | Path, *, dir_fd: int | None = None) -> Iterator[in
 
 
 def kind_of(mode: int) -> str:
-    """Name what a file is by its `st_mode`, for people."""
+    """Return the name of a file type by `st_mode`, for people."""
     kinds = {
         stat.S_IFLNK: "a symbolic link",
         stat.S_IFIFO: "a pipe",
@@ -64,11 +64,11 @@ def kind_of(mode: int) -> str:
 
 
 def remove_tree(path: Path) -> bool:
-    """Remove a folder and all below it; true if nothing is left.
+    """Remove a folder and everything below it; return True if nothing is left.
 
-    Modes do not matter as far as the folders are ours, nor does depth: a folder found inside another one is
-    first moved up beside it, so two descriptors are enough for any tree. Links are removed, never followed.
-    What cannot be removed is left and logged.
+    Modes do not matter for our own folders, nor does depth: a folder found inside another one is first moved
+    up beside it, so two descriptors are enough for any tree. Links are removed, never followed. Entries that
+    cannot be removed are left and logged.
     """
     try:
         root = open_folder(path)
@@ -92,7 +92,7 @@ def _given_up(error: OSError) -> bool:
 
 
 def _empty(root: int) -> None:
-    """Remove everything in an open folder. Raises the OSError of what resists."""
+    """Remove everything in an open folder. Raises the OSError of an entry that resists."""
     serial = itertools.count()
     _unlock(root)
     while found := _some(root):
@@ -107,14 +107,14 @@ def _some(fd: int) -> list[os.DirEntry[str]]:
 
 
 def _unlock(fd: int) -> None:
-    """Make a folder of ours writable; one of somebody else's may be so already."""
+    """Make our own folder writable; a foreign one may be so already."""
     if os.fstat(fd).st_mode & stat.S_IRWXU != stat.S_IRWXU:
         with contextlib.suppress(PermissionError):
             os.fchmod(fd, stat.S_IRWXU)
 
 
 def _remove(root: int, entry: os.DirEntry[str], serial: Iterator[int]) -> OSError | None:
-    """Remove one entry of the root; folders inside it become entries of the root. Return what failed."""
+    """Remove one entry of the root; folders inside it become entries of the root. Return the error, if any."""
     try:
         if not entry.is_dir(follow_symlinks=False):
             os.unlink(entry.name, dir_fd=root)
@@ -129,7 +129,7 @@ def _remove(root: int, entry: os.DirEntry[str], serial: Iterator[int]) -> OSErro
 
 
 def _is_removed(fd: int, name: str) -> bool:
-    """Remove a folder if it is empty."""
+    """Remove a folder if it is empty; return True if it was."""
     try:
         os.rmdir(name, dir_fd=fd)
     except OSError as error:
@@ -140,7 +140,7 @@ def _is_removed(fd: int, name: str) -> bool:
 
 
 def _clear(root: int, name: str, serial: Iterator[int]) -> None:
-    """Remove what is in a folder of the root, and move the folders in it up into the root."""
+    """Remove the content of a folder of the root, and move its folders up into the root."""
     with opened_folder(name, dir_fd=root) as folder:
         _unlock(folder)
         while found := _some(folder):
@@ -154,9 +154,10 @@ def _clear(root: int, name: str, serial: Iterator[int]) -> None:
 def _lift(folder: int, name: str, root: int, serial: Iterator[int]) -> None:
     """Move a folder into the root under a free name."""
     with opened_folder(name, dir_fd=folder) as inner:
-        _unlock(inner)  # who moves a folder must be able to write to it, for its `..` changes
+        _unlock(inner)  # moving a folder needs write access to it, since its `..` changes
     while True:
-        # Renaming onto an empty folder would replace it, onto a full one fails: both are as good as a free name.
+        # Renaming onto an empty folder replaces it, onto a full one fails; both are safe, so no check is
+        # needed.
         try:
             os.rename(name, f".{next(serial)}", src_dir_fd=folder, dst_dir_fd=root)
         except OSError as error:
