@@ -1,1 +1,1 @@
-"""Agents as bundles: instructions, tools and what a deployment may choose about them."""
+"""Agents as bundles: instructions, tools, and the settings a deployment may override."""

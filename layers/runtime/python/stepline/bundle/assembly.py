@@ -1,4 +1,4 @@
-"""An agent: what every agent has, a bundle's parts, and what the deployment decides, put together in one place."""
+"""Assemble an agent from the common parts, a bundle's parts, and the deployment's settings."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ def build_agent(
 ) -> Agent:
     """Return the agent of a bundle.
 
-    `caps` bound what one read shows. `runtime` is where its programs run and within which limits, `packages` what
-    they may import, and `preview_chars` is how much of a text they write is shown; without a runtime it has no tool
-    that runs programs. `fanout` bounds how many actions a round may have; `strict` ends a generation that does not
-    begin as it must. In `version` v2 a gate names a new conversation, and a round has one action whatever `fanout` says.
+    `caps` limit the text shown by one read. `runtime` are the profile and limits of its programs, `packages`
+    the packages they may import, and `preview_chars` the shown length of a text they write; without a runtime
+    the agent has no tool that runs programs. `fanout` limits the actions of a round; `strict` ends a
+    generation that does not begin correctly. In `version` v2 a gate names a new conversation, and a round has
+    one action whatever `fanout` says.
 
     Raises:
-        InputError: `tool_id_taken`, a tool of the bundle is called like another one; what `Parts` raises.
+        InputError: `tool_id_taken`, a tool of the bundle has the id of another one; the errors of `Parts`.
     """
     rule = ONE_ACTION if version == "v2" else fanout
     registry = _registry(parts, executes=runtime is not None)
@@ -64,7 +65,7 @@ def build_agent(
 
 
 def _registry(parts: Parts, *, executes: bool) -> Registry:
-    tools = parts.tools  # a bundle's own ValueError is no name that is taken
+    tools = parts.tools  # outside the try: a bundle's own ValueError is not about a taken id
     try:
         return agent_registry(tools, executes=executes)
     except ValueError as error:

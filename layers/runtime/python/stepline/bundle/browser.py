@@ -1,7 +1,8 @@
-"""The context of one conversation for a bundle's code: read paths, add blocks, render requests, export documents.
+"""The context of one conversation for a bundle's code.
 
-It holds only the timeline that was loaded last and the lines that are announced: the log is the timeline. Another
-user's conversation is a NotFoundError.
+It reads paths, adds blocks, renders requests and exports documents. It only holds the last loaded timeline
+and the announced lines: the timeline is a fold of the log. Another user's conversation is a NotFoundError.
+
 Source: docs/how-to/write-a-bundle.md#the-context.
 """
 
@@ -45,12 +46,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BlockLike: TypeAlias = Produced | Mapping[str, Any]
-"""A block, or a mapping with its fields: `text`, and `type`, `path`, `mime`, `body`, `author`, `meta` if they matter."""
+"""A block, or a mapping with its fields: `text`; optional: `type`, `path`, `mime`, `body`, `author`, `meta`."""
 
 TYPE: Final = "bundle.note"
 AUTHOR: Final = "bundle"
 OWN_NAME: Final = "system.message."
-"""What a bundle's block of a turn may be called; the other names are the runtime's."""
+"""The prefix of the names of a bundle's blocks in a turn; other names are the runtime's."""
 
 EXPORT_MIME: Final = "application/json"
 
@@ -61,7 +62,7 @@ MALFORMED: Final = {
     "fi": "invalid_path_file",
     "sk": "invalid_path_skill",
 }
-"""Codes of what the grammar refuses, by family; `invalid_path_kind` for the others."""
+"""Error codes of invalid paths, by family; `invalid_path_kind` for all others."""
 
 ABSENT: Final = frozenset({"not_found", "turn_not_found", "family_not_available"})
 
@@ -70,7 +71,7 @@ class ContextBrowser:
     """Reads a conversation, and adds to it while its turn runs in this process."""
 
     def __init__(self, runtime: Runtime, lane: Lane, parts: Parts, *, user: str) -> None:
-        """Look at nothing yet, on behalf of `user`. `parts` make the agent if none is given to `use`."""
+        """Create a browser for `user`; nothing is read. `parts` make the agent if none is given to `use`."""
         self._runtime = runtime
         self._ports = runtime.ports
         self._lane = lane
@@ -81,35 +82,37 @@ class ContextBrowser:
         self._announced: tuple[str, ...] = ()
 
     def use(self, agent: Agent) -> None:
-        """See the conversation as this agent does."""
+        """Use this agent's view of the conversation."""
         self._agent = agent
 
     async def load_timeline(self) -> Timeline:
-        """Read what the log says now, and return it. Raises DependencyError."""
+        """Read the log, and return the current timeline. Raises DependencyError."""
         return await in_thread(self._runtime, self._load)
 
     @property
     def sources_pool(self) -> Mapping[int, Source]:
-        """The rows of the pool by sid, as they were loaded last."""
+        """The rows of the pool by sid, as last loaded."""
         return self._timeline.sources
 
     async def contribute(self, blocks: Iterable[BlockLike]) -> tuple[str, ...]:
-        """Put blocks on the open turn for good, as one entry of the log; return their paths.
+        """Add blocks to the open turn permanently, as one entry of the log; return their paths.
 
-        The model reads them from the next round on. A block that stands there already, as it is, is not put again.
+        The model reads them from the next round on. A block that is already there, unchanged, is not added
+        again.
 
         Raises:
             InputError: `turn_not_open`, there is no turn to add to; `bad_block`.
             Fenced: the turn runs in another process.
-            BusyError, DependencyError: not now.
+            BusyError, DependencyError: temporary.
         """
         read = read_blocks(blocks)
         return await in_thread(self._runtime, self._contribute, read)
 
     def announce(self, blocks: Iterable[BlockLike]) -> None:
-        """Say the lines of these blocks in each request's ANNOUNCE from now on, in place of those said so far.
+        """Add these blocks' lines to the ANNOUNCE of each request from now on, replacing earlier ones.
 
-        They are stored nowhere, and end with this object. Raises LimitError `announce_too_large`; InputError `bad_block`.
+        They are not stored, and end with this object. Raises LimitError `announce_too_large`; InputError
+        `bad_block`.
         """
         said = tuple(
             line for block in read_blocks(blocks) for line in block.text.splitlines() if line.strip()
@@ -122,7 +125,7 @@ class ContextBrowser:
         self._announced = said
 
     def announced(self) -> tuple[str, ...]:
-        """Return the lines that are announced."""
+        """Return the announced lines."""
         return self._announced
 
     async def timeline(
@@ -133,10 +136,11 @@ class ContextBrowser:
         force_sanitize: bool = False,
         cache_last: bool = True,
     ) -> tuple[Part, ...]:
-        """Return what the model would read now, behind the system part: the parts of a request of one's own.
+        """Return the parts after the system part of the model's next request, for a request of your own.
 
-        `force_sanitize` shows everything as short as it gets without a model, in these parts only: for a request that
-        was refused as too long. Without `cache_last` the last part of the timeline proper has no cache mark.
+        `force_sanitize` shortens everything as far as possible without a model, in these parts only: for a
+        request that was refused as too long. Without `cache_last` the last part of the timeline has no cache
+        mark.
         """
 
         def rendered() -> tuple[Part, ...]:
@@ -154,9 +158,9 @@ class ContextBrowser:
         return await in_thread(self._runtime, rendered)
 
     async def persist(self) -> dict[str, Body]:
-        """Write the conversation, its pool and its newest turn into the artifact store, as the documents others keep.
+        """Export the conversation, its pool and its newest turn to the artifact store.
 
-        Return where each stands, by its kind (docs/reference/exports.md). The log is kept without it.
+        Return the stored bodies by kind (docs/reference/exports.md). The log does not depend on them.
         """
         return await in_thread(self._runtime, lambda: persist_exports(self._ports, self._load()))
 
@@ -171,9 +175,10 @@ class ContextBrowser:
     async def fetch_ctx(
         self, refs: str | list[str] | tuple[str, ...]
     ) -> dict[str, Any] | list[dict[str, Any]]:
-        """Return what stands at logical paths, whole: `path` and either `ret` or `err`, for one path or a list of them.
+        """Return the whole content at one or several logical paths: `path`, and either `ret` or `err`.
 
-        `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and `message`.
+        `ret` has `mime` and `payload` (JSON, rows of the pool), `text` or `base64`; `err` has `code` and
+        `message`.
         """
         if isinstance(refs, str):
             return (await in_thread(self._runtime, self._fetch, [refs]))[0]
@@ -205,7 +210,7 @@ class ContextBrowser:
         return tuple(block.path for block in placed)
 
     def _checked(self, state: State, turn: str) -> str:
-        """Return the turn that is open, if it is this one and runs here. Raises InputError, Fenced."""
+        """Return the open turn if it is this one and runs here. Raises InputError, Fenced."""
         if state.status != "open" or not turn:
             raise InputError("there is no open turn to add to", code="turn_not_open")
         here = self._runtime.machine.status(execution_name(self._lane, state.epoch)) == "running"
@@ -238,20 +243,21 @@ class ContextBrowser:
 
 
 def read_blocks(blocks: Iterable[BlockLike]) -> tuple[Produced, ...]:
-    """Return the blocks. Raises InputError `bad_block` for a mapping that is none."""
+    """Return the blocks. Raises InputError `bad_block` for an invalid mapping."""
     return tuple(_read_block(block) for block in blocks)
 
 
 def place_blocks(blocks: Iterable[Produced], turn: str) -> tuple[Produced, ...]:
-    """Return the blocks, each with a path in this turn; one without gets a name made of what it says.
+    """Return the blocks, each with a path in this turn; a missing path is derived from the content.
 
-    Raises InputError `bad_block` for a path that is not a file's of this turn, nor `ar:<turn>.system.message.<name>`.
+    Raises InputError `bad_block` for a path that is neither a file's of this turn nor
+    `ar:<turn>.system.message.<name>`.
     """
     return tuple(_placed(block, turn) for block in blocks)
 
 
 def missing_blocks(blocks: Iterable[Produced], timeline: Resolver) -> tuple[Produced, ...]:
-    """Return the blocks that do not stand at their paths already, as they are."""
+    """Return the blocks that are not yet at their paths, or differ."""
     return tuple(
         block for block in blocks if not any(_same(block, there) for there in timeline.resolve(block.path))
     )
@@ -318,7 +324,7 @@ def _code(reason: str) -> str:
 
 
 def family_of(ref: str) -> str:
-    """Return the family of a path: what stands before its first colon; `so` for a bare `sources_pool[…]`."""
+    """Return the family of a path: the text before its first colon; `so` for a bare `sources_pool[…]`."""
     text = ref.strip().removeprefix("conv:")
     return "so" if text.startswith("sources_pool") else text.partition(":")[0]
 
@@ -348,7 +354,7 @@ def _contents(content: Content, context: ToolContext) -> dict[str, Any]:
             return {
                 "mime": content.mime,
                 "text": content.text,
-            }  # says it is JSON and is not: still what stands there
+            }  # declared as JSON and invalid: return it as text
     return {"mime": content.mime, "text": content.text}
 
 
@@ -366,9 +372,9 @@ def render_context(
     cache_last: bool,
     announced: Sequence[str] = (),
 ) -> tuple[Part, ...]:
-    """Return the parts of a request behind the system part, in their order, with marks where they pay.
+    """Return the parts of a request after the system part, in order, with cache marks where they pay.
 
-    `announced` are the lines that a bundle says in ANNOUNCE. Without `cache_last` the timeline's last part has no mark.
+    `announced` are a bundle's lines in ANNOUNCE. Without `cache_last` the timeline's last part has no mark.
     """
     parts = list(render_timeline(timeline, minimum_tokens=policy.context.cache_minimum_tokens))
     if parts and not cache_last:
@@ -391,7 +397,7 @@ def render_context(
 
 
 def shorten(timeline: Timeline, now: datetime) -> Timeline:
-    """Return the timeline with everything read as short as it can be without a model; the log hears nothing of it.
+    """Return the timeline shortened as far as possible without a model; the log is not changed.
 
     Every turn but the newest is a card or rows, and the results of the newest are stubs.
     """
@@ -405,9 +411,10 @@ def shorten(timeline: Timeline, now: datetime) -> Timeline:
 
 
 def persist_exports(ports: Ports, timeline: Timeline) -> dict[str, Body]:
-    """Put the conversation, its sources and its newest turn into the artifact store as documents; return them by kind.
+    """Store the conversation, its sources and its newest turn as documents; return them by kind.
 
-    They are named by what they say: unchanged ones are there already. Nothing is put for an empty conversation.
+    They are named by their content: unchanged ones exist already. Nothing is stored for an empty
+    conversation.
     """
     put = {}
     for export in _exports(timeline.whole(), ttl_s=ports.policy.context.ttl_s):

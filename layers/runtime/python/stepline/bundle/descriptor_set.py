@@ -1,13 +1,13 @@
-"""The five descriptors of a deployment: YAML texts, what they mean, and what goes to a supervisor elsewhere.
+"""The five descriptors of a deployment: YAML texts, their content, and the subset for a remote supervisor.
 
     assembly          settings of the whole deployment
     bundles           `bundles: {default_bundle_id, items: [{id, config}]}`, the properties of every bundle
-    gateway           settings of what stands before the deployment
+    gateway           settings of the gateway before the deployment
     secrets           secrets of the whole deployment
     bundles.secrets   `bundles: {items: [{id, secrets}]}`
 
-`props` in place of `config` is understood. A descriptor that is absent is empty. What holds secrets shows nothing
-of them: neither an error nor a printed value has more than names.
+`props` is accepted in place of `config`. A missing descriptor is empty. Secrets are never shown: errors and
+printed values contain names only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepline.errors import InputError, ToolError
 from stepline.model.program.execution import Scope
 
 Texts: TypeAlias = Mapping[str, str]
-"""YAML by the name of its descriptor. Secret: never log it."""
+"""YAML texts by descriptor name. Secret: never log it."""
 
 MAX_BYTES: Final = 1024 * 1024
 OF_BUNDLE: Final = "b:"
@@ -31,7 +31,7 @@ _BUNDLES, _BUNDLE_SECRETS = "bundles", "bundles.secrets"
 
 
 class Form(NamedTuple):
-    """One descriptor: its name, its payload's variable, and the variable that holds its path once it is written."""
+    """One descriptor: its name, its payload's variable, and the variable with its path once it is written."""
 
     name: str
     payload: str
@@ -54,7 +54,7 @@ FOLDER_VARIABLE: Final = "PLATFORM_DESCRIPTORS_DIR"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Descriptors:
-    """The descriptors, read, for one active bundle. Answers `SettingsReader` and `SecretReader`."""
+    """The parsed descriptors, for one active bundle. Implements `SettingsReader` and `SecretReader`."""
 
     bundle_id: str
     assembly: Mapping[str, Any]
@@ -83,7 +83,7 @@ class Descriptors:
 
 
 def parse_descriptors(texts: Texts, *, bundle_id: str = "") -> Descriptors:
-    """Read all descriptors. The active bundle is `bundle_id`, or else the default that `bundles` names.
+    """Parse all descriptors. The active bundle is `bundle_id`, or else the default in `bundles`.
 
     Raises InputError `bad_descriptor`.
     """
@@ -104,7 +104,7 @@ def parse_descriptors(texts: Texts, *, bundle_id: str = "") -> Descriptors:
 
 
 def parse_descriptor(name: str, text: str) -> Mapping[str, Any]:
-    """Read one descriptor: a mapping of at most `MAX_BYTES`. Raises InputError `bad_descriptor`."""
+    """Parse one descriptor: a mapping of at most `MAX_BYTES`. Raises InputError `bad_descriptor`."""
     if len(text.encode()) > MAX_BYTES:
         raise _bad(f"{name} has more than {MAX_BYTES} bytes")
     if not text.strip():
@@ -115,9 +115,9 @@ def parse_descriptor(name: str, text: str) -> Mapping[str, Any]:
 
 
 def scope_texts(texts: Texts, scope: Scope, bundle_id: str) -> dict[str, str]:
-    """Return what a supervisor elsewhere gets: of the bundles and their secrets, only the active bundle's.
+    """Return the descriptors for a remote supervisor, with only the active bundle and its secrets.
 
-    Without an active bundle neither of the two goes; the other three always go whole.
+    Without an active bundle both descriptors of bundles are left out; the other three are always sent whole.
     """
     if scope == "all":
         return dict(texts)
@@ -136,7 +136,7 @@ def scope_texts(texts: Texts, scope: Scope, bundle_id: str) -> dict[str, str]:
 
 
 def encode_payload(texts: Texts) -> dict[str, str]:
-    """Return the variables that carry the descriptors. Secret, like what they carry."""
+    """Return the variables that carry the descriptors. Secret, like their content."""
     return {
         form.payload: base64.b64encode(texts[form.name].encode()).decode()
         for form in FORMS
@@ -145,7 +145,7 @@ def encode_payload(texts: Texts) -> dict[str, str]:
 
 
 def decode_payload(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the descriptors that variables carry. Raises InputError `bad_descriptor`."""
+    """Return the descriptors in variables. Raises InputError `bad_descriptor`."""
     texts = {}
     for form in FORMS:
         if payload := variables.get(form.payload):
@@ -161,7 +161,7 @@ def _split(path: str, whole: Mapping[str, Any], bundle: Mapping[str, Any]) -> tu
 
 
 def _items(name: str, read: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the items of a descriptor of bundles by their ids."""
+    """Return the items of a bundles descriptor by id."""
     bundles = read.get("bundles") or {}
     items = (bundles.get("items") or []) if isinstance(bundles, Mapping) else None
     if not isinstance(items, list):
@@ -176,7 +176,7 @@ def _items(name: str, read: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _part(name: str, item: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    """Return the mapping under the one of `keys` that the item has."""
+    """Return the mapping under the item's key among `keys`."""
     said = [key for key in keys if item.get(key) is not None]
     if not said:
         return {}
@@ -187,7 +187,10 @@ def _part(name: str, item: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def _texts_only(name: str, secrets: Mapping[str, Any], above: str = "") -> Mapping[str, Any]:
-    """Return the secrets if each is text. YAML reads 0123 as a number and `no` as false: such a secret is wrong."""
+    """Return the secrets if each is a string.
+
+    YAML reads 0123 as a number and `no` as false: such a secret is an error.
+    """
     for key, value in secrets.items():
         if isinstance(value, Mapping):
             _texts_only(name, value, f"{above}{key}.")

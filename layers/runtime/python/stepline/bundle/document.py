@@ -1,4 +1,4 @@
-"""YAML that people write: read strictly, and refused without showing any of it, for it may hold secrets."""
+"""Strict parsing of YAML written by people; errors show none of it, since it may hold secrets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 
 def parse_document(name: str, text: str) -> Mapping[str, Any]:
-    """Return the mapping that a document is; an empty one is an empty mapping.
+    """Return a document's mapping; an empty document is an empty mapping.
 
-    A key that stands twice, a type beyond the plain ones and a value within itself are refused. Raises InputError
+    A duplicate key, a type beyond the plain ones and a value within itself are refused. Raises InputError
     `bad_descriptor` with `name` and a line, and nothing else of the text.
     """
     try:
@@ -37,16 +37,16 @@ def parse_document(name: str, text: str) -> Mapping[str, Any]:
 
 
 def render_document(content: Mapping[str, Any]) -> str:
-    """Return a mapping as YAML, its keys in their order."""
+    """Return a mapping as YAML, its keys in order."""
     return yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
 
 
 class _TwiceError(yaml.constructor.ConstructorError):
-    """A key stands twice in one mapping."""
+    """A key is duplicate within one mapping."""
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the C one, where it was built
-    """The safe loader, which refuses a key that stands twice instead of taking the later one."""
+    """The safe loader, which refuses a duplicate key instead of taking the later one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
@@ -60,7 +60,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 def _is_endless(value: Any, above: frozenset[int], seen: set[int]) -> bool:
-    """Tell whether a value stands somewhere within itself, as an alias of YAML can make it."""
+    """Return True if a value contains itself, as YAML aliases allow."""
     if not isinstance(value, dict | list) or id(value) in seen:
         return False
     if id(value) in above:

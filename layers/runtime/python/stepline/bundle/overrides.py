@@ -1,7 +1,7 @@
-"""Values that a bundle and the assembly may set over the deployment's setting: the first place that says so decides.
+"""Settings that a bundle and the assembly may override: the first place with a value decides.
 
-The places of a value, strongest first: the bundle's properties, the assembly, the setting. Each path in the properties
-counts under `config.` before it counts bare. Null is absent. Withheld events alone add up instead.
+The places of a value, strongest first: the bundle's properties, the assembly, the setting. In the properties,
+`config.<path>` precedes the bare path. Null is absent. Only withheld events add up instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class Override(NamedTuple, Generic[T]):
     """One value: its paths in properties and assembly, its setting's variable, its reader, its default.
 
-    `read` takes what a place says and the place, and raises InputError `bad_setting`; None stands for `default`.
+    `read` takes a value and its place, and raises InputError `bad_setting`; None stands for `default`.
     """
 
     props: tuple[str, ...]
@@ -37,7 +37,7 @@ class Override(NamedTuple, Generic[T]):
         return self.default if value is None else value
 
     def find(self, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Iterate over the paths where something stands, strongest first, each with what stands there."""
+        """Yield the paths that have a value, strongest first, each with the value."""
         paths = [(props, f"{prefix}{path}") for path in self.props for prefix in ("config.", "")]
         for mapping, path in (*paths, (assembly, self.assembly)):
             if (said := look_up(mapping, path)) is not None:
@@ -60,8 +60,8 @@ def _read_mode(value: Any, place: str) -> FanoutMode:
 def _read_types(value: Any, place: str) -> frozenset[str]:
     """Return types of client events.
 
-    One that there is not is refused, for its event would go out under the right name; so is one without which a client
-    cannot follow a turn.
+    Unknown types are refused, since the event would not be withheld; so are those that a client needs to
+    follow a turn.
     """
     types = frozenset(read_texts(value, place))
     if not types <= ROUTES.keys():
@@ -78,7 +78,7 @@ ROUND_CAP: Final = Override(
     read=_read_cap,
     default=15,
 )
-"""Rounds of a turn at most."""
+"""The maximum number of rounds of a turn."""
 
 CONTEXT_CAP: Final = Override(
     props=("react.context.max_tokens",),
@@ -87,7 +87,7 @@ CONTEXT_CAP: Final = Override(
     read=_read_cap,
     default=80_000,
 )
-"""Tokens of a request at most. Source: docs/concepts/context.md."""
+"""The maximum number of tokens of a request. Source: docs/concepts/context.md."""
 
 MULTI_ACTION: Final[Override[FanoutMode]] = Override(
     props=("react.multi_action", "react.react_agent_multiaction"),
@@ -96,7 +96,7 @@ MULTI_ACTION: Final[Override[FanoutMode]] = Override(
     read=_read_mode,
     default="off",
 )
-"""Whether a round may take several actions, and which together. Source: docs/reference/channels.md#several-actions."""
+"""The mode for several actions in a round. Source: docs/reference/channels.md#several-actions."""
 
 VERSION: Final[Override[AgentVersion]] = Override(
     props=("react.agent_version",),
@@ -120,7 +120,7 @@ WITHHELD: Final[Override[frozenset[str]]] = Override(
 def resolve_outward(*, props: Mapping[str, Any], assembly: Mapping[str, Any]) -> EventFilter:
     """Return the filter of client events. Raises InputError `bad_setting`, naming the place.
 
-    What the places withhold adds up: a weaker place can withhold more, and none lets more pass.
+    Withheld types add up over all places: a weaker place can withhold more, and none can allow more.
     """
     withheld = WITHHELD.default.union(
         *(_read_types(said, place) for place, said in WITHHELD.find(props, assembly))

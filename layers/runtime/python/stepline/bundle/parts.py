@@ -1,4 +1,4 @@
-"""What a bundle's agent is made of, beside what every agent has; and the modules that say so."""
+"""The bundle-specific parts of an agent, and the modules that define them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SKILLS: Final = "SKILLS"
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Tools and skills by the modules that hold them, and the functions of a knowledge space.
+    """Tools and skills by module name, and the functions of a knowledge space.
 
     Without `search` the agent has no `react.search_knowledge`, without `read` there are no paths `ks:`.
     """
@@ -33,18 +33,21 @@ class Parts:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The bundle's own tools. Raises what `load_tools` raises."""
+        """The bundle's own tools. Raises the errors of `load_tools`."""
         own = load_tools(self.tools_module) if self.tools_module else ()
         return own if self.search is None else (*own, knowledge_tool(self.search))
 
     @property
     def instructions(self) -> str:
-        """What the system text says of the parts; nothing if there is nothing to say. Raises what `load_skills` raises."""
+        """The system text about the parts, or "". Raises the errors of `load_skills`."""
         return render_skills(self._skills)
 
     @property
     def shelves(self) -> Mapping[str, Shelf]:
-        """What is read by path outside the conversation, by the family of the paths. Raises what `load_skills` raises."""
+        """The content readable by path outside the conversation, by path family.
+
+        Raises the errors of `load_skills`.
+        """
         shelves: dict[str, Shelf] = {}
         if self._skills:
             shelves["sk"] = skill_shelf(self._skills)
@@ -62,7 +65,8 @@ def load_tools(name: str) -> tuple[Tool, ...]:
     """Return the `TOOLS` of a module.
 
     Raises:
-        InputError: `tools_module_not_found`; `tools_module_invalid`, it has no tools, or something else among them.
+        InputError: `tools_module_not_found`; `tools_module_invalid`, it has no tools, or other values among
+            them.
     """
     module = load_module(name, code="tools_module_not_found")
     return _rows(module, TOOLS, Tool, code="tools_module_invalid")
@@ -82,10 +86,9 @@ def load_skills(name: str) -> tuple[Skill, ...]:
 
 
 def load_module(name: str, *, code: str) -> ModuleType:
-    """Import a module that a bundle or a setting names; InputError `code` if there is none.
+    """Import a module named by a bundle or a setting; InputError `code` if it does not exist.
 
-    What a module raises while it is imported, a missing module of its own included, is raised as it is: that is a
-    mistake in it, and not in its name.
+    An error of the module's own code, including a missing import in it, is raised unchanged.
     """
     if not all(part.isidentifier() for part in name.split(".")):
         raise InputError(f"{name[:80]!r} is no module's name", code=code)

@@ -1,4 +1,4 @@
-"""Values of properties and descriptors, read strictly: each reader names the place of a value it refuses.
+"""Strict readers for values of properties and descriptors; errors name the place of a value.
 
 Every reader takes the value and its place, a dotted path, and raises InputError `bad_setting`.
 """
@@ -20,7 +20,7 @@ _OFF: Final = frozenset({"0", "off", "none", "disabled", "unlimited"})
 
 
 def look_up(mapping: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path; None if nothing stands there."""
+    """Return the value at a dotted path; None if there is none."""
     found: Any = mapping
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
@@ -28,7 +28,7 @@ def look_up(mapping: Mapping[str, Any], path: str) -> Any:
 
 
 def refuse(place: str, expected: str) -> NoReturn:
-    """Raise the error for a value that is not what its place demands. The value is not told: it may be secret."""
+    """Raise the error for an invalid value. The value is not shown: it may be secret."""
     raise InputError(f"{place} is not {expected}", code="bad_setting")
 
 
@@ -39,7 +39,7 @@ def read_mapping(value: Any, place: str) -> Mapping[str, Any]:
 
 
 def read_whole(value: Any, place: str) -> int:
-    """Return a whole number, given as one or as its digits."""
+    """Return an integer, given as a number or as digits."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         refuse(place, "a whole number")
     try:
@@ -55,7 +55,7 @@ def read_positive(value: Any, place: str) -> int:
 
 
 def read_decimal(value: Any, place: str) -> float:
-    """Return a positive number, given as one or as text."""
+    """Return a positive number, given as a number or as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         refuse(place, "a number")
     try:
@@ -68,7 +68,7 @@ def read_decimal(value: Any, place: str) -> float:
 
 
 def read_size(value: Any, place: str) -> int:
-    """Return bytes: a whole number, or text with `k`, `m`, `g` or `t` behind it, each 1024 of the one before.
+    """Return bytes: an integer, or text with the suffix `k`, `m`, `g` or `t`, each 1024 times the previous.
 
     0, `off`, `none`, `disabled` and `unlimited` are 0: no limit.
     """
@@ -101,7 +101,7 @@ def read_texts(value: Any, place: str) -> tuple[str, ...]:
 
 
 def read_word(value: Any, place: str) -> str:
-    """Return a text that a command line takes for one argument, never for an option."""
+    """Return text that a command line reads as one argument, never as an option."""
     text = read_text(value, place)
     if text.startswith("-") or any(character.isspace() or character == "\0" for character in text):
         refuse(place, "one word")
@@ -109,7 +109,7 @@ def read_word(value: Any, place: str) -> str:
 
 
 def read_choice(choices: Mapping[str, Any]) -> Reader:
-    """Return the reader of a value that is one of a few words; each stands for what `choices` say."""
+    """Return the reader of an enumeration; `choices` maps words to values."""
 
     def read(value: Any, place: str) -> Any:
         if not isinstance(value, str) or value not in choices:

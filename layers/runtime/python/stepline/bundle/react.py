@@ -2,9 +2,10 @@
 
     admit → pre_run_hook → Decide ─▶ Act ─▶ Decide … ─▶ Close → the next turn, if one was opened
 
-The edges and the patience are the state machine's own (`loop.course`), and so is what a crash leaves: the log. A step
-that was given up, a cancelled task, a process that is gone: the next message, or the same one again, takes the turn up
-where it stood. Several conversations run side by side, each in one thread at a time.
+Edges and retries are those of the state machine (`loop.course`), and so is the state after a crash: the log.
+After a failed step, a cancelled task or the end of a process, the next message, or the same one again,
+resumes the turn. Several conversations run in parallel, each in one thread at a time.
+
 Source: docs/how-to/write-a-bundle.md.
 """
 
@@ -43,7 +44,7 @@ CLOSE: Final = "Close"
 
 
 class Workflow(Protocol):
-    """What a turn needs of the workflow whose conversation it serves; `pre_run_hook` runs before the first model call."""
+    """The part of a workflow that a turn uses; `pre_run_hook` runs before the first model call."""
 
     runtime: Runtime
     lane: Lane
@@ -57,7 +58,7 @@ class React:
     """The agent of one conversation, over the ports of the workflow's runtime."""
 
     def __init__(self, workflow: Workflow, agent: Agent, parts: Parts) -> None:
-        """Serve the workflow's conversation with an agent that was built of `parts`."""
+        """Serve the workflow's conversation with an agent built from `parts`."""
         self.agent = agent
         self._workflow = workflow
         self._ports = workflow.runtime.ports
@@ -73,15 +74,15 @@ class React:
         }
 
     async def run(self, payload: PayloadLike) -> TurnResult:
-        """Admit a message, or another event that asks for an answer, and return what its turn came to.
+        """Admit a message, or another event that asks for an answer, and return the result of its turn.
 
-        A turn that fails has the outcome `error`, and a code. A message to an open turn is answered by that turn, or by
-        the one that follows it, or is handed back if the user stops the turn before the model has seen it.
+        A turn that fails has the outcome `error`, and a code. A message to an open turn is answered by that
+        turn or the next one, or is handed back if the user stops the turn before the model has seen it.
 
         Raises:
-            InputError: `bad_payload`, it has no message or asks for no answer; the event is not as it must be.
-            NotFoundError: the conversation belongs to somebody else.
-            BusyError, DependencyError, UnknownOutcome: not now; send the message again under its id.
+            InputError: `bad_payload`, it has no message or asks for no answer; the event is invalid.
+            NotFoundError: the conversation belongs to another user.
+            BusyError, DependencyError, UnknownOutcome: temporary; send the message again with the same id.
             Fenced: another process has taken the turn over, and answers.
         """
         said = read_payload(payload)
@@ -97,7 +98,7 @@ class React:
         is_prepared = False
         while closed is None:
             name = execution_name(self._lane, state.epoch)
-            # Asked before `take`: if that has nothing to give now, somebody here drives what was started.
+            # Read before `take`: if that returns nothing, another task here drives the started execution.
             is_known = self._machine.started(name)
             if taken := self._machine.take(self._lane):
                 await self._execute(*taken, said=None if is_prepared else said)
@@ -117,7 +118,7 @@ class React:
         return await in_thread(self._workflow.runtime, call, *args, **kwargs)
 
     async def _execute(self, name: str, step: Step, *, said: Payload | None) -> None:
-        """Drive an execution to its end, behind the hook for the message that was said."""
+        """Drive an execution to its end, after the hook for the message `said`."""
         try:
             if said is not None:
                 await self._prepare(said, step)
@@ -126,7 +127,7 @@ class React:
             self._machine.end(name)
 
     async def _prepare(self, said: Payload, step: Step) -> None:
-        """Run the bundle's hook. One that fails ends the turn: its answer would be made of half of what it needs."""
+        """Run the bundle's hook. Its failure ends the turn: the answer would lack part of its context."""
         try:
             await self._workflow.pre_run_hook(said)
         except Exception as error:
@@ -135,7 +136,7 @@ class React:
             raise
 
     async def _drive(self, step: Step, *, at: str = START) -> None:
-        """Be the state machine of one execution, from the state `at`. Raises what the last try of Close raised."""
+        """Run the states of one execution, from state `at`. Raises the error of Close's last try."""
         course = turn(step, at=at, jitter=_jitter)
         visit = next(course)
         while True:
@@ -155,7 +156,7 @@ class React:
     # --- the lane
 
     def _admit(self, said: Payload) -> Admitted:
-        """Put the message into the log, and see that the turn which is open then lives."""
+        """Write the message to the log, and make sure that the open turn is running."""
         arrival = Arrival(
             message_id=said.message_id,
             user=self._workflow.user,
@@ -170,30 +171,33 @@ class React:
         return admitted
 
     def _look(self, n: int) -> tuple[State, TurnResult | None]:
-        """Return the newest state, and what the turn that answered the message of batch `n` came to, if it has ended."""
+        """Return the newest state, and the result of the turn that answered message `n`, if it has ended."""
         batches = Journal(self._ports, self._lane, "run").since(n - 1, consistent=True)
         return batches[-1].state, next(filter(None, (end_for(n, batch) for batch in batches)), None)
 
     async def _wait(self, name: str) -> None:
-        """Wait for whoever drives an execution; one that was given up with its turn open is started again."""
+        """Wait for an execution's end; start one that ended with its turn open again."""
         if self._machine.status(name) == "running":
             await asyncio.shield(asyncio.wrap_future(self._machine.ended(name)))
         else:
             await self._in_thread(self._revive)
 
     def _runs_here(self) -> bool:
-        """Tell whether the turn that is open now was started here. The door: Close puts first, and starts what it opened then."""
+        """Return True if the open turn was started here.
+
+        Uses the door: Close puts first, then starts what it opened.
+        """
         with self._machine.door(self._lane):
             state = Journal(self._ports, self._lane, "run").tail(consistent=True).state
             return state.status != "open" or self._machine.started(execution_name(self._lane, state.epoch))
 
     def _revive(self) -> None:
-        """See that the turn which is open now lives."""
+        """Make sure that the open turn is running."""
         with self._machine.door(self._lane):
             revive(self._ports, self._lane, Journal(self._ports, self._lane, "admit").tail(consistent=True))
 
     def _held(self, close: Callable[[Step], Step]) -> Callable[[Step], Step]:
-        """Return Close behind the lane's door: it may open the next turn, whose execution it starts."""
+        """Return Close under the lane's door: it may open the next turn and start its execution."""
 
         def held(step: Step) -> Step:
             with self._machine.door(self._lane):
@@ -203,7 +207,7 @@ class React:
 
 
 def end_for(n: int, batch: Batch) -> TurnResult | None:
-    """Return what the turn that ends in `batch` came to, unless the message of batch `n` goes over to the one that opens there."""
+    """Return the result of the turn that ends in `batch`, unless message `n` is promoted to the next turn."""
     promoted = any(n in entry.prompts for entry in batch.entries if isinstance(entry, Opened))
     closed = next((entry for entry in batch.entries if isinstance(entry, Closed)), None)
     if promoted or closed is None:

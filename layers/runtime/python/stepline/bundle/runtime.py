@@ -1,4 +1,4 @@
-"""What a workflow runs on: the ports, the steps of a turn, and the executions of this process."""
+"""The runtime of a workflow: the ports, the steps of a turn, and the executions of this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Loop(Protocol):
-    """The steps of a turn for one agent, as the functions of a deployment run them."""
+    """The steps of a turn for one agent, as a deployment's functions run them."""
 
     def decide(self, step: Step) -> Step: ...
 
@@ -36,7 +36,7 @@ class Loop(Protocol):
 
 
 class Runtime(Protocol):
-    """One for a process; `stepline.bootstrap.in_process` makes it. The machine of `ports` is `machine`."""
+    """The process's runtime, created by `stepline.bootstrap.in_process`. The machine of `ports` is `machine`."""
 
     @property
     def ports(self) -> Ports: ...
@@ -49,32 +49,33 @@ class Runtime(Protocol):
 
     @property
     def threads(self) -> Executor:
-        """Where whatever may call a function of a bundle runs."""
+        """The executor for every call that may reach a bundle's functions."""
         ...
 
     def build_agent(self, parts: Parts) -> Agent:
-        """Return the deployment's agent with a bundle's parts. Raises InputError for parts that are none."""
+        """Return the deployment's agent with a bundle's parts. Raises InputError for invalid parts."""
         ...
 
     def loop(self, agent: Agent, parts: Parts) -> Loop:
-        """Return the steps of a turn for an agent that was built of these parts."""
+        """Return the steps of a turn for an agent built from these parts."""
         ...
 
 
 def submit(runtime: Runtime, lane: Lane, arrival: Arrival) -> Admitted:
-    """Put an event into a conversation, from any thread. Raises what `take_event` raises.
+    """Submit an event to a conversation, from any thread. Raises the errors of `take_event`.
 
-    The door: Close puts first, and starts what it opened then. It is shut no longer than that takes, whatever a turn does.
+    Uses the door: Close puts first, then starts what it opened. The door is held no longer than that takes,
+    independent of a turn's duration.
     """
     with runtime.machine.door(lane):
         return take_event(runtime.ports, lane, arrival)
 
 
 async def in_thread(runtime: Runtime, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what `call` returns in a thread of the runtime's.
+    """Run `call` in a thread of the runtime and return its result.
 
-    Not `asyncio.to_thread`: a step waits for the coroutines of its bundle, and those may need a thread of the default
-    executor. Were all of them taken by steps, none would ever go on.
+    Not `asyncio.to_thread`: a step waits for the coroutines of its bundle, and those may need a thread of the
+    default executor. If steps took all of them, none would ever continue.
     """
     run = partial(copy_context().run, partial(call, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(runtime.threads, run)

@@ -1,4 +1,4 @@
-"""Which place runs a program, and within which limits: `execution.runtime`, read from every place that may say.
+"""Resolve `execution.runtime`: the backend and the limits of a program, from all places that may set them.
 
 Strongest first:
 
@@ -7,8 +7,9 @@ Strongest first:
     the assembly        `execution.runtime`, then `platform.services.proc.exec` for limits
     the deployment      `default` and `limits`, which come from its variables
 
-Keys are taken one by one from the strongest place that has them. Within a place what stands beside `profiles`
-overrides the chosen profile. Everything is checked, what is not chosen too: nothing unknown passes.
+Each key is taken from the strongest place that has it. Within a place, keys beside `profiles` override the
+chosen profile. Everything is validated, including what is not chosen: unknown keys are refused.
+
 Source: docs/reference/execution.md#profiles.
 """
 
@@ -37,13 +38,13 @@ from stepline.bundle.property import (
 from stepline.model.program.execution import MODES, Fargate, Limits, RuntimeProfile, Scope, Strategy
 
 PATHS: Final = ("execution.runtime", "exec_runtime")
-"""Where properties, descriptor and assembly say it; the second is the older name."""
+"""The paths in properties, descriptor and assembly; the second is the older name."""
 
 PLATFORM_LIMITS: Final = "platform.services.proc.exec"
 SELECTORS: Final = ("profile", "selected_profile", "default_profile", "use")
 INTERVAL_MIN_S: Final = 0.1
 UNLIMITED_BYTES: Final = 2**62
-"""A limit that is off, as a number that the kernel takes for one."""
+"""The number that stands for no limit, in a range that the kernel accepts."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -82,7 +83,7 @@ LIMITS: Final[Mapping[str, tuple[str, Reader]]] = {
     "max_workspace_bytes": ("max_workspace_bytes", read_size),
     "workspace_monitor_interval_s": ("monitor_interval_s", _read_interval),
 }
-"""Each key of a limit, the field of `Limits` it sets, and its reader."""
+"""The keys of limits, each with its field of `Limits` and its reader."""
 
 FARGATE: Final[Mapping[str, Reader]] = {
     "cluster": read_text,
@@ -95,7 +96,7 @@ FARGATE: Final[Mapping[str, Reader]] = {
     "platform_version": read_text,
     "region": read_text,
 }
-"""Keys of mode `fargate`, which also stand in a mapping `fargate` of their own and then count more."""
+"""Keys of mode `fargate`, which may also be in a mapping `fargate`, with precedence."""
 
 KEYS: Final[Mapping[str, Reader]] = {
     "mode": read_choice(MODES),
@@ -126,7 +127,7 @@ _PROFILE_FIELDS: Final = (
 
 
 class _Source(NamedTuple):
-    """What one place says, read: keys beside the profiles, the profiles, and the profile it chooses, if it does."""
+    """The parsed content of one place: keys beside the profiles, the profiles, the chosen profile if any."""
 
     keys: Mapping[str, Any] = NOTHING
     profiles: Mapping[str, Mapping[str, Any]] = NOTHING
@@ -144,11 +145,11 @@ def resolve_runtime(
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     region: str = "",
 ) -> tuple[RuntimeProfile, Limits]:
-    """Return where a call's program runs, and its limits.
+    """Return the profile for a call's program, and its limits.
 
-    `profile` is the name that the call asks for. `default` and `limits` hold where nothing else is said. `region`
-    is the deployment's own, the only one that a profile may name.
-    Raises InputError `bad_setting`, naming the place of what is unknown or of the wrong type.
+    `profile` is the name requested by the call. `default` and `limits` are the fallback. `region` is the
+    deployment's own, the only one that a profile may name. Raises InputError `bad_setting`, naming the place
+    of an unknown key or a wrong type.
     """
     said = [
         _find(props, "bundle properties"),
@@ -170,7 +171,7 @@ def resolve_runtime(
 
 
 def _find(root: Mapping[str, Any], owner: str) -> tuple[str, Any]:
-    """Return what a place says about the runtime, and where: a mapping, one word, or None."""
+    """Return a place's value for the runtime and its path: a mapping, one word, or None."""
     found = next(
         ((f"{owner}: {path}", value) for path in PATHS if (value := look_up(root, path)) is not None), None
     )
@@ -204,7 +205,7 @@ def _read_source(place: str, runtime: Any, names: Collection[str]) -> _Source:
 
 
 def _read_word(word: str, place: str, names: Collection[str]) -> _Source:
-    """Read the short form: the name of a profile, or a mode."""
+    """Parse the short form: the name of a profile, or a mode."""
     if word in names:
         return _Source(selected=word)
     if word not in MODES:
@@ -219,7 +220,7 @@ def _known(name: Any, place: str, names: Collection[str]) -> str:
 
 
 def _read_keys(said: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Read the keys of a profile. Null is absent; a key counts more than its older name, `fargate` more than both."""
+    """Parse the keys of a profile. Null is absent; a key precedes its older name, `fargate` precedes both."""
     nested = said.get("fargate")
     flat = {key: value for key, value in said.items() if key != "fargate"}
     read: dict[str, Any] = {}
@@ -260,7 +261,7 @@ def _read_platform(assembly: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_region(source: _Source, place: str, region: str) -> None:
-    """Refuse another region than ours: cluster, image and network are where the deployment is."""
+    """Refuse a foreign region: cluster, image and network are in the deployment's."""
     named = {
         place: source.keys,
         **{f"{place}.profiles.{name}": keys for name, keys in source.profiles.items()},

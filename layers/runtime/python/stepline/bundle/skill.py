@@ -1,4 +1,4 @@
-"""Skills: instructions that the agent reads when a task asks for them, and not before.
+"""Skills: instructions that the agent reads only when a task needs them.
 
 The system text lists them, one line each; `react.read` at `sk:<id>` shows the text.
 """
@@ -21,7 +21,10 @@ TITLE_CHARS: Final = 200
 
 
 class Skill(Value):
-    """A skill. `id` is `<namespace>.<name>` or a bare name, which is in the namespace `public`; `title` says what it is for."""
+    """A skill. `id` is `<namespace>.<name>`, or a bare name in the namespace `public`.
+
+    `title` says its purpose.
+    """
 
     id: str
     title: str
@@ -29,7 +32,7 @@ class Skill(Value):
 
     @property
     def path(self) -> str:
-        """The one path of the skill. Raises InputError `skill_invalid` for an id that no path can name."""
+        """The one path of the skill. Raises InputError `skill_invalid` for an id that is invalid in a path."""
         try:
             found = parse_path(f"sk:{self.id}")
         except PathError as error:
@@ -42,14 +45,14 @@ class Skill(Value):
 
 
 def check_skills(skills: Sequence[Skill]) -> None:
-    """Refuse ids that no path can name, or that two skills have. Raises InputError `skill_invalid`."""
+    """Refuse invalid and duplicate ids. Raises InputError `skill_invalid`."""
     paths = [skill.path for skill in skills]
     if twice := sorted({path for path in paths if paths.count(path) > 1}):
         raise InputError(f"two skills stand at {twice[0]}", code="skill_invalid")
 
 
 def render_skills(skills: Sequence[Skill]) -> str:
-    """Return the list of the system text, nothing for no skills. `SK<n>` is short for the path."""
+    """Return the list for the system text, "" for no skills. `SK<n>` is short for the path."""
     if not skills:
         return ""
     rows = [
@@ -60,7 +63,7 @@ def render_skills(skills: Sequence[Skill]) -> str:
 
 
 def skill_shelf(skills: Sequence[Skill]) -> Shelf:
-    """Return the shelf of skills: by their paths, and by their numbers in the list."""
+    """Return the shelf of skills: by path, and by number in the list."""
     by_path = {skill.path: skill for skill in skills} | {
         f"sk:SK{n}": skill for n, skill in enumerate(skills, 1)
     }

@@ -1,7 +1,8 @@
 """The system prompt: short template files in a fixed order, then the limits and the catalogue of tools.
 
-Its bytes depend on its arguments alone, because everything a provider caches stands behind them. What changes
-from round to round is ANNOUNCE's business.
+Its bytes depend on its arguments only, because everything a provider caches follows it. Content that changes
+from round to round belongs in ANNOUNCE.
+
 Source: docs/concepts/context.md#the-system-part.
 """
 
@@ -25,22 +26,22 @@ TEMPLATES: Final = (
     *("protocol", "decision", "single", "staged", "several", "notes", "timeline", "paths"),
     *(EXECUTION, CITATIONS, "finishing"),
 )
-"""The files of `templates/`, in order; an agent gets those that it has use for."""
+"""The files of `templates/`, in order; an agent gets those that apply to it."""
 
 GATE: Final = "gate"
-"""The instructions of the stage before the first round."""
+"""The instructions of the gate stage."""
 SUMMARY: Final = "compaction_summary"
 PREFIX: Final = "compaction_prefix"
-"""The instructions of who sums up turns, and the earlier rounds of an open one."""
+"""The instructions for summarising turns, and the earlier rounds of an open one."""
 TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
-"""What is said of the title where no gate gives one."""
+"""Inserted about the title where no gate gives one."""
 
 PROMPT_MAX_CHARS: Final = 12_000
-"""Bound of the instructions without the catalogue, kept by a test: every turn pays for them."""
+"""The limit of the instructions without the catalogue, checked by a test: every turn pays for them."""
 
 SEARCH: Final = "web_tools."
-"""What brings sources."""
+"""The prefix of tools that return sources."""
 
 _FITS: Final[Mapping[FanoutMode, str]] = {"safe_fanout": "fit_by_kind", "classic": "fit_classic"}
 _KINDS: Final[tuple[tuple[Strategy, str], ...]] = (
@@ -58,10 +59,10 @@ def system_prompt(
     fanout: FanoutRule | None = None,
     version: AgentVersion = "v3",
 ) -> str:
-    """Return the instructions with everything filled in, and the catalogue of the tools behind them.
+    """Return the complete instructions, followed by the catalogue of the tools.
 
-    `packages` are what programs may import, in a fixed order; None for an agent that runs no programs. `fanout`
-    bounds a round; without it a round takes one action, and in version `v2` always.
+    `packages` are those that programs may import, in a fixed order; None for an agent that runs no programs.
+    `fanout` limits a round; without it, and always in version `v2`, a round takes one action.
     """
     staged = version == "v2"
     several = fanout is not None and fanout.limit > 1 and not staged
@@ -91,7 +92,7 @@ def system_prompt(
 
 
 def render_kinds(tools: Sequence[ToolSpec]) -> str:
-    """Return which of an agent's own tools are of which kind, in the catalogue's order."""
+    """Return the kinds of an agent's own tools, in the catalogue's order."""
     told = []
     for kind, words in _KINDS:
         names = [spec.tool_id for spec in tools if spec.in_react and kind in spec.strategies]
@@ -101,13 +102,13 @@ def render_kinds(tools: Sequence[ToolSpec]) -> str:
 
 
 def render_classic(tools: Sequence[ToolSpec]) -> str:
-    """Return which of an agent's own tools may share a round in mode `classic`, in the catalogue's order."""
+    """Return the agent's own tools that may share a round in mode `classic`, in the catalogue's order."""
     own = (spec for spec in tools if spec.in_react)
     return ", ".join(spec.tool_id for spec in own if is_classic(spec.tool_id, runs_code=spec.runs_code))
 
 
 @cache
 def load_template(name: str) -> str:
-    """Return the text of a template, without surrounding blank lines, ended by one line break."""
+    """Return the text of a template, without surrounding blank lines, ending in one line break."""
     path = Path(__file__).with_name("templates") / f"{name}.md"
     return path.read_text(encoding="utf-8").strip() + "\n"

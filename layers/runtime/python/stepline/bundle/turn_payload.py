@@ -1,4 +1,4 @@
-"""What a workflow is given and what it gives back: a message or another event, and what its turn came to."""
+"""Input and output of a workflow: a message or another event, and the result of its turn."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stepline.model.wire.live_event import FOLLOWUP, is_reactive
 
 
 class Payload(Value):
-    """What is to be answered: a user's message, or an event of another `kind` with a `payload` of its own.
+    """The input of a turn: a user's message, or an event of another `kind` with a `payload`.
 
-    Sent again under the same `message_id` it is the same one, whose turn goes on or is over.
+    With the same `message_id` it is the same input: its turn continues or is over.
     """
 
     text: str
@@ -31,13 +31,16 @@ class Payload(Value):
 
 
 PayloadLike: TypeAlias = Payload | Mapping[str, Any]
-"""A payload, or a mapping with its `text` and, as it may be, its other fields; what else is in it is the bundle's."""
+"""A payload, or a mapping with its `text` and optional other fields; unknown keys are the bundle's."""
 
 
 class TurnResult(Value):
-    """What a turn came to. `sources` are those that the answer cites; `code` and `message` say why there is no answer.
+    """The result of a turn.
 
-    `handed_back` says why the message that asked is in no turn, if it is not: the user has stopped the turn that it waited for.
+    `sources` are those that the answer cites; `code` and `message` explain a missing answer.
+
+    `handed_back` is the reason if the message is in no turn: the user has stopped the turn that it waited
+    for.
     """
 
     turn_id: str
@@ -54,10 +57,11 @@ class TurnResult(Value):
 
 
 def read_payload(payload: PayloadLike) -> Payload:
-    """Return the message or the event of a payload, with an id if it has none.
+    """Return the message or event of a payload, with a new id if it has none.
 
     Raises:
-        InputError: `bad_payload`, it is a message without a text, or asks for no answer; `bad_message_id`; `bad_event`.
+        InputError: `bad_payload`, a message without a text, or an event that asks for no answer;
+            `bad_message_id`; `bad_event`.
     """
     if isinstance(payload, Payload):
         return _asking(payload)
@@ -84,12 +88,12 @@ def _asking(payload: Payload) -> Payload:
 
 
 def new_message_id() -> str:
-    """Return an id for what nobody means to send again."""
+    """Return a random id, for an event that will not be sent again."""
     return f"m-{secrets.token_hex(8)}"
 
 
 def result_of(closed: Closed, *, handed_back: str = "") -> TurnResult:
-    """Return what a closed turn came to, for a message that perhaps was handed back."""
+    """Return the result of a closed turn, for a message that may have been handed back."""
     return TurnResult(
         turn_id=closed.turn,
         outcome=closed.outcome,

@@ -1,7 +1,7 @@
-"""A bundle's workflow: what its agent is made of, and what is done with a message.
+"""A bundle's workflow: the parts of its agent, and the processing of a message.
 
-Deployed functions read the class alone and build the agent of its parts; a turn in this process runs through `process`.
-Nothing here loads the loop or an event loop before somebody runs a turn. Source: docs/how-to/write-a-bundle.md.
+Deployed functions only read the class and build the agent from its parts; a turn in this process runs through
+`process`. Loop and event loop are loaded on the first turn. Source: docs/how-to/write-a-bundle.md.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from stepline.model.file.attachment import Attachment
 
 KnowledgeFunction: TypeAlias = Callable[..., Any]
-"""As in `stepline.tools.knowledge`, or a coroutine function of the same parameters."""
+"""As in `stepline.tools.knowledge`, or a coroutine function with the same parameters."""
 
 WORKFLOW = "WORKFLOW"
 
 
 class BaseWorkflow(ABC):
-    """One conversation's workflow. A bundle subclasses it and its package says `WORKFLOW = <the class>`.
+    """One conversation's workflow. A bundle subclasses it, and its package has `WORKFLOW = <the class>`.
 
-    The class attributes are the parts of the agent, here and in deployed functions; `build_react` takes others for this
-    process alone. The two functions are plain or static: a deployed function makes no instance.
+    The class attributes are the parts of the agent, here and in deployed functions; `build_react` takes
+    others for this process alone. The two functions are plain or static: a deployed function creates no
+    instance.
     """
 
     tools_module: ClassVar[str] = ""
@@ -59,20 +60,21 @@ class BaseWorkflow(ABC):
         """Answer a message."""
 
     async def pre_run_hook(self, payload: Payload) -> None:  # noqa: B027 - a bundle may have one, and need not
-        """Do what is to be done when the message is in the log and before the model is asked; the turn is ours then.
+        """Hook: runs after admission, before the first model call.
 
-        It runs again if the turn is taken up again after a crash.
+        It runs again if the turn is resumed after a crash.
         """
 
     async def steer(self, text: str) -> Standing:
-        """Tell the open turn, from any task, to come to an end as `text` says; what it is doing ends early.
+        """Interrupt the open turn, from any task, and have it finish as `text` says.
 
-        Without an open turn there is nothing to steer, and its `fate` is `dropped`. Raises what `submit_event` raises.
+        Without an open turn there is nothing to steer, and its `fate` is `dropped`. Raises the errors of
+        `submit_event`.
         """
         return await self.submit_event("steer", text=text)
 
     async def stop(self) -> Standing:
-        """Tell the open turn, from any task, to end at once. Raises what `submit_event` raises."""
+        """End the open turn at once, from any task. Raises the errors of `submit_event`."""
         return await self.submit_event("stop")
 
     async def submit_event(
@@ -85,14 +87,14 @@ class BaseWorkflow(ABC):
         attachments: Sequence[Attachment] = (),
         message_id: str = "",
     ) -> Standing:
-        """Put an event into the conversation, from any task, and return where it stands, without waiting for a turn.
+        """Submit an event to the conversation, from any task; return its standing without waiting for a turn.
 
-        One whose `fate` is `opened` has opened a turn, which runs when somebody gives the same event to `process`.
+        One whose `fate` is `opened` has opened a turn, which runs when the same event is passed to `process`.
 
         Raises:
-            InputError, LimitError: the event is not as it must be.
-            NotFoundError: the conversation belongs to somebody else.
-            BusyError, DependencyError, UnknownOutcome: not now; submit it again under its `message_id`.
+            InputError, LimitError: the event is invalid.
+            NotFoundError: the conversation belongs to another user.
+            BusyError, DependencyError, UnknownOutcome: temporary; submit it again with its `message_id`.
         """
         from stepline.bundle.runtime import in_thread, submit  # noqa: PLC0415 - as in __init__
         from stepline.bundle.turn_payload import new_message_id  # noqa: PLC0415 - as in __init__
@@ -118,12 +120,12 @@ class BaseWorkflow(ABC):
         knowledge_space_fn: KnowledgeFunction | None = None,
         knowledge_read_fn: KnowledgeFunction | None = None,
     ) -> React:
-        """Return the agent of this conversation; what is not given is the class's own.
+        """Return the agent of this conversation; missing arguments are taken from the class.
 
         `scratchpad` is a mapping of the bundle's, into which a run writes its `turn_id` and its `result`.
 
         Raises:
-            InputError: a module that is not there or does not hold what it should, by its code.
+            InputError: a module does not exist or is invalid, by its code.
         """
         import asyncio  # noqa: PLC0415 - as in __init__
 
@@ -146,7 +148,7 @@ class BaseWorkflow(ABC):
 
     @classmethod
     def parts(cls) -> Parts:
-        """Return what the agent is made of, by the class alone."""
+        """Return the parts of the agent, from the class alone."""
         return Parts(
             tools_module=cls.tools_module,
             skills_module=cls.skills_module,
@@ -158,14 +160,14 @@ class BaseWorkflow(ABC):
 def blocking(
     function: KnowledgeFunction | None, events: AbstractEventLoop | None = None
 ) -> KnowledgeFunction | None:
-    """Return a function that a step's thread may call; a coroutine runs in the event loop `events`, or in one of its own."""
+    """Return a function for a step's thread; a coroutine runs in the event loop `events`, or in a new one."""
     if function is None or not inspect.iscoroutinefunction(function):
         return function
 
     def call(*args: Any) -> Any:
         import asyncio  # noqa: PLC0415 - as in BaseWorkflow
 
-        if events is None or events.is_closed():  # a step that was given up may outlive the loop
+        if events is None or events.is_closed():  # an abandoned step may outlive the loop
             return asyncio.run(function(*args))
         return asyncio.run_coroutine_threadsafe(function(*args), events).result()
 
@@ -173,7 +175,7 @@ def blocking(
 
 
 def load_workflow(name: str) -> type[BaseWorkflow]:
-    """Return the workflow of the bundle `name`, a package that can be imported.
+    """Return the workflow of the bundle `name`, an importable package.
 
     Raises:
         InputError: `bundle_not_found`; `bundle_invalid`, its `WORKFLOW` is no workflow.

@@ -1,1 +1,1 @@
-"""Generations for bundles: one model call, streamed by channels to subscribers."""
+"""Generations for bundles: one model call, streamed by channel to subscribers."""

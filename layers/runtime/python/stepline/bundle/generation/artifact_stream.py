@@ -1,4 +1,4 @@
-"""Top-level strings of a JSON channel, each shown as an artifact of its own while the object is still being written."""
+"""Stream the top-level strings of a JSON channel as artifacts while the object is being written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS: Final = frozenset(get_args(Format))
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactSetup:
-    """Which channel's objects are taken apart, into which keys, each with its format, and the surface they go to."""
+    """The channel whose objects are split, the keys with their formats, and the surface of the artifacts."""
 
     channel: str
     formats: Mapping[str, str]
@@ -29,7 +29,7 @@ class ArtifactSetup:
 def plan_artifacts(
     channels: Sequence[ChannelSpec], formats: Mapping[str, str] | None, channel: str | None, marker: str
 ) -> ArtifactSetup | None:
-    """Return what to take apart, if anything. Raises ValueError if no declared channel holds the artifacts."""
+    """Return the artifact setup, if any. Raises ValueError if no declared channel holds the artifacts."""
     if not formats:
         return None
     for spec in channels:
@@ -39,7 +39,7 @@ def plan_artifacts(
 
 
 class _Artifact:
-    """One value on its way out; what is read goes into the queue that it shares with the others."""
+    """One streamed value; its pieces go into the queue that all values share."""
 
     def __init__(self, key: str, kind: str, sources: Mapping[int, Citation], queue: _Queue) -> None:
         self.key = key
@@ -58,16 +58,16 @@ class _Artifact:
 
 
 _Queue: TypeAlias = deque[tuple[_Artifact, str | None]]
-"""Pieces of values in the order in which they were read; None at a value's end."""
+"""Pieces of values in the order of reading; None at a value's end."""
 
 
 class CompositeJsonArtifactStreamer:
     """Streams the values of the keys in `artifacts_cfg`, a map of top-level key to format.
 
-    A format nobody knows counts as markdown. Values that are no strings do not stream, of a key that comes twice the
-    first value does. Each key counts its own deltas from 0, which begins it anew, and ends with one that is
-    `completed`. `emit_delta` is called with `text index marker agent format artifact_name completed`, and `aborted`
-    for a value whose end never came; what it returns is awaited.
+    Unknown formats are treated as Markdown. Values that are not strings are not streamed; of a duplicate key
+    the first value is. Each key counts its own deltas from 0, which starts it anew, and ends with one that is
+    `completed`. `emit_delta` is called with `text index marker agent format artifact_name completed`, and
+    `aborted` for a value without an end; its result is awaited.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class CompositeJsonArtifactStreamer:
         agent: str,
         emit_delta: Consume,
     ) -> None:
-        """Prepare for one object; `channel` is the marker that the deltas get."""
+        """Prepare for one object; `channel` is the marker of the deltas."""
         self._queue: _Queue = deque()
         self._artifacts = {
             key: _Artifact(key, kind, citation_map, self._queue) for key, kind in artifacts_cfg.items()
@@ -94,9 +94,9 @@ class CompositeJsonArtifactStreamer:
         await self._send()
 
     async def finish(self, aborted: str = "") -> None:
-        """Say that nothing follows, and why if that is too early; closes a value that is still open.
+        """End the text; `aborted` is set if that is too early. Closes a value that is still open.
 
-        Interrupted and called again, it goes on with the rest.
+        If interrupted and called again, it continues with the rest.
         """
         await self._send()
         for artifact in self._artifacts.values():

@@ -1,4 +1,4 @@
-"""What a channel came to: its text as the model wrote it, the object in it, what it cites."""
+"""The result of a channel: its text as the model wrote it, the parsed object, and its citations."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stepline.protocol.parser.grammar import ChannelSpec, Format
 
 MULTIPLE: Final = "multiple_channel_instances"
 FENCED_FORMATS: Final = frozenset({"json", "yaml", "xml", "html", "mermaid"})
-"""Formats whose bodies models like to put into a fence."""
+"""Formats whose bodies models often put into a fence."""
 
 _CODES = {"multi_decision_in_one_channel": "expected_single_json_candidate"}
-"""What a code of decisions is called where there are none."""
+"""Names of decision error codes for other channels."""
 
 _INFO_WORDS = FENCED_FORMATS | {"yml", "htm", "svg", "mmd", "json5", "jsonc"}
 _FENCE = re.compile(r"\s*```+[ \t]*(?P<word>[\w+.-]*)(?P<blank>[ \t]*(?:\n|\Z))?")
@@ -27,18 +27,19 @@ _CLOSING = re.compile(r"[ \t]`{3,16}\Z|^[ \t]{0,8}`{3,16}[ \t]{0,8}$", re.MULTIL
 
 
 class _UnreadableError(Exception):
-    """A body is not of its format; a code and the details."""
+    """A body does not match its format; a code and the details."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelResult:
     """All instances of one channel.
 
-    `raw` is their bodies joined, character for character; `instances` has each, without its fence where the format
-    is often fenced. `obj` is the body read into the channel's model, or None with the reason in `error`, a code
-    with its details behind a colon; more than one instance of such a channel are the caller's to read.
-    `used_sources` are the sids that the text cites, `unresolved_sids` those of them that the sources do not hold.
-    Times are seconds since 1970, None for a channel that never came. `truncated`: the last instance was cut.
+    `raw` is their bodies joined, character for character; `instances` has each, without its fence where the
+    format is often fenced. `obj` is the body parsed into the channel's model, or None with the reason in
+    `error`, a code with its details after a colon; with more than one instance, parsing is left to the
+    caller. `used_sources` are the sids that the text cites, `unresolved_sids` those of them that the sources
+    do not have. Times are seconds since 1970, None for a channel that never came. `truncated`: the last
+    instance was cut.
     """
 
     raw: str = ""
@@ -53,7 +54,7 @@ class ChannelResult:
 
 
 class ServiceError(TypedDict):
-    """Why the model did not answer, or not to the end. `code` and `error_type` are ours and stable."""
+    """The reason why the model did not answer, or only in part. `code` and `error_type` are ours and stable."""
 
     kind: str
     stage: str
@@ -68,11 +69,11 @@ class ServiceError(TypedDict):
 
 
 class StreamMeta(TypedDict):
-    """What is known of the generation as a whole. `raw` is everything the model wrote, tags and all.
+    """Data about the generation as a whole. `raw` is the model's whole text, with tags.
 
-    `usage` counts tokens (keys of `usage_row`). `thoughts`, `tool_calls` and `citations` are what a provider sends
-    beside its text; the port carries text alone, so they are empty. `outside_chars` were in no channel,
-    `unknown_channels` were read over.
+    `usage` counts tokens (keys of `usage_row`). `thoughts`, `tool_calls` and `citations` are provider data
+    beside the text; the port carries text alone, so they are empty. `outside_chars` were in no channel,
+    `unknown_channels` were skipped.
     """
 
     raw: str
@@ -90,7 +91,7 @@ class StreamMeta(TypedDict):
 
 
 def strip_fence(body: str) -> str:
-    """Return `body` without the fence around it and without surrounding blanks; what shares the fence's lines stays."""
+    """Return `body` without its fence and surrounding blanks; text on the fence's lines is kept."""
     opening = _FENCE.match(body)
     if opening is None:
         return body.strip()
@@ -101,12 +102,12 @@ def strip_fence(body: str) -> str:
 
 
 def plain_bodies(bodies: Iterable[str], kind: Format) -> list[str]:
-    """Return each body as a reader of the format wants it."""
+    """Return the bodies in the form that the format's parser expects."""
     return [strip_fence(body) if kind in FENCED_FORMATS else body for body in bodies]
 
 
 def read_model(spec: ChannelSpec, bodies: list[str]) -> tuple[Any, str | None]:
-    """Return what the only one of `bodies` holds as `spec.model`, and no error; or None and the error."""
+    """Return the only one of `bodies` parsed as `spec.model`, and no error; or None and the error."""
     if spec.model is None or not bodies:
         return None, None
     if len(bodies) > 1:
@@ -117,7 +118,7 @@ def read_model(spec: ChannelSpec, bodies: list[str]) -> tuple[Any, str | None]:
         return None, ":".join(error.args)
     try:
         return _convert(value, spec.model), None
-    except ValueError as error:  # also the base of msgspec's and pydantic's
+    except ValueError as error:  # also the base class of msgspec's and pydantic's errors
         return None, f"channel_validate_error:{error}"
 
 
@@ -144,7 +145,7 @@ def _read_value(body: str, kind: Format) -> Any:
 
 
 def _read_object(body: str) -> dict[str, Any]:
-    """Return the object in a body, mended where that is no guess. Raises _UnreadableError."""
+    """Return the object in a body, repaired where that is no guess. Raises _UnreadableError."""
     try:
         return read_object(body).fields
     except DecisionError as error:
@@ -157,6 +158,6 @@ def _read_object(body: str) -> dict[str, Any]:
 
 def _convert(value: Any, model: Any) -> Any:
     """Return `value` as `model`. Raises ValueError."""
-    if hasattr(model, "model_validate"):  # pydantic's; asked this way, because importing it costs 100 ms
+    if hasattr(model, "model_validate"):  # pydantic's; its import would take 100 ms
         return model.model_validate(value)
     return msgspec.convert(value, model, strict=False)

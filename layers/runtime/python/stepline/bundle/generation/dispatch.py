@@ -1,4 +1,4 @@
-"""Bring a generation's channel events to those who listen, one after the other, and keep account of each channel."""
+"""Dispatch a generation's channel events to the listeners, in order, with records for each channel."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stepline.protocol.parser.grammar import ChannelSpec
 from stepline.protocol.parser.transcript import ChannelEvent, Closed, CloseReason, Opened, Text, Transcript
 
 _WHOLE = ("normal", "implicit")
-"""Reasons of an instance that is whole; the others are told to the listeners."""
+"""Close reasons of a complete instance; others are passed to the listeners."""
 
 
 @dataclass(kw_only=True)
 class _Account:
-    """What is known of one channel beside its text."""
+    """Records of one channel beside its text."""
 
     spec: ChannelSpec
     index: int = 0
@@ -38,7 +38,7 @@ class _Account:
 
 @dataclass(kw_only=True)
 class _Live:
-    """The instance that is open. `rest` are those who did not hear yet that it is over."""
+    """The open instance. `rest` are the consumers that have not received its end."""
 
     account: _Account
     instance: int
@@ -51,7 +51,7 @@ class _Live:
 
 
 class Delivery:
-    """The listeners of one generation. An instance that opened is closed to every one of them, whatever happens."""
+    """The listeners of one generation. An opened instance is closed for every one of them, in every case."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Delivery:
         failures: Failures,
         now_s: Callable[[], float],
     ) -> None:
-        """Nobody is told anything yet."""
+        """Start with no open instance."""
         self._accounts = {spec.name: _Account(spec=spec) for spec in channels}
         self._emit = emit
         self._agent = agent
@@ -79,7 +79,7 @@ class Delivery:
         self._live: _Live | None = None
 
     async def deliver(self, events: Sequence[ChannelEvent]) -> None:
-        """Bring events in their order. Raises StreamPolicyViolation."""
+        """Deliver events in order. Raises StreamPolicyViolation."""
         for event in events:
             match event:
                 case Opened():
@@ -90,9 +90,9 @@ class Delivery:
                     await self.close(event.reason)
 
     async def close(self, reason: CloseReason) -> None:
-        """Close the instance that is open, if one is; interrupted and called again, it goes on with the rest.
+        """Close the open instance, if any; if interrupted and called again, it continues with the rest.
 
-        Raises StreamPolicyViolation, but only when everybody has heard it.
+        Raises StreamPolicyViolation, but only after all consumers have received the end.
         """
         live = self._live
         if live is None:
@@ -119,7 +119,7 @@ class Delivery:
             raise violations[0]
 
     def result(self, name: str, transcript: Transcript) -> ChannelResult:
-        """Return what became of a channel."""
+        """Return the result of a channel."""
         account = self._accounts[name]
         instances = transcript.of(name)
         bodies = plain_bodies((one.raw for one in instances), account.spec.format)
@@ -164,7 +164,7 @@ class Delivery:
 
     async def _pass(self, text: str) -> None:
         live = self._live
-        assert live is not None  # the parser opens before it hands out text
+        assert live is not None  # the parser opens an instance before its text
         shown = live.shown.feed(text)
         payload = self._payload(live, shown) if shown else None
         if payload:
@@ -209,7 +209,7 @@ class Delivery:
 async def _tell_all(
     consumers: list[Consumer], payload: Payload, violations: list[StreamPolicyViolation]
 ) -> None:
-    """Tell everybody, and take each from the list; what they object goes to `violations`."""
+    """Call all consumers, removing each from the list; violations are collected in `violations`."""
     while consumers:
         try:
             await consumers.pop(0).call(**payload)

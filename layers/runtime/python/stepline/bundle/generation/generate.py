@@ -1,9 +1,8 @@
-"""One generation from its request to its end: read the model, take its text apart, bring it to the listeners.
+"""One generation from its request to its end: read the model, parse its text, deliver it to the listeners.
 
-One thread that reads a model's stream, and an asynchronous iterator over what it read.
-
-The port's stream blocks; the pump's thread is the one that waits. What arrives while the consumer is busy is
-handed over in one list, so a slow consumer gets fewer and larger pieces and delays nothing.
+`ModelPump` is a thread that reads the model's stream, and an asynchronous iterator over its text. The port's
+stream blocks; only the pump's thread waits for it. Text that arrives while the consumer is busy is delivered
+in one list, so a slow consumer gets fewer and larger pieces and delays nothing.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from stepline.protocol.parser.transcript import CloseReason
 Results: TypeAlias = dict[str, ChannelResult]
 
 NOTHING: Final = Completion(text="", stop_reason="", usage=Usage(), model="")
-"""What came of a call that was never made."""
+"""The completion of a call that was never made."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
 class Generation:
-    """One call. `raw_listener` hears each piece of the text before it is taken apart."""
+    """One call. `raw_listener` receives each piece of the text before it is parsed."""
 
     client: ModelClient
     request: ModelRequest
@@ -49,9 +48,9 @@ class Generation:
     completion: Completion = NOTHING
 
     async def run(self) -> None:
-        """Read the model to its end, by whichever it comes; its failure is kept in `error`.
+        """Read the model to its end; its failure is kept in `error`.
 
-        Raises what else ended it: StreamPolicyViolation, CancelledError, a defect.
+        Raises other errors: StreamPolicyViolation, CancelledError, a bug.
         """
         try:
             stream = self.client.stream(self.request)
@@ -74,7 +73,7 @@ class Generation:
         return {spec.name: self.delivery.result(spec.name, transcript) for spec in channels}
 
     def meta(self, failures: Failures) -> StreamMeta:
-        """Return what is known of the whole."""
+        """Return the data about the whole generation."""
         transcript, done = self.parser.transcript(), self.completion
         failed = None
         if self.error:
@@ -98,13 +97,13 @@ class Generation:
         try:
             async for pieces in pump:
                 await self._take(pieces)
-        except SteplineError as error:  # the model's: what listeners raise does not come this far
+        except SteplineError as error:  # the model's: listeners' errors are handled before
             self.error = error
             return "provider_error"
         return "eof"
 
     async def _take(self, pieces: list[str]) -> None:
-        """Deliver the text of `pieces`, up to one that the raw listener objects to."""
+        """Deliver the text of `pieces`, up to one that the raw listener rejects."""
         violation: StreamPolicyViolation | None = None
         if self.raw_listener:
             for count, piece in enumerate(pieces):
@@ -118,7 +117,7 @@ class Generation:
             raise violation
 
     async def _close(self, reason: CloseReason) -> None:
-        """Tell everybody that it is over; a cancel meanwhile costs the listener who was being told, and no other."""
+        """Close all consumers; a cancellation meanwhile only interrupts the consumer being called."""
         while True:
             try:
                 await self.delivery.close(reason)
@@ -130,7 +129,7 @@ class Generation:
 
 
 def plan_parser(channels: Sequence[ChannelSpec]) -> ChannelParser:
-    """Return the parser of `channels`. Raises ValueError if a name is declared twice or a format is none."""
+    """Return the parser of `channels`. Raises ValueError for a duplicate name or an invalid format."""
     names = [name.lower() for spec in channels for name in (spec.name, *spec.aliases)]
     if len(set(names)) < len(names):
         raise ValueError("a channel is declared twice")
@@ -141,7 +140,7 @@ def plan_parser(channels: Sequence[ChannelSpec]) -> ChannelParser:
 
 
 def log_results(results: Results) -> None:
-    """Log what came of each channel, in numbers."""
+    """Log the results of all channels, in numbers."""
     for name, result in results.items():
         logger.info(
             "channel streamed",
@@ -168,12 +167,13 @@ def _reason_of(error: BaseException) -> CloseReason:
 class ModelPump:
     """Reads `stream` within its `async with`; leaving that stops the call and waits for the thread.
 
-    Leaving waits as long as `abort` takes to end the stream's iteration, also if the waiting task is cancelled.
+    Leaving waits as long as `abort` takes to end the stream's iteration, also if the waiting task is
+    cancelled.
     """
 
     def __init__(self, stream: ModelStream) -> None:
         self.completion: Completion | None = None
-        """What came of the call, once the iteration ended; None if not even that could be told."""
+        """The call's completion, after the iteration has ended; None if there is none."""
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._pieces: deque[str] = deque()
@@ -205,14 +205,14 @@ class ModelPump:
             raise cancelled
 
     def __aiter__(self) -> Self:
-        """Iterate once."""
+        """Return self; iterate once."""
         return self
 
     async def __anext__(self) -> list[str]:
-        """Return everything that has arrived, waiting for something. Raises what the stream raised, behind its text."""
+        """Return all text that has arrived, waiting for some. Raises the stream's error after its text."""
         while True:
             self._signalled = False
-            ended = self._ended  # asked first: what came before the end is there now
+            ended = self._ended  # read first: text before the end is available now
             if pieces := self._take():
                 return pieces
             if ended:
@@ -223,7 +223,7 @@ class ModelPump:
             self._arrived.clear()
 
     def abort(self) -> None:
-        """Stop the call; more than once does no harm."""
+        """Stop the call; may be called more than once."""
         if not self._ended:
             self._stream.abort()
 

@@ -1,4 +1,4 @@
-"""The model as a bundle asks it: who serves, what a request is made of, what a failure is reported as."""
+"""The model for bundles: the service, the request, and the report of a failure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stepline.ports.model import ModelClient, ModelRequest, Part
 
 @dataclass(frozen=True, kw_only=True)
 class ModelService:
-    """A model client and what a bundle has to know of it.
+    """A model client with the facts that a bundle needs.
 
-    `takes_temperature` says whether the models behind it accept one: newer models refuse the whole request.
-    `now_s` tells the seconds since 1970.
+    `takes_temperature`: the models behind it accept one; newer models refuse the whole request. `now_s`
+    returns the seconds since 1970.
     """
 
     client: ModelClient
@@ -28,7 +28,7 @@ class ModelService:
 
 
 class PromptMessage(Value):
-    """One message of a prompt. A part's `cache` lets the provider keep everything up to it."""
+    """One message of a prompt. A part's `cache` lets the provider cache everything up to it."""
 
     role: Literal["system", "user"]
     content: tuple[Part, ...]
@@ -39,26 +39,26 @@ MessageLike: TypeAlias = PromptMessage | Mapping[str, Any]
 
 
 def system_message(text: str, *, cache: bool = False) -> PromptMessage:
-    """Return instructions."""
+    """Return a message with instructions."""
     return PromptMessage(role="system", content=(Part(text=text, cache=cache),))
 
 
 def user_message(text: str, *, cache: bool = False) -> PromptMessage:
-    """Return what the user says."""
+    """Return a message of the user."""
     return PromptMessage(role="user", content=(Part(text=text, cache=cache),))
 
 
 def service_of(svc: ModelService | ModelClient) -> ModelService:
-    """Return the service, or one for a bare client."""
+    """Return the service, or a new one for a bare client."""
     return svc if isinstance(svc, ModelService) else ModelService(client=svc)
 
 
 def plan_request(
     service: ModelService, messages: Sequence[MessageLike], *, role: str, max_tokens: int, temperature: float
 ) -> ModelRequest:
-    """Return the request of `messages`: the system ones in their order, then the user's, as one message.
+    """Return the request of `messages`: the system ones in order, then the user's, as one message.
 
-    Raises ValueError for a message that is neither.
+    Raises ValueError for any other message.
     """
     read = [_read_message(one) for one in messages]
     return ModelRequest(
@@ -71,7 +71,7 @@ def plan_request(
 
 
 def usage_row(usage: Usage) -> dict[str, int | bool]:
-    """Return the tokens under the names that providers and reports use; `prompt_tokens` are all that was read."""
+    """Return token counts under the names of providers and reports; `prompt_tokens` is the total input."""
     cache_write = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
     return {
         "input_tokens": usage.input_tokens,
@@ -86,7 +86,7 @@ def usage_row(usage: Usage) -> dict[str, int | bool]:
 
 
 def service_error(error: SteplineError, *, role: str, client: ModelClient, model: str) -> ServiceError:
-    """Return the report of a failed call. `context` has what the error tells, and the role that asked."""
+    """Return the report of a failed call. `context` has the error's context, and the role of the call."""
     status = error.context.get("status")
     return ServiceError(
         kind="llm",

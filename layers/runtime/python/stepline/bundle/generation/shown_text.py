@@ -1,6 +1,6 @@
-"""What becomes of a channel's text before it is shown: usage tags go, citations become links.
+"""Transform a channel's text for display: usage tags are removed, citations become links.
 
-What may still become a tag or a token is held back until that is known; half of one at the end of the text is text.
+A possible start of a tag or token is held back until it is decided; an incomplete one at the end is text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARTS = (
     r"\]",
     r"\]",
 )
-# A whole tag, or at the end of the text the beginning of one; only the whole one ends in "]]".
+# A whole tag, or a prefix of one at the end of the text; only a whole one ends in "]]".
 _USAGE = re.compile(rf"\[(?:{''.join(_PARTS)}|{cut_off(*_PARTS)})", re.IGNORECASE)
 
 
@@ -33,7 +33,7 @@ SourceLike: TypeAlias = Source | Citation | Mapping[str, Any]
 
 
 def read_sources(rows: Iterable[SourceLike]) -> dict[int, Citation]:
-    """Return what citation tokens can become links to, by sid; a row without one cannot be cited."""
+    """Return the citable sources by sid; a row without a sid cannot be cited."""
     citations = (one if isinstance(one, Citation) else _read_source(one) for one in rows)
     return {one.sid: one for one in citations if one.sid}
 
@@ -47,7 +47,7 @@ def _read_source(row: Source | Mapping[str, Any]) -> Citation:
 
 
 class UsageFilter:
-    """Takes `[[USAGE:1,3]]` out of a text that grows."""
+    """Removes `[[USAGE:1,3]]` from streamed text."""
 
     __slots__ = ("_held",)
 
@@ -55,7 +55,7 @@ class UsageFilter:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """Take the next piece, return what can be shown."""
+        """Take the next piece, return the text that can be shown."""
         if not self._held and "[" not in text:
             return text
         text = self._held + text
@@ -70,13 +70,13 @@ class UsageFilter:
         return "".join([*shown, text[at:]])
 
     def close(self) -> str:
-        """Return what is held."""
+        """Return the text held back."""
         held, self._held = self._held, ""
         return held
 
 
 class ShownText:
-    """The text of one instance, or of one artifact in it, on its way out."""
+    """The displayed text of one instance, or of one artifact in it."""
 
     __slots__ = ("_citations", "_usage")
 
@@ -86,20 +86,20 @@ class ShownText:
         self._citations = CitationStream(sources, spec.format) if cites else None
 
     def feed(self, text: str) -> str:
-        """Take the next piece, return what can be shown."""
+        """Take the next piece, return the text that can be shown."""
         if self._usage:
             text = self._usage.feed(text)
         return self._citations.feed(text) if self._citations else text
 
     def close(self) -> str:
-        """Say that nothing follows, return what is held."""
+        """End the text, return the part held back."""
         rest = self._usage.close() if self._usage else ""
         return self._citations.feed(rest) + self._citations.close() if self._citations else rest
 
     def cited(self, raw: str, sources: Mapping[int, Citation]) -> tuple[set[int], set[int]]:
-        """Return the sids that the text cites, and those of them that the sources do not hold.
+        """Return the sids that the text cites, and those of them that the sources do not have.
 
-        `raw` is the whole text; it is looked through if nothing in it was replaced.
+        `raw` is the whole text; it is searched if nothing in it was replaced.
         """
         if self._citations:
             unresolved = set(self._citations.unresolved)

@@ -1,8 +1,8 @@
-"""Ask a model once and stream its answer by channels: to one consumer, to subscribers of a channel, to a canvas.
+"""Call a model once and stream its answer by channel: to a consumer, to subscribers, to a canvas.
 
-For applications that write prompts of their own; the agent's loop has its own way to listen. This is the one place
-of the library that is asynchronous, because its callers are: the model is read by one thread
-(`model_pump.py`), everything else happens in the caller's task. Source: docs/how-to/stream-channels.md.
+For applications with their own prompts; the agent's loop does not use it. It is asynchronous, because its
+callers are: the model is read by one thread (`ModelPump`), everything else happens in the caller's task.
+Source: docs/how-to/stream-channels.md.
 """
 
 from __future__ import annotations
@@ -120,12 +120,13 @@ async def stream_with_channels(
     composite_marker: str = "canvas",
     return_full_raw: bool = False,
 ) -> Results | tuple[Results, StreamMeta]:
-    """Ask a model and return each channel's result; with `return_full_raw` also what is known of the whole.
+    """Call a model and return each channel's result; with `return_full_raw` also the data about the whole.
 
-    A model that fails does not raise: what came is returned, and the second value's `service_error` says why it
-    ended. A cancelled task or a consumer's `StreamPolicyViolation` stops the model, closes the open instance to its
-    listeners with the reason, and is raised when the model's thread is gone. Each argument is explained in
-    docs/how-to/stream-channels.md#arguments. Raises ValueError, and asks nobody, if arguments contradict each other.
+    A failure of the model is not raised: the text so far is returned, and the second value's `service_error`
+    has the reason. A cancelled task or a consumer's `StreamPolicyViolation` stops the model, closes the open
+    instance to its listeners with the reason, and is raised when the model's thread has ended. Arguments are
+    explained in docs/how-to/stream-channels.md#arguments. Raises ValueError for contradicting arguments,
+    before any call.
     """
     setup = plan_artifacts(channels, composite_cfg, composite_channel, composite_marker)
     service, failures = service_of(svc), Failures()

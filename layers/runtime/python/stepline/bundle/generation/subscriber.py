@@ -1,8 +1,8 @@
-"""Who hears a channel's text, and what happens to one who fails.
+"""Subscribers of a channel's text, and the handling of their failures.
 
-A consumer is called with a delta's fields as keywords (`Payload`); one that is asynchronous is awaited before the
-next. A consumer that raises is logged, counted and left alone for the rest of the instance; the others go on. Only
-`StreamPolicyViolation` is not a failure: it stops the generation.
+A consumer is called with a delta's fields as keywords (`Payload`); an asynchronous one is awaited before the
+next. A consumer that raises is logged, counted and skipped for the rest of the instance; the others continue.
+Only `StreamPolicyViolation` is not a failure: it stops the generation.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Payload(TypedDict):
 
 
 Consume: TypeAlias = Callable[..., Any]
-"""Takes a payload as keywords. What it returns is awaited if it can be."""
+"""Takes a payload as keywords. An awaitable result is awaited."""
 
 Factory: TypeAlias = Callable[[str, int], Consume | Sequence[Consume] | None]
-"""Makes the consumers of one instance, from the channel's name and the instance's number."""
+"""Creates the consumers of one instance, from the channel's name and the instance's number."""
 
 
 class StreamPolicyViolation(Exception):  # noqa: N818 - a verdict about a generation, under the name bundles know
@@ -54,37 +54,37 @@ class StreamPolicyViolation(Exception):  # noqa: N818 - a verdict about a genera
 
 
 class ChannelSubscribers:
-    """Who else hears a channel, beside the main consumer. Names of channels are matched without regard to case."""
+    """The additional subscribers of channels, beside the main consumer. Channel names are case-insensitive."""
 
     def __init__(self) -> None:
         self._static: dict[str, list[Consume]] = {}
         self._factories: dict[str, list[Factory]] = {}
 
     def subscribe(self, channel: str, consume: Consume) -> Self:
-        """Add one who hears every instance of a channel."""
+        """Add a consumer for every instance of a channel."""
         self._static.setdefault(channel.lower(), []).append(consume)
         return self
 
     def subscribe_factory(self, channel: str, factory: Factory) -> Self:
-        """Add a factory, asked once for each instance, when it opens and before its text."""
+        """Add a factory, called once for each instance, when it opens and before its text."""
         self._factories.setdefault(channel.lower(), []).append(factory)
         return self
 
     def static(self, channel: str) -> tuple[Consume, ...]:
-        """Return who hears every instance, in the order of their subscription."""
+        """Return the consumers of every instance, in order of subscription."""
         return tuple(self._static.get(channel.lower(), ()))
 
     def factories(self, channel: str) -> tuple[Factory, ...]:
-        """Return the factories, in the order of their subscription."""
+        """Return the factories, in order of subscription."""
         return tuple(self._factories.get(channel.lower(), ()))
 
 
 Subscribers: TypeAlias = ChannelSubscribers | Mapping[str, Sequence[Consume]]
-"""Subscribers, or just those who hear every instance, by channel."""
+"""Subscribers, or a mapping of channel to the consumers of every instance."""
 
 
 def subscribers_of(given: Subscribers | None) -> ChannelSubscribers:
-    """Return subscribers, whichever way they were given."""
+    """Return subscribers from either form."""
     if isinstance(given, ChannelSubscribers):
         return given
     made = ChannelSubscribers()
@@ -95,7 +95,7 @@ def subscribers_of(given: Subscribers | None) -> ChannelSubscribers:
 
 
 class SubscriberError(TypedDict):
-    """One consumer's failures: `count` instances were lost to it, `error` is the first."""
+    """One consumer's failures: `count` failed instances, `error` is the first error."""
 
     channel: str
     subscriber: str
@@ -105,7 +105,7 @@ class SubscriberError(TypedDict):
 
 @dataclass(kw_only=True)
 class Failures:
-    """The failures of one generation, a row for each consumer of each channel."""
+    """The failures of one generation, one row per consumer and channel."""
 
     _rows: dict[tuple[str, str], SubscriberError] = field(default_factory=dict)
 
@@ -121,12 +121,12 @@ class Failures:
         row["count"] += 1
 
     def rows(self) -> list[SubscriberError]:
-        """Return the rows in the order of their first failure."""
+        """Return the rows in order of the first failure."""
         return list(self._rows.values())
 
 
 def name_of(consume: object) -> str:
-    """Return what a consumer is called in logs and reports."""
+    """Return a consumer's name for logs and reports."""
     return getattr(consume, "__qualname__", type(consume).__qualname__)
 
 
@@ -142,7 +142,10 @@ class Consumer:
         self._is_left_alone = False
 
     async def call(self, *args: Any, **payload: Any) -> Any:
-        """Call, and wait if it is asynchronous; None from one that failed. Raises StreamPolicyViolation alone."""
+        """Call the consumer, await an awaitable; return None after a failure.
+
+        Raises only StreamPolicyViolation.
+        """
         if self._is_left_alone:
             return None
         try:
@@ -153,7 +156,8 @@ class Consumer:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            # the documented edge: a consumer's failure is its own, also that what it waited for was cancelled
+            # the documented edge: a consumer's failure, including a cancelled awaitable, does not affect
+            # others
             logger.exception(
                 "stream subscriber failed",
                 extra={"channel": self._channel, "subscriber": name_of(self._consume)},
@@ -164,6 +168,6 @@ class Consumer:
 
 
 def _is_cancelled() -> bool:
-    """Tell whether somebody wants the task to end that calls the consumers."""
+    """Return True if the task that calls the consumers is being cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
