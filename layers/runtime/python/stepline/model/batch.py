@@ -1,4 +1,4 @@
-"""A batch: the one thing a conversation's log is made of, and its bytes."""
+"""A batch, the unit of a conversation's log, and its encoding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stepline.model.entry import Entry
 from stepline.model.usage import Tally
 
 FORMAT = 1
-"""The version of what batches and their states mean; a batch that does not say has the first one."""
+"""The version of the format of batches and their states; a batch without a version has the first one."""
 
 STATE_MAX_BYTES = 1024
 BATCH_MAX_BYTES = 32 * 1024
 
 
 class Cursor(Row):
-    """Where the turn stands: which round, which of its phases, which of its actions."""
+    """The position of the turn: round, phase and action."""
 
     iteration: int = 0
     phase: Literal["decide", "act", "close"] = "decide"
@@ -27,15 +27,17 @@ class Cursor(Row):
 
 
 class State(Row):
-    """The small state after a batch: numbers and names only, never lists.
+    """The state after a batch: numbers and names only, never lists.
 
-    `epoch` and `claim` are the n of a batch: the one that gave the turn its execution, and the one that opened
-    the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the newest batch before this one that has client events. `executes` is the number, from 1, of the
-    decided action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions stand
-    beside an answer, so that the turn closes after the last of them. `segment` is the newest batch up to which the
-    conversation is sealed in a segment, and `titled` the one that gave it a title of its own; 0 if there is none.
-    `steered` is the newest steer that the open turn has heeded, and `finalize` how many rounds that one left it,
-    counting the next; 0 if it goes on as it likes.
+    `epoch` and `claim` are batch numbers: of the batch that gave the turn its execution, and of the one that
+    opened the running attempt's stream. `rendered` is the newest batch that the model saw. `prev` is the
+    newest batch before this one that has client events. `executes` is the number, from 1, of the decided
+    action that runs a program; 0 if none does. `tally` counts the open turn. `ends`: the decided actions
+    accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
+    the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
+    `steered` is the newest steer that the open turn has heeded, and `finalize` the rounds left to it by that
+    steer, counting the next; 0 without a limit.
+
     Source: docs/concepts/log.md.
     """
 
@@ -67,7 +69,7 @@ class State(Row):
     finalize: int = 0
 
     def route(self) -> str:
-        """Return where the state machine goes from here."""
+        """Return the state machine's next state."""
         if self.status != "open":
             return "stop"
         if self.cursor.phase == "act" and self.executes > self.cursor.action:
@@ -76,7 +78,10 @@ class State(Row):
 
 
 class Spill(Value):
-    """A string of a batch that lives in the artifact store, or a list if `json`: `at` is its JSON pointer below `entries`."""
+    """A string of a batch, or a list if `json`, in the artifact store.
+
+    `at` is its JSON pointer below `entries`.
+    """
 
     at: str
     key: str
@@ -89,8 +94,9 @@ class Batch(Value):
     """Entries appended together, and the state after them.
 
     `n` is dense from 1; it is the order, the fence and the client's event number in one. `by` is the nonce of
-    the invocation that wrote it, `step` what it did (`admit`, `close`, …), with the epoch of its execution where
-    that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `v` is the format's version.
+    the invocation that wrote it, `step` the kind of step (`admit`, `close`, …), with the epoch of its
+    execution if that must be the turn's own (`decide/<epoch>`, `act/<epoch>`). `v` is the format's version.
+
     Source: docs/concepts/log.md#versions.
     """
 
@@ -105,7 +111,7 @@ class Batch(Value):
 
 
 EMPTY = Batch(n=0, by="", at="", entries=(), state=State())
-"""What stands before the first batch."""
+"""The predecessor of the first batch."""
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Batch)
@@ -117,12 +123,11 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(body: bytes | memoryview) -> Batch:
-    """Read a batch.
+    """Decode a batch.
 
     Raises:
-        DependencyError: `format_newer`, a release after this one wrote it; its functions will read it.
-        msgspec.ValidationError: no release of ours wrote these bytes.
-
+        DependencyError: `format_newer`, a later release wrote it, whose functions can read it.
+        msgspec.ValidationError: the bytes are no batch.
     """
     try:
         batch = _DECODER.decode(body)

@@ -10,7 +10,7 @@ from stepline.model.base import Value
 
 
 class Body(Value):
-    """Bytes that do not live in the log: an object written once under `key`."""
+    """Bytes stored outside of the log: an object written once under `key`."""
 
     key: str
     sha256: str
@@ -19,10 +19,11 @@ class Body(Value):
 
 
 class Block(Value):
-    """What happened, in the words the model reads.
+    """An event of the timeline, in the words the model reads.
 
-    `type` is dotted (`react.tool.result`), `ts` is when the thing began (order is append order, never `ts`).
-    `text` is the body, or `body` names it. `meta` holds what a renderer or a reader may use, JSON only.
+    `type` is dotted (`react.tool.result`), `ts` is when it began (order is append order, never `ts`). `text`
+    is the body, or `body` names it. `meta` holds data for renderers and readers, JSON only.
+
     Source: docs/concepts/timeline.md.
     """
 
@@ -41,10 +42,10 @@ class Block(Value):
 
 
 class Produced(Value):
-    """A block that a tool produced, as its result stores it: without what the result and its turn say already.
+    """A block produced by a tool, as stored in its result: without data that the result or its turn has.
 
-    When it began, by which call, of which tool and in which round are the call's. Without a `path` it stands at
-    the call's own, `tc:<turn>.<call>.result`.
+    Time, call, tool and round are the call's. Without a `path` it is at the call's own,
+    `tc:<turn>.<call>.result`.
     """
 
     type: str = "react.tool.result"

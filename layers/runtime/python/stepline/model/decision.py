@@ -1,7 +1,4 @@
-"""What the model decided in a round, and what it is told when a decision breaks the protocol.
-
-The modes of a round: whether it may take several actions, and the words in which a deployment says so.
-"""
+"""Decisions of the model in a round, notices about protocol errors, and the modes for several actions."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ ActionName: TypeAlias = Literal["call_tool", "complete", "exit"]
 
 
 class ToolCall(Value):
-    """The tool the model asks for; `params` keep the order in which the model wrote them."""
+    """The requested tool call; `params` keep the model's order."""
 
     tool_id: str
     params: dict[str, Any]
 
 
 class Action(Value):
-    """One thing for a round to run: recorded before it runs, named so that running it again is the same run."""
+    """One action of a round, recorded before it runs. A repeated run has the same id."""
 
     call_id: str
     tool_id: str
@@ -32,7 +29,7 @@ class Action(Value):
 
 
 class Notice(Value):
-    """What the model reads next round: a stable `code`, a message that stands alone, and the facts behind it."""
+    """A message to the model for the next round: a stable `code`, a self-contained sentence, and its facts."""
 
     code: str
     message: str
@@ -40,7 +37,7 @@ class Notice(Value):
 
 
 class ParsedDecision(Value):
-    """One decision that keeps the protocol. `final_answer` is set exactly for `complete` and `exit`."""
+    """One valid decision. `final_answer` is set exactly for `complete` and `exit`."""
 
     action: ActionName
     notes: str = ""
@@ -56,4 +53,4 @@ FANOUT_MODES: Final[Mapping[str, FanoutMode]] = {
     **dict.fromkeys(("safe_fanout", "fanout", "on", "true", "1", "yes"), "safe_fanout"),
     "classic": "classic",
 }
-"""Each word that is understood, and the mode it stands for."""
+"""The accepted words for each mode."""

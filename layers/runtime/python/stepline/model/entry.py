@@ -1,11 +1,10 @@
-"""Entries: what a batch of the log says. `kind` discriminates on the wire; readers skip none of them.
+"""Entries: the content of a batch. `kind` discriminates on the wire; readers skip none of them.
 
-What the batch around them says, they do not say again: a decision was recorded at the batch's time, its turn and
-what the model had seen (`rendered`) are in the state behind it, and so is a result's turn.
+An entry does not repeat its batch: a decision was recorded at the batch's time, and its turn and the newest
+batch the model had seen (`rendered`) are in the state after it, as is a result's turn.
 
-Entries beside the course of a turn: what a conversation is called, and what bundles and users say about it.
-
-Entries by which the model reads less of a conversation; every path still leads to the whole.
+Beside the entries of a turn's course there are annotations (title, contributions, feedback), and reductions,
+by which the model reads less of a conversation; every path still leads to the whole.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ __all__ = [
 
 
 class Titled(Value, tag="titled", tag_field="kind"):
-    """The conversation has a title; `text` is what the gate stage said besides, and what that cost, if there was one."""
+    """The conversation's title; `text` and the usage are those of the gate stage, if it ran."""
 
     title: str
     at: str
@@ -63,7 +62,7 @@ class Titled(Value, tag="titled", tag_field="kind"):
 
 
 class Contributed(Value, tag="contributed", tag_field="kind"):
-    """Blocks that the code of a bundle puts on the timeline."""
+    """Blocks that a bundle's code adds to the timeline."""
 
     turn: str
     at: str
@@ -71,7 +70,10 @@ class Contributed(Value, tag="contributed", tag_field="kind"):
 
 
 class Feedback(Value, tag="feedback", tag_field="kind"):
-    """What a user, or a machine, thinks of a turn's answer; the newest of an origin counts. One that says nothing takes it back."""
+    """Feedback of a user or a machine on a turn's answer; the newest of each origin counts.
+
+    An empty one withdraws it.
+    """
 
     turn: str
     at: str
@@ -82,7 +84,7 @@ class Feedback(Value, tag="feedback", tag_field="kind"):
 
     @property
     def withdrawn(self) -> bool:
-        """Whether it says nothing any more."""
+        """True if it is empty."""
         return self.reaction is None and not self.text and self.confidence is None
 
 
@@ -91,10 +93,11 @@ CompactionTrigger: TypeAlias = Literal["render_token_limit", "forced"]
 
 
 class Pruned(Value, tag="pruned", tag_field="kind"):
-    """Older turns are read shorter from here on: no cache of them lives (`ttl`), it pays (`price`), or to make room (`budget`).
+    """Older turns are shortened from here on.
 
-    The `keep` newest turns, counting the open one, stay turns, the `intact` newest of them untouched; older ones
-    become cards or rows. `settled`: of the open turn, too, the results up to this batch are read by their stubs.
+    The cause: they are in no live cache (`ttl`), it saves cost (`price`), or to make room (`budget`). The
+    `keep` newest turns, including the open one, stay turns, the `intact` newest of them unchanged; older ones
+    become cards or rows. `settled`: of the open turn, too, the results up to this batch are shown as stubs.
     """
 
     turn: str
@@ -108,7 +111,10 @@ class Pruned(Value, tag="pruned", tag_field="kind"):
 
 
 class Compaction(Value):
-    """What both ends of a compaction say. `id` names it; tokens are estimates of the whole request."""
+    """The common fields of a compaction's start and end.
+
+    `id` names it; tokens are estimates of the whole request.
+    """
 
     id: str
     turn: str
@@ -120,17 +126,17 @@ class Compaction(Value):
 
 
 class Compacting(Compaction, tag="compacting", tag_field="kind"):
-    """A compaction begins: a model is about to be asked for a summary."""
+    """The start of a compaction: a model is about to be asked for a summary."""
 
 
 class Compacted(Compaction, tag="compacted", tag_field="kind"):
-    """A compaction ended, for better or worse.
+    """The end of a compaction, successful or not.
 
-    `completed`: the model reads `summary`, which has absorbed an older one, in place of every turn before the one
-    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is nothing of
-    the kind. What else stays has `room` bytes, the longest of it cut to fit; 0 is no bound. `reason` says why nothing
-    changed, or why the words are the runtime's and no model's. `summary` covers `turns` turns, the ids of the first
-    and the last are `covered`. `usage` is what the summaries cost.
+    `completed`: the model reads `summary`, which includes an older one, in place of every turn before the one
+    that batch `cut` opened, and `checkpoint` in place of the open turn's rounds up to batch `split`; 0 is
+    neither. The rest has `room` bytes, its longest parts cut to fit; 0 is no limit. `reason` says why nothing
+    changed, or why the summary is the runtime's and not a model's. `summary` covers `turns` turns, the ids of
+    the first and the last are `covered`. `usage` is that of the summaries.
     """
 
     status: Literal["completed", "skipped", "error"]
@@ -150,7 +156,7 @@ Outcome = Literal["completed", "error"]
 
 
 class Owner(Value, tag="owner", tag_field="kind"):
-    """Who owns the conversation. Only in batch 1."""
+    """The owner of the conversation. Only in batch 1."""
 
     user: str
 
@@ -158,8 +164,9 @@ class Owner(Value, tag="owner", tag_field="kind"):
 class Inbound(Value, tag="in", tag_field="kind"):
     """An event from outside, admitted once. A reactive one asks the model for an answer.
 
-    `event` is its kind, and `prompt` for a message that opened a turn; a steer without a text says stop. `payload` is
-    what it says beside its text, JSON only. `user` owns the conversation; `source` names the service that spoke for them.
+    `event` is its kind, and `prompt` for a message that opened a turn; a steer without a text is a stop.
+    `payload` has its fields beside the text, JSON only. `user` owns the conversation; `source` names the
+    service that sent it for them.
     """
 
     message_id: str
@@ -174,22 +181,22 @@ class Inbound(Value, tag="in", tag_field="kind"):
 
     @property
     def event_class(self) -> EventClass:
-        """Which of the classes of events this one is in."""
+        """Its class in the table of live events."""
         return classify(self.event, text=self.text, reactive=self.reactive)
 
     @property
     def rule(self) -> EventRule:
-        """What the table says that it does."""
+        """The rule of its class."""
         return RULES[self.event_class]
 
     @property
     def steers(self) -> bool:
-        """Whether it interrupts the open turn."""
+        """True if it interrupts the open turn."""
         return self.rule.interrupts
 
 
 class Opened(Value, tag="opened", tag_field="kind"):
-    """A turn begins. `prompts` are the batch numbers of the events that opened it."""
+    """The start of a turn. `prompts` are the batch numbers of the events that opened it."""
 
     turn: str
     at: str
@@ -197,23 +204,24 @@ class Opened(Value, tag="opened", tag_field="kind"):
 
 
 class Reopened(Value, tag="reopened", tag_field="kind"):
-    """A later attempt takes the round; what the attempt before it streamed no longer counts."""
+    """A later attempt takes the round; the stream of the previous attempt is void."""
 
     iteration: int
     attempt: int
 
 
 class Decided(Value, tag="decision", tag_field="kind"):
-    """What the model decided in one round, recorded before any of its actions runs.
+    """The model's decision in one round, recorded before any of its actions runs.
 
-    `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol:
-    its `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
-    `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in their order; beside
-    `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the sources that
-    notes and answer cite and that were there when the model was asked, `unresolved` the numbers they cite that no
-    source of the pool had; without a pool there are neither. `ended` says why the runtime answered in the model's
-    place. `system` is a digest of the request's system part, if it is not that of the decision before; `bust` says
-    that a cache that may live was read for less than it holds. `overhead_bytes` has the request beside its timeline.
+    `started_at` is when the model was asked. `accepted` is false for an answer that breaks the protocol: its
+    `notices` tell the model why, and the next round follows. `claim` names the delta stream it settles.
+    `stop_reason` is the provider's word if it is not the ordinary `end_turn`. `actions` run in order; beside
+    `complete` and `exit` they may be neutral ones, which run before the turn ends. `citations` are the
+    sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
+    without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
+    the model's place. `system` is a digest of the request's system part, if it differs from that of the
+    decision before; `bust` is set if a live cache was read for less than it holds. `overhead_bytes` is the
+    request's size without its timeline.
     """
 
     iteration: int
@@ -243,16 +251,16 @@ class Decided(Value, tag="decision", tag_field="kind"):
 
 
 class Started(Value, tag="started", tag_field="kind"):
-    """An action that must run at most once is about to run. `deadline` is when its program ends at the latest."""
+    """An action that must run at most once is about to run. `deadline` is its program's latest end."""
 
     call_id: str
     deadline: str = ""
 
 
 class Hide(Value):
-    """An overlay: what batch `n` brought at `path` is read as `replacement`, or not at all if that is empty.
+    """An overlay: the block of batch `n` at `path` is shown as `replacement`, or not at all if that is empty.
 
-    The block stays what it was, and its path leads to all of it.
+    The block itself does not change, and its path leads to all of it.
     """
 
     path: str
@@ -261,10 +269,12 @@ class Hide(Value):
 
 
 class Resulted(Value, tag="result", tag_field="kind"):
-    """What an action did, and when it began. `unverified`: it may have happened; nobody may run it again.
+    """The result of an action, with its start time.
 
-    `program` is set for a run of generated code; `emitted` is what the tools told the user on the way. `sources`
-    are the rows of the pool that are new or changed by it, `hides` what the model reads shorter from here on.
+    `unverified`: it may have happened and must not be run again.
+
+    `program` is set for a run of generated code; `emitted` are the tools' messages to the user. `sources` are
+    the rows of the pool that it added or changed, `hides` the overlays it adds.
     """
 
     call_id: str
@@ -293,9 +303,9 @@ class Deferred(Value, tag="deferred", tag_field="kind"):
 
 
 class Closed(Value, tag="closed", tag_field="kind"):
-    """The turn's one end, with the answer that was recorded and what it cites, as in `Decided`.
+    """The end of a turn, with the recorded answer and its citations, as in `Decided`.
 
-    `usage`, `rounds`, `files` and the times count the whole turn; `model` gave the answer.
+    `usage`, `rounds`, `files` and the times are for the whole turn; `model` gave the answer.
     """
 
     turn: str
@@ -328,9 +338,9 @@ class Dropped(Value, tag="dropped", tag_field="kind"):
 
 
 class Steered(Value, tag="steered", tag_field="kind"):
-    """The steer that batch `n` brought is heeded: what was under way (`phase`, "" if nothing was) is over.
+    """The steer of batch `n` is heeded: the running `phase` ("" if none) is over.
 
-    `finalize` are the rounds that are left to come to an end; 0 if it said stop, and the close is next.
+    `finalize` are the rounds left to finish; 0 for a stop, and the close is next.
     """
 
     n: int

@@ -1,4 +1,7 @@
-"""Names: conversations, turns, calls, executions. Deterministic, so that a retried step names the same thing."""
+"""Ids of conversations, turns, calls and executions.
+
+Deterministic, so that a retried step makes the same ids.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,27 @@ from stepline.errors import InputError
 from stepline.model.base import Value
 
 SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""Tenant, project, conversation, user and client message id: what may stand in a key or a path."""
+"""Tenant, project, conversation, user and client message id: text that is safe in a key or a path."""
 
 USER_MAX_CHARS = 256
-"""A subject is ASCII and short (OpenID Connect Core, section 2); the state of a conversation has room for this much."""
+"""A subject is short ASCII (OpenID Connect Core, section 2).
+
+The state of a conversation has room for this much.
+"""
 
 TURN = re.compile(r"turn_[A-Za-z0-9_-]{1,64}")
 CALL = re.compile(r"tc_[0-9a-f]{12}")
 
 
 def check_segment(text: str, what: str) -> str:
-    """Return `text` if it may stand in a key. Raises InputError `bad_<what>`."""
+    """Return `text` if it is safe in a key. Raises InputError `bad_<what>`."""
     if not SEGMENT.fullmatch(text):
         raise InputError(f"{what} must match {SEGMENT.pattern}", code=f"bad_{what}")
     return text
 
 
 def is_user(text: str) -> bool:
-    """Tell whether `text` may name a user: printable ASCII, not too long."""
+    """Return True if `text` is a valid user name: printable ASCII, not too long."""
     return text.isascii() and text.isprintable() and 0 < len(text) <= USER_MAX_CHARS
 
 
@@ -62,7 +68,7 @@ def turn_id(at: datetime, seed: str) -> str:
 
 
 def call_id(turn: str, iteration: int, index: int) -> str:
-    """Return `tc_<12 hex>` of one action of one round: a retried round names its calls alike."""
+    """Return `tc_<12 hex>` for one action of one round: a retried round has the same call ids."""
     return f"tc_{hashlib.sha256(f'{turn}/{iteration}/{index}'.encode()).hexdigest()[:12]}"
 
 

@@ -1,4 +1,4 @@
-"""Logical paths: the one grammar by which blocks and files are named, its parser and its printer.
+"""Logical paths: the grammar of the names of blocks and files, its parser and its printer.
 
     fi:<turn>.files/<rel>                                   the durable project
     fi:<turn>.outputs/<rel>                                 what the agent produced
@@ -11,12 +11,11 @@
     so:sources_pool[<sids>]     su:<turn>.conv.range.summary[.<n>]     ws:<turn>.conv.working.summary[.attempt.<n>]
     sk:<skill>                  ks:<rel>
 
-Every pattern is matched against the whole text. A turn is one segment and what follows it is the namespace, so
-no text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is taken
-as it stands (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError.
-Source: docs/reference/paths.md.
+Every pattern is matched against the whole text. A turn is one segment and the namespace follows it, so no
+text deeper in a path is ever taken for either. Nothing is looked up and nothing is repaired: a path is
+accepted unchanged (after Unicode NFC, and without the prefix `conv:`) or refused with a PathError.
 
-Logical paths as values: what a path says once it is read. `stepline.model.path` reads and prints them.
+Source: docs/reference/paths.md.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class FilePath(Value):
 
 
 class AttachmentPath(Value):
-    """A file that came with a message: the user's, or that of an external event of `kind`."""
+    """An attachment of a message: the user's, or that of an external event of `kind`."""
 
     turn: str
     name: str
@@ -80,7 +79,7 @@ class AttachmentPath(Value):
 
 
 class CodePath(Value):
-    """Source of generated code, by the call that ran it. Kept in the log; no file of a workspace."""
+    """Source of generated code, by the call that ran it. Kept in the log; not a file of a workspace."""
 
     turn: str
     call: str
@@ -90,7 +89,7 @@ class CodePath(Value):
 
 
 class TurnPath(Value):
-    """Something that happened in a turn (`ar`), a range summary (`su`) or a working summary (`ws`)."""
+    """An event of a turn (`ar`), a range summary (`su`) or a working summary (`ws`)."""
 
     family: Literal["ar", "su", "ws"]
     turn: str
@@ -101,7 +100,7 @@ class TurnPath(Value):
 
 
 class PlanPath(Value):
-    """The newest snapshot of a plan, whichever turn wrote it."""
+    """The newest snapshot of a plan, from any turn."""
 
     plan: str
 
@@ -110,7 +109,7 @@ class PlanPath(Value):
 
 
 class CallPath(Value):
-    """A tool call, what came of it, or a view: `view.<i>` shows a part of another path."""
+    """A tool call, its result, or a view: `view.<i>` shows a part of another path."""
 
     turn: str
     call: str
@@ -121,7 +120,7 @@ class CallPath(Value):
 
 
 class SourcesPath(Value):
-    """Rows of the sources pool as inclusive ranges of sids; none: the whole pool."""
+    """Rows of the sources pool as inclusive ranges of sids; without any, the whole pool."""
 
     ranges: tuple[tuple[int, int], ...] = ()
 
@@ -140,7 +139,7 @@ class SkillPath(Value):
 
 
 class KnowledgePath(Value):
-    """A file of the knowledge space; the bundle defines what lies below."""
+    """A file of the knowledge space, whose content the bundle defines."""
 
     rel: str
 
@@ -206,7 +205,7 @@ _SKILL = re.compile(
 
 
 def parse_path(text: str) -> LogicalPath:
-    """Read a logical path.
+    """Parse a logical path.
 
     Raises:
         PathError: with one of the codes of docs/reference/paths.md.
@@ -226,17 +225,17 @@ def parse_path(text: str) -> LogicalPath:
 
 
 def render_path(path: LogicalPath) -> str:
-    """Return the canonical text of a path; `parse_path` reads it back as the same value."""
+    """Return the canonical text of a path; `parse_path` returns the same value for it."""
     return str(path)
 
 
 def exec_key(lane: Lane, turn: str, call: str, name: str) -> str:
-    """Return the object key of what belongs to one run: `request.json`, `started.json`, `result.json`."""
+    """Return the object key of a run's file: `request.json`, `started.json`, `result.json`."""
     return f"exec/{lane.prefix()}/{turn}/{call}/{name}"
 
 
 def physical(path: LogicalPath) -> str | None:
-    """Return where a file lies below the artifact root, or None for what is never a file."""
+    """Return a file's path below the artifact root, or None for a path that is never a file."""
     match path:
         case FilePath():
             return f"{path.turn}/{path.space}/{path.rel}"
@@ -249,7 +248,7 @@ def physical(path: LogicalPath) -> str | None:
 
 
 def from_physical(text: str) -> FilePath | AttachmentPath:
-    """Return the logical path of a file by where it lies below the artifact root. Raises PathError."""
+    """Return the logical path of a file at this path below the artifact root. Raises PathError."""
     text = clean_text(text)
     found = _PHYSICAL.fullmatch(text)
     if found is None:
@@ -262,13 +261,13 @@ def from_physical(text: str) -> FilePath | AttachmentPath:
 
 
 def artifact_path(turn: str, raw: str) -> FilePath:
-    """Return the file of turn `turn` that a writer means: a bare name goes to `outputs/`.
+    """Return the file of turn `turn` for a path given by a writer: a bare name is in `outputs/`.
 
-    A logical or physical path of the same turn is taken as well. One of another turn is refused, with the path
-    to use instead in the error's context: a silent redirection forks files by accident.
+    A logical or physical path of the same turn is accepted as well. One of another turn is refused, with the
+    path to use instead in the error's context: a silent redirection forks files by accident.
 
     Raises:
-        PathError: `path_not_current_turn`, `path_not_writable`, or what the grammar refuses.
+        PathError: `path_not_current_turn`, `path_not_writable`, or a grammar error.
     """
     text = clean_text(raw).removeprefix("conv:")
     head, _, rel = text.partition("/")
@@ -295,7 +294,7 @@ def artifact_path(turn: str, raw: str) -> FilePath:
 
 
 def out_key(lane: Lane, turn: str, sha256: str) -> str:
-    """Return the artifact key of bytes that a tool produced: `out/<lane>/<turn>/<sha256>`. Raises PathError."""
+    """Return the artifact key of bytes produced by a tool: `out/<lane>/<turn>/<sha256>`. Raises PathError."""
     parts_fit = all(SEGMENT.fullmatch(part) for part in (lane.tenant, lane.project, lane.conversation))
     if not (parts_fit and TURN.fullmatch(turn) and re.fullmatch(r"[0-9a-f]{64}", sha256)):
         refuse("invalid_key", "an artifact key is built from a lane, a turn and 64 hex digits", turn)

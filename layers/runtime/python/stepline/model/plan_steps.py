@@ -31,9 +31,9 @@ class Plan(Value):
     superseded_by_plan_id: str = ""
 
     def is_complete(self) -> bool:
-        """Tell whether every step is done or failed."""
+        """Return True if every step is done or failed."""
         return all(self.status.get(str(n + 1)) in ("done", "failed") for n in range(len(self.steps)))
 
     def is_open(self) -> bool:
-        """Tell whether the plan still asks for work."""
+        """Return True if the plan has work left."""
         return not (self.closed_ts or self.superseded_ts or self.is_complete())

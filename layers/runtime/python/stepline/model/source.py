@@ -1,6 +1,6 @@
-"""Sources: what an answer may cite, a numbered row each; and a citation, what is left of a source in an answer.
+"""Sources, the numbered rows an answer may cite, and citations, their short form in an answer.
 
-Addresses of the web, compared: two spellings of one page are one source.
+URLs are normalised for comparison: two spellings of one page are one source.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _PORTS: Final = {"http": 80, "https": 443}
 URL_CHARS: Final = 2_048
 
 CONTROLS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-"""What reorders the text around it, and C0 and C1 controls; joiners are none, which scripts and emoji need."""
+"""Characters that reorder text, and C0 and C1 controls; joiners, which scripts and emoji need, are allowed."""
 
 _SPACES: Final = re.compile(r"\s+")
 _TRACKING: Final = re.compile(r"(?:utm_[^=]*|gclid|fbclid)(?:=|\Z)", re.IGNORECASE)
 
 
 def normalise_url(url: str) -> str:
-    """Return the one spelling of an http(s) address, for comparing; any other text comes back trimmed.
+    """Return the normalised form of an http(s) URL, for comparison; other text is only stripped.
 
-    Scheme and host in lower case, without the scheme's own port, the fragment, what campaigns add to the query,
-    and a slash at the end. `http` and `https` stay two addresses.
+    Scheme and host in lower case, without default port, fragment, campaign parameters and trailing slash.
+    `http` and `https` stay different URLs.
     """
     text = _SPACES.sub("%20", url.strip())
     parts = split_web(text)
@@ -39,7 +39,7 @@ def normalise_url(url: str) -> str:
 
 
 def web_url(url: str) -> str:
-    """Return an address as it can be linked to: http(s), with a host, of bearable length; "" for any other."""
+    """Return a URL that can be linked to: http(s), with a host, not too long; "" for any other."""
     url = url.strip()
     if len(url) > URL_CHARS or CONTROLS.search(url) or split_web(url) is None:
         return ""
@@ -47,17 +47,17 @@ def web_url(url: str) -> str:
 
 
 def split_web(url: str) -> SplitResult | None:
-    """Return the parts of an http(s) address that names a host; None for everything else."""
+    """Return the parts of an http(s) URL with a host; None for any other text."""
     try:
         parts = urlsplit(url)
-        _ = parts.port  # refuses what is no port
+        _ = parts.port  # raises for an invalid port
     except ValueError:
         return None
     return parts if parts.scheme in _PORTS and parts.hostname else None
 
 
 def host_of(url: str) -> str:
-    """Return the host of an http(s) address; "" for everything else."""
+    """Return the host of an http(s) URL; "" for any other text."""
     parts = split_web(url)
     return (parts.hostname or "") if parts else ""
 
@@ -66,10 +66,10 @@ SourceType: TypeAlias = Literal["web", "file", "attachment", "manual"]
 
 
 class Source(Value):
-    """One row of a conversation's pool. `sid` never changes and is never given again; 0 means: not in a pool yet.
+    """One row of a conversation's pool. `sid` never changes and is never reused; 0 means: not in a pool yet.
 
-    `text` is a snippet, `content` the whole text if it was fetched. A source is `url`, or a file of ours at the
-    logical `path`; only http(s) ones are evidence, images are there to be shown. Relevances are 0 to 1.
+    `text` is a snippet, `content` the whole text if it was fetched. A source is `url`, or a file of ours at
+    the logical `path`; only http(s) ones are evidence, images are for display. Relevances are 0 to 1.
     """
 
     sid: int = 0
@@ -93,7 +93,7 @@ class Source(Value):
 
 
 class Citation(Value):
-    """What a client needs of a source that a text cites."""
+    """The part of a cited source that a client needs."""
 
     sid: int
     title: str = ""

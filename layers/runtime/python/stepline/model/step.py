@@ -1,4 +1,4 @@
-"""What travels through the state machine: names and counters, never content."""
+"""The state of the state machine: names and counters, never content."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stepline.model.ids import Lane
 from stepline.model.program.task import Launch
 
 FORMAT = 1
-"""The version of what a step means; one that does not say has the first one."""
+"""The version of a step's format; one without a version has the first one."""
 
 
 class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
-    `launch` is there between the state that prepares a task and the one that starts it. `segment` is the newest batch
-    that a segment holds, so that whoever remembers nothing begins there. `v` is the format's version:
-    fields may be added within one, and a reader ignores what it does not know. Source: docs/concepts/log.md#versions.
+    `launch` is set between the state that prepares a task and the one that starts it. `segment` is the newest
+    batch in a segment, where a process without a cache starts to read. `v` is the format's version: fields
+    may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
 
-    Every field is written, because the state machine chooses on `route` and a choice on a field that is not there
-    is not the one it names.
+    Every field is written, because the state machine chooses on `route`, and a choice on a missing field
+    fails under another name.
     """
 
     tenant: str
@@ -46,12 +46,11 @@ class Step(Value, omit_defaults=False):
 
 
 def read_step(state: Mapping[str, Any], *, attempt: int) -> Step:
-    """Read what the state before this one answered; `attempt` is the machine's count of its retries.
+    """Parse the output of the previous state; `attempt` is the machine's count of its retries.
 
     Raises:
-        DependencyError: `format_newer`, a release after this one wrote it; its functions will read it.
-        msgspec.ValidationError: no release of ours wrote it.
-
+        DependencyError: `format_newer`, a later release wrote it, whose functions can read it.
+        msgspec.ValidationError: it is no step.
     """
     version = state.get("v", FORMAT)
     if isinstance(version, int) and version > FORMAT:

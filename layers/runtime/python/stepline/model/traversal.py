@@ -1,14 +1,14 @@
-"""The gate every path passes: text that could lead out of its root, deceive a reader, or name another file elsewhere.
+"""Checks for every path: against leaving its root, deceptive text, and names that differ between systems.
 
-A name is one that Linux, macOS and Windows read alike: a file goes to the machines of users, in an archive or alone.
+A valid name means the same on Linux, macOS and Windows: files go to the machines of users, in an archive or
+alone.
 
-Characters that act on a reader without being seen, and the signs that stand for them. Pure.
+Hidden characters are found and shown as symbols: controls, direction overrides, zero-width characters, and
+tags that can spell invisible sentences. Allowed are characters of ordinary text: soft hyphens, the joiners of
+emoji and of Persian and Indic words, and the direction marks of Hebrew and Arabic, none of which changes the
+order of letters.
 
-Controls, what overrides the direction of text, what has no width, tags that spell whole sentences unseen. Left alone
-is what ordinary text needs: soft hyphens, the joiners of emoji and of Persian and Indic words, and the direction marks
-of Hebrew and Arabic, none of which changes the order of letters.
-
-File names that can stand beside each other on any file system.
+`Names` finds file names that clash on some file system. Pure.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _DEVICES: Final = frozenset(
     {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
     | {f"{port}{number}" for port in ("COM", "LPT") for number in "123456789¹²³"}
 )
-"""Names that Windows keeps for devices, in every folder and with every ending."""
+"""Names reserved by Windows for devices, in every folder and with every extension."""
 
 _DRIVE = re.compile(r"[A-Za-z]:")
-# Controls, invisible signs (zero width, direction, tags), halves of characters, line and paragraph separators.
+# Controls, invisible characters (zero width, direction, tags), unpaired surrogates, line and paragraph
+# separators.
 _REFUSED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
@@ -41,7 +42,7 @@ def refuse(code: str, message: str, text: str) -> NoReturn:
 
 
 def clean_text(text: str) -> str:
-    """Return the text in NFC, without what no path may hold anywhere."""
+    """Return the text in NFC. Refuses characters that are invalid anywhere in a path."""
     if not text:
         refuse("path_empty", "a path is not empty", text)
     if len(text) > TEXT_MAX_CHARS:
@@ -59,7 +60,7 @@ def clean_text(text: str) -> str:
 
 
 def find_ambiguity(segment: str) -> tuple[str, str] | None:
-    """Return why a segment that is read here names something else on another system, as a code and a message."""
+    """Return why a segment has another meaning on another system, as a code and a message."""
     if _RESERVED_CHARACTERS.search(segment):
         return (
             "path_reserved_character",
@@ -105,14 +106,14 @@ _HIDDEN: Final = re.compile(
 
 
 def has_hidden(text: str) -> bool:
-    """Tell whether a text holds such a character; any line break but the line feed is one."""
+    """Return True if the text has hidden characters; all line breaks but the line feed are hidden."""
     if text.isascii():  # seven times as fast as the pattern, and most text is
         return len(text.encode().translate(None, _CONTROLS)) < len(text)
     return _HIDDEN.search(text) is not None
 
 
 def show_hidden(text: str) -> str:
-    """Return a text with a sign in the place of each such character: U+2400… for controls, U+FFFD for others."""
+    """Return the text with a symbol for each hidden character: U+2400… for controls, U+FFFD for others."""
     return _HIDDEN.sub(_sign, text)
 
 
@@ -124,7 +125,7 @@ def _sign(found: re.Match[str]) -> str:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Yield the folders above a path, the outermost first."""
+    """Yield the folders above a path, outermost first."""
     at = path.find("/")
     while at != -1:
         yield path[:at]
@@ -132,17 +133,17 @@ def ancestors(path: str) -> Iterator[str]:
 
 
 def fold_name(path: str) -> str:
-    """Return what all names have in common that some file system takes for one: canonical caseless matching of Unicode."""
+    """Return the common form of names that some file system equates: Unicode's canonical caseless matching."""
     if path.isascii():
         return path.lower()
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", path).casefold())
 
 
 class Names:
-    """The names taken in one root, so that no two files meet on any file system.
+    """The names used in one root, so that no two files clash on any file system.
 
-    Names that differ only in case, or in how their accents are written, are one name on some systems, and a file cannot
-    stand where a folder must.
+    Names that differ only in case, or in the encoding of accents, are one name on some systems, and a file
+    cannot have the name of a folder.
     """
 
     def __init__(self) -> None:
@@ -150,7 +151,7 @@ class Names:
         self._folders: dict[str, str] = {}
 
     def take(self, path: str) -> str | None:
-        """Take a name; return the path that has it or stands in its way, and then nothing is taken."""
+        """Add a name; if another path has it or is in its way, return that path and add nothing."""
         folded = fold_name(path)
         above = list(ancestors(folded))
         taken = self._files.get(folded) or self._folders.get(folded)
@@ -163,7 +164,7 @@ class Names:
 
 
 def find_clashes(paths: Iterable[str], *, settled: Iterable[str]) -> dict[str, str]:
-    """Return which of `paths` cannot stand beside the others, each with the path it meets; `settled` ones win."""
+    """Return the `paths` that clash with others, each with the path it clashes with; `settled` ones win."""
     names = Names()
     first = frozenset(settled)
     ordered = sorted(paths, key=lambda path: (path not in first, path))

@@ -1,8 +1,7 @@
-"""What one model call consumed.
+"""The usage of model calls.
 
-A cache that was read for less than it holds, and what we know of why.
-
-What the open turn has come to so far, in numbers that ride in the state, so that its end needs no reading back.
+A `Bust` is a cache read for less than it holds, with the known cause. A `Tally` counts the open turn in the
+state, so that its end need not read the log again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BYTES_PER_TOKEN: Final = (
 class Usage(Row):
     """Tokens by cache class.
 
-    `input_tokens` are the ones neither read from nor written to a cache. `estimated` marks a call that ended
+    `input_tokens` are those neither read from nor written to a cache. `estimated` marks a call that ended
     before the provider counted all of it.
     """
 
@@ -35,7 +34,7 @@ class Usage(Row):
 
     @property
     def prompt_tokens(self) -> int:
-        """Everything the model read, cached or not."""
+        """All input tokens, cached or not."""
         return (
             self.input_tokens
             + self.cache_read_tokens
@@ -45,18 +44,18 @@ class Usage(Row):
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text has, without a tokenizer; 0 for none."""
+    """Return an estimate of a text's tokens, without a tokenizer; 0 for no text."""
     return estimate_tokens_of(len(text.encode("utf-8", "surrogatepass")))
 
 
 def estimate_tokens_of(size_bytes: int) -> int:
-    """Return about how many tokens a text of so many bytes in UTF-8 has."""
+    """Return an estimate of the tokens of a text with this size in UTF-8."""
     return -int(-size_bytes // BYTES_PER_TOKEN)
 
 
 def sum_usages(usages: Iterable[Usage]) -> Usage:
-    """Return what several calls consumed together."""
-    # A long log has thousands: adding up columns costs a third of adding up values.
+    """Return the sum of several calls' usage."""
+    # A long log has thousands: adding columns takes a third of the time of adding values.
     columns = dict(
         zip(Usage.__struct_fields__, map(sum, zip(*map(astuple, usages), strict=True)), strict=False)
     )
@@ -68,7 +67,10 @@ BustReason: TypeAlias = Literal["system", "model", "hide", "prune", "compaction"
 
 
 class Bust(Value):
-    """A warm request read fewer tokens from the cache than the one before left there. `provider`: no doing of ours."""
+    """A warm request read fewer tokens from the cache than the previous one had left there.
+
+    `provider`: not caused by us.
+    """
 
     reason: BustReason
     expected_tokens: int
@@ -78,9 +80,9 @@ class Bust(Value):
 class Tally(Row):
     """Counts of the open turn; all zero while none is open.
 
-    `rounds` are recorded decisions, refused ones included, `files` what was offered to the user, a file once
-    each time it is written. `model_ms` is spent on decisions, `tools_ms` in tools. `opened_ms` is when the turn
-    began, in milliseconds of the epoch; 0 if that was not counted yet.
+    `rounds` are recorded decisions, including refused ones, `files` the files offered to the user, once for
+    each time they are written. `model_ms` is spent on decisions, `tools_ms` in tools. `opened_ms` is the
+    turn's start, in milliseconds of the epoch; 0 if not recorded.
     """
 
     usage: Usage = Usage()

@@ -1,4 +1,4 @@
-"""The versions of the agent's way of working.
+"""The versions of the agent.
 
 `v3` is one loop. `v2` has a gate before it, which names a new conversation; its rounds take one action each.
 Source: docs/concepts/turn.md#two-versions.

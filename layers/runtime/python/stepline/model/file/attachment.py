@@ -1,4 +1,4 @@
-"""An attachment: a file that came with an event, named by its content and kept apart from the log."""
+"""An attachment: a file of an event, named by its content and stored outside of the log."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 
 ATTACHMENTS_MAX: Final = 20
-"""Of one event."""
+"""The maximum number per event."""
 ATTACHMENT_MAX_BYTES: Final = 25 * 1024 * 1024
 EVENT_MAX_BYTES: Final = 25 * 1024 * 1024
-"""Of an event's text and all of its attachments together: they have to fit into the workspace of a program."""
+"""The maximum size of an event's text and attachments together: they must fit into a program's workspace."""
 FILENAME_MAX_BYTES: Final = 255
-"""In UTF-8, as file systems count."""
+"""In UTF-8 bytes, as file systems count."""
 
 SHA256: Final = re.compile(r"[0-9a-f]{64}")
 MIME: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,62}/[a-z0-9][a-z0-9.+-]{0,126}")
 FILENAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-"""Any text on one line; where it becomes a part of a path, it is made one."""
+"""Any text on one line; it is made a valid name where it becomes part of a path."""
 
 
 class Attachment(Value):
-    """A reference to bytes that were stored before the event was sent; `sha256` is 64 hex digits in lower case."""
+    """A reference to bytes stored before the event was sent; `sha256` is 64 hex digits in lower case."""
 
     filename: str
     mime: str
@@ -33,7 +33,7 @@ class Attachment(Value):
 
 
 def check_attachment(attachment: Attachment) -> None:
-    """Refuse a reference that cannot be one. Raises InputError `bad_attachment`."""
+    """Refuse an invalid reference. Raises InputError `bad_attachment`."""
     if not FILENAME.fullmatch(attachment.filename):
         raise _bad("its name has no characters, or some that nobody could see")
     if len(attachment.filename.encode()) > FILENAME_MAX_BYTES:
@@ -47,7 +47,7 @@ def check_attachment(attachment: Attachment) -> None:
 
 
 def attachment_key(lane: Lane, sha256: str) -> str:
-    """Return where the bytes of a conversation's attachment are: nobody can name those of another conversation.
+    """Return the object key of a conversation's attachment; it cannot name one of another conversation.
 
     Raises InputError `bad_attachment`.
     """

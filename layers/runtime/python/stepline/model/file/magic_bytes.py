@@ -1,7 +1,7 @@
-"""Whether the first bytes of a file are those of the type that its name or its sender states.
+"""Check that a file's first bytes match the type stated by its name or sender.
 
-A type whose files always begin alike has to begin so; a text may be any text, and only what begins like a well-known
-binary format is none. Types that say nothing about their first bytes, and unknown ones, are taken as they are.
+A type with a fixed beginning must have it; a text is refused only if it begins like a well-known binary
+format. Types without a fixed beginning, and unknown ones, are accepted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from stepline.model.file.mime import is_text
 
 HEAD_BYTES: Final = 512
-"""So many first bytes decide."""
+"""The number of first bytes that are checked."""
 
 MISMATCH: Final = "content_type_mismatch"
 
@@ -63,11 +63,14 @@ _BINARY: Final = re.compile(
     rb"|PK\x03\x04|\x1f\x8b\x08|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1|SQLite format 3\x00",
     re.DOTALL,
 )
-"""Programs, pictures, documents and archives, none of which a person could have typed."""
+"""Programs, pictures, documents and archives, none of which can be typed text."""
 
 
 def find_mismatch(head: bytes, mime: str) -> str:
-    """Say why a file that begins with `head` is not of a type; nothing if it may be. No file is told by no bytes."""
+    """Return why a file that begins with `head` is not of a type, "" if it may be.
+
+    An empty file always passes.
+    """
     kind = mime.partition(";")[0].strip().lower()
     if not head:
         return ""

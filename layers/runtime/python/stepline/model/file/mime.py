@@ -1,4 +1,4 @@
-"""The type that a file's name stands for, the same on every machine, which the host's own table would not be; and which types are text."""
+"""MIME types by file name, independent of the host's own table, and the types that are text."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ _TEXT_MIMES: Final = frozenset(
 
 
 def guess_mime(path: str) -> str:
-    """Return the type that a file's name stands for; bytes of no known type if it says nothing."""
+    """Return the MIME type for a file name; `application/octet-stream` if unknown."""
     return _BY_EXTENSION.get(posixpath.splitext(path)[1].lower(), UNKNOWN)
 
 
 def is_text(mime: str) -> bool:
-    """Tell whether bytes of this type are read as UTF-8 text."""
+    """Return True if bytes of this type are read as UTF-8 text."""
     kind = mime.partition(";")[0].strip().lower()
     return kind.startswith("text/") or kind in _TEXT_MIMES or kind.endswith(_TEXT_SUFFIXES)

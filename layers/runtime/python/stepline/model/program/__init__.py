@@ -1,1 +1,1 @@
-"""Programs as values: what one is given, promises and leaves behind."""
+"""Programs as values: their inputs, contracts and results."""

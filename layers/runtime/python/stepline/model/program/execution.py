@@ -1,6 +1,7 @@
-"""An execution: what one program is given, what came of it, and what is told about that.
+"""An execution: a program's inputs, its result, and the events about it.
 
-Paths in here are physical, below the artifact root: `turn_<id>/outputs/…`, `turn_<id>/files/…`, an attachment's.
+Paths here are physical, below the artifact root: `turn_<id>/outputs/…`, `turn_<id>/files/…`, an attachment's.
+
 Source: docs/concepts/execution.md.
 """
 
@@ -33,7 +34,7 @@ MODES: Final[Mapping[str, Mode]] = {
     "fargate": "fargate",
     "external": "fargate",
 }
-"""What `mode` may say, and the mode that is meant."""
+"""The accepted values of `mode`, each with its mode."""
 
 
 class ContractFile(Value):
@@ -47,7 +48,7 @@ class ContractFile(Value):
 
 
 class WorkFile(Value):
-    """A file that lies in the workspace before the program starts; `key` names its bytes in the artifact store."""
+    """A file in the workspace at the start of the program; `key` names its bytes in the artifact store."""
 
     path: str
     key: str
@@ -57,7 +58,10 @@ class WorkFile(Value):
 
 
 class Limits(Value):
-    """What one run may use. `max_workspace_bytes` 0 means no limit of its own; `log_bytes` are kept, not written."""
+    """The limits of one run.
+
+    `max_workspace_bytes` 0 is no separate limit; `log_bytes` limits the kept output only.
+    """
 
     timeout_s: int = 600
     max_file_bytes: int = 100 * MIB
@@ -72,7 +76,10 @@ class Limits(Value):
 
 
 class Fargate(Value):
-    """Where mode `fargate` starts its tasks. Empty names are not known, and a program cannot be started without them."""
+    """The ECS settings for tasks of mode `fargate`.
+
+    Empty names are unknown; without them no program can be started.
+    """
 
     cluster: str = ""
     task_definition: str = ""
@@ -99,7 +106,9 @@ class RuntimeProfile(Value):
 
 
 class ExecRequest(Value):
-    """One run of one program. `exec_id` is the call's id, `n` the newest batch of the log its tools may see.
+    """One run of one program.
+
+    `exec_id` is the call's id, `n` the newest batch of the log visible to its tools.
 
     `preview_chars` of a text that it writes are shown to the model.
     """
@@ -121,7 +130,7 @@ class ExecRequest(Value):
 
 
 class Isolation(Value):
-    """What kept the program in, as the jail found it after closing itself."""
+    """The isolation of a program, as measured by the jail after closing itself."""
 
     backend: str = ""
     seccomp: bool = False
@@ -133,7 +142,7 @@ class Isolation(Value):
 
 
 class ToolCallRecord(Value):
-    """One call of a tool by generated code; `ret` is the beginning of what it returned, as JSON."""
+    """A tool call by generated code; `ret` is the beginning of its result, as JSON."""
 
     tool_id: str
     params: dict[str, Any]
@@ -146,7 +155,7 @@ class ToolCallRecord(Value):
 
 
 class ToolEvent(Value):
-    """What a tool in the supervisor told the user: `type` is its own word, `data` JSON for clients."""
+    """A message to the user from a tool in the supervisor: `type` is the tool's own, `data` JSON for clients."""
 
     type: str
     at: str
@@ -155,7 +164,7 @@ class ToolEvent(Value):
 
 
 class CollectedFile(Value):
-    """A file that the program wrote or changed; its bytes lie in the job's spool under their hash."""
+    """A file that the program wrote or changed; its bytes are in the job's spool under their hash."""
 
     path: str
     sha256: str
@@ -164,7 +173,7 @@ class CollectedFile(Value):
 
 
 class RefusedFile(Value):
-    """Something under the artifact root that is not taken over, with the code that says why."""
+    """An entry under the artifact root that is not taken over, with the reason's code."""
 
     path: str
     code: str
@@ -172,12 +181,12 @@ class RefusedFile(Value):
 
 
 class Run(Value):
-    """What a backend reports of one run; the same fields wherever it ran.
+    """A backend's report of one run; the same fields for every backend.
 
-    `error` is empty for a program that ended with 0, otherwise the code of docs/reference/execution.md#errors.
-    `program_log` and `runtime_log` are the ends of what the program and its surroundings printed; `log_bytes`
-    counts everything the program printed. `unchanged` are the inputs that lie there as they were restored. `sources` are the rows of the pool that
-    its tools brought.
+    `error` is empty for a program that ended with 0, otherwise a code of docs/reference/execution.md#errors.
+    `program_log` and `runtime_log` are the ends of the output of the program and of its surroundings;
+    `log_bytes` is the size of the program's whole output. `unchanged` are the inputs that are there as
+    restored. `sources` are the rows of the pool that its tools added.
     """
 
     error: str = ""

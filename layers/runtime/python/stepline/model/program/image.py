@@ -1,6 +1,6 @@
-"""The image of executions: whose programs are, where everything lies in it, and what its containers run.
+"""The image of executions: the accounts and paths in it, and the commands of its containers.
 
-exec_task/Dockerfile makes the places.
+exec_task/Dockerfile creates the paths.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ GID: Final = 1001
 
 WORKSPACE: Final = Path("/workspace")
 PRIVATE: Final = Path("/private")
-"""The supervisor's own folder: nobody else may enter."""
+"""The supervisor's private folder."""
 
 _SUPERVISOR: Final = ("/opt/supervisor/bin/python", "-I", "-B", "-m")
 SUPERVISOR_COMMAND: Final = (*_SUPERVISOR, "exec_task.supervisor")
 TASK_COMMAND: Final = (*_SUPERVISOR, "exec_task.task")
-"""The supervisor of a run in Docker, and of one in a task."""
+"""The supervisor commands for a run in Docker and for one in a task."""
 
 EXECUTOR_COMMAND: Final = ("/opt/exec/bin/python", "-I", "-B", "/opt/executor/executor/__main__.py")
 INIT_COMMAND: Final = (
@@ -28,15 +28,15 @@ INIT_COMMAND: Final = (
 )
 """The executor as process 1 of a container.
 
-A process can read the variables it was started with whatever it does to them later, and the `docker` command adds
+A process can read the variables it was started with even after deleting them, and the `docker` command adds
 some by itself: proxies of its own configuration, with their passwords. So Python is started without them.
 """
 
 SOCKET: Final = WORKSPACE / "socket/control.sock"
-"""Where the executor's container of a task asks its supervisor what to run."""
+"""The socket at which a task's executor asks its supervisor for the run."""
 
 KEEPER_COMMAND: Final = (*INIT_COMMAND, "--serve")
-"""The same in a container that is not started for one run's payload: it asks for it."""
+"""The executor in a container that is not started for one run's payload, but requests it."""
 
 STRATEGY_VARIABLE: Final = "STEPLINE_EXEC_STRATEGY"
-"""How a task's supervisor finds the executor: beside it (`split`), or to be started in its own container."""
+"""The place of a task's executor: in its own container (`split`), or to be started in the supervisor's."""

@@ -1,4 +1,4 @@
-"""What a call promises to write, before anybody has checked it: the one lenient reading of a contract."""
+"""The contract of a call before validation: one lenient parser."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _KEPT: Final = ("filename", "description", "visibility")
 
 
 def read_promises(raw: Any) -> list[dict[str, str]]:
-    """Return the files of a contract, as far as it is a list of objects at all, or JSON text of one.
+    """Return the files of a contract that is a list of objects, or JSON text of one.
 
-    Each has `filename`, for which `filepath` stands as well, `description` and `visibility`, where they are texts.
-    What is wrong with one is for the run to say.
+    Each has `filename` (or `filepath`), `description` and `visibility`, where they are texts. Errors in them
+    are reported by the run.
     """
     try:
         items = msgspec.json.decode(raw) if isinstance(raw, str) else raw

@@ -1,10 +1,10 @@
-"""A run in a task of its own, far from whoever asked for it: what is handed over, and by which names.
+"""A run in a task of its own: the values that are handed over, and their names.
 
     the execution's state   `Launch`: names only
-    a secret                `Handover`: where the parcel lies, and the descriptors
-    the artifact store      `Parcel`: the request, the log, and the rights to the objects of this run
+    a secret                `Handover`: where the parcel is, and the descriptors
+    the artifact store      `Parcel`: the request, the log, and the grants for the objects of this run
 
-Nothing of it reaches the executor. Source: docs/concepts/execution.md#fargate.
+The executor gets none of them. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from stepline.model.ids import Lane
 from stepline.model.program.execution import ExecRequest, Switch
 
 PROVISION_S: Final = 180
-"""A task may take this long from being asked for to its first heartbeat, and as long between two."""
+"""The longest time from starting a task to its first heartbeat, and between two heartbeats."""
 HEARTBEAT_S: Final = 30
 RUN_MAX_S: Final = 1500
-"""The longest a program may run in a task, whatever its profile says."""
+"""The longest run of a program in a task, whatever its profile says."""
 COLLECT_S: Final = 60
-"""For what comes after the program: to collect, to store, to report."""
+"""For the steps after the program: collecting, storing, reporting."""
 STOP_S: Final = 120
 """From a task's SIGTERM to its SIGKILL, the longest that Fargate grants."""
 
 STEERED: Final = "Steered"
-"""The error with which a steer ends a state that waits for a task."""
+"""The error name by which a steer ends a state that waits for a task."""
 
 TOKEN_VARIABLE: Final = "STEPLINE_TASK_TOKEN"  # noqa: S105 - a name
 SECRET_VARIABLE: Final = "STEPLINE_EXEC_PAYLOAD_SECRET_ID"  # noqa: S105 - a name
@@ -37,14 +37,17 @@ SECRET_MAX_BYTES: Final = 65_536
 
 
 class Grant(Value):
-    """The right to one request on one object until it expires: its URL, and the headers that must go with it. Secret."""
+    """A grant for one request on one object until it expires: its URL, and the headers to send. Secret."""
 
     url: str
     headers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Handover(Value):
-    """What the secret holds, as JSON. `descriptors` are the variables of `encode_payload`, `settings` our own."""
+    """The content of the secret, as JSON.
+
+    `descriptors` are the variables of `encode_payload`, `settings` our own.
+    """
 
     parcel: Grant
     descriptors: dict[str, str] = msgspec.field(default_factory=dict)
@@ -53,11 +56,11 @@ class Handover(Value):
 
 
 class Parcel(Value):
-    """What the supervisor of a task works with, as MessagePack.
+    """The inputs of a task's supervisor, as MessagePack.
 
-    `started`, `run` and `files` are rights to put an object once: the marker that the run was taken, the `Run` as
-    JSON, and the bytes of its files one after the other, each content once, in the order of the `Run`. `reads`
-    are rights to get artifacts by their keys.
+    `started`, `run` and `files` are grants to put an object once: the marker that the run was taken, the
+    `Run` as JSON, and the bytes of its files one after the other, each content once, in the order of the
+    `Run`. `reads` are grants to get artifacts by key.
     """
 
     request: ExecRequest
@@ -70,7 +73,9 @@ class Parcel(Value):
 
 
 class Launch(Value, omit_defaults=False):
-    """What the state that starts a task is given; every field is written, because its paths name them all.
+    """The input of the state that starts a task.
+
+    Every field is written, because the state's paths name them all.
 
     `ref` names the run in the account, `client_token` (at most 64 characters) one attempt at starting it.
     """
@@ -88,11 +93,11 @@ class Launch(Value, omit_defaults=False):
 
 
 def run_ref(lane: Lane, turn: str, call: str) -> str:
-    """Return the name of a run that is its own in the whole account: 32 hexadecimal digits."""
+    """Return a run's name, unique in the account: 32 hexadecimal digits."""
     names = f"{lane.tenant}/{lane.project}/{lane.conversation}/{turn}/{call}"
     return hashlib.sha256(names.encode()).hexdigest()[:32]
 
 
 def secret_name(stage: str, ref: str) -> str:
-    """Return the name of the secret that hands a run over."""
+    """Return the name of a run's handover secret."""
     return f"stepline/{stage}/exec/{ref}"

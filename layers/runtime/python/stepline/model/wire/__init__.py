@@ -1,1 +1,1 @@
-"""What clients send and receive."""
+"""Messages and frames on the websocket."""

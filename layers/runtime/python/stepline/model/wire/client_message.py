@@ -1,4 +1,4 @@
-"""What a client may send over the websocket: one pydantic model a message, closed against everything else."""
+"""Messages from clients on the websocket: one strict pydantic model per message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 MESSAGE_MAX_BYTES = 128 * 1024
-"""API Gateway's own limit for one websocket message, counted in bytes of UTF-8."""
+"""API Gateway's own limit for one websocket message, in bytes of UTF-8."""
 
 _Segment = Annotated[str, Field(pattern=f"^{SEGMENT.pattern}$")]
 _Number = Annotated[int, Field(ge=0)]
@@ -102,13 +102,13 @@ _ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimina
 
 
 def parse_message(body: str) -> Message:
-    """Read one message.
+    """Parse one message.
 
     Raises:
         LimitError: `message_too_large`.
-        InputError: `bad_json`, `unknown_action` or `bad_message`, naming the first field that is wrong.
+        InputError: `bad_json`, `unknown_action` or `bad_message`, naming the first invalid field.
     """
-    # A lone surrogate, which a socket cannot carry but a JSON escape can, stays one and is no UTF-8 below.
+    # A lone surrogate, which a JSON escape can carry but a socket cannot, is kept, and is no UTF-8 below.
     encoded = body.encode(errors="surrogatepass")
     if len(encoded) > MESSAGE_MAX_BYTES:
         raise LimitError(f"a message has at most {MESSAGE_MAX_BYTES} bytes", code="message_too_large")
@@ -123,14 +123,14 @@ def parse_message(body: str) -> Message:
 
 
 class Names(Value):
-    """The names in a message that could be read, empty where one could not: what an error frame answers."""
+    """The readable ids in a message, for an error frame; empty if unreadable."""
 
     message_id: str = ""
     conversation: str = ""
 
 
 def read_names(body: str) -> Names:
-    """Return what a message calls itself and its conversation, whatever else is wrong with it. Raises nothing."""
+    """Return the ids of a message and its conversation, even of an invalid message. Raises nothing."""
     try:
         found = _NAMES.decode(body)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -176,7 +176,7 @@ _SENTENCES: Final = {
 
 
 def _render_problem(problem: ErrorDetails) -> str:
-    """Return what is wrong as a sentence that names the field, without what was sent there."""
+    """Return a validation error as a sentence that names the field, without its value."""
     kind, facts = problem["type"], problem.get("ctx", {})
     if kind == "json_invalid":
         deep = "recursion" in problem["msg"]
@@ -185,7 +185,7 @@ def _render_problem(problem: ErrorDetails) -> str:
         return f"`action` must be {_ACTIONS}"
     if kind == "union_tag_not_found":
         return f"`action` is missing: it must be {_ACTIONS}"
-    # The lanes of a stream have names that the sender made up; they stay out.
+    # Lane names in a stream cursor are chosen by the sender, so they are left out.
     where = ".".join(str(part)[:_NAME_MAX_CHARS] for part in problem["loc"][1:4] if part != "[key]")
     where = "stream.off" if where.startswith("stream.off.") else where
     if not where:

@@ -1,4 +1,4 @@
-"""What clients receive: durable events, framed by batch, and deltas, framed by character offset."""
+"""Frames to clients: durable events, framed by batch, and deltas, framed by character offset."""
 
 from __future__ import annotations
 
@@ -111,16 +111,16 @@ _DECODER: msgspec.json.Decoder[Frame] = msgspec.json.Decoder(Frame)
 
 
 def encode_frame(frame: Frame) -> bytes:
-    """Return the frame as the JSON that goes over the websocket."""
+    """Return the frame as JSON for the websocket."""
     return _ENCODER.encode(frame)
 
 
 def decode_frame(text: str | bytes) -> Frame:
-    """Read a frame, as a client does.
+    """Decode a frame, as a client does.
 
     Raises:
-        msgspec.ValidationError: it is none of ours.
-        DependencyError: `format_newer`, its events are in the format of a release after this one.
+        msgspec.ValidationError: it is no frame of ours.
+        DependencyError: `format_newer`, its events are in the format of a later release.
     """
     try:
         frame = _DECODER.decode(text)
@@ -133,7 +133,7 @@ def decode_frame(text: str | bytes) -> Frame:
 
 
 def is_unknown_kind(text: str | bytes) -> bool:
-    """Tell whether a text is a frame of a kind that a later release added, which a client leaves out."""
+    """Return True for a frame of a kind that a later release added, which a client skips."""
     try:
         return _KIND.decode(text).frame not in _KINDS
     except msgspec.DecodeError:
@@ -164,7 +164,7 @@ def _refuse_newer(version: int) -> None:
 def frame_events(
     conversation: str, *, n: int, prev: int, claim: int, events: tuple[ClientEvent, ...]
 ) -> list[EventFrame]:
-    """Frame the events of one batch, in as many parts as the size of a frame demands."""
+    """Frame the events of one batch, in as many parts as the frame size requires."""
     whole = EventFrame(conversation=conversation, n=n, prev=prev, claim=claim, events=events)
     if len(encode_frame(whole)) <= FRAME_MAX_BYTES:
         return [whole]
@@ -183,5 +183,5 @@ _PIECE_CHARS = 4 * 1024
 
 
 def join_pieces(pieces: list[str]) -> tuple[ClientEvent, ...]:
-    """Read the events of a batch that came in parts."""
+    """Decode the events of a batch that came in parts."""
     return msgspec.json.decode("".join(pieces), type=tuple[ClientEvent, ...])

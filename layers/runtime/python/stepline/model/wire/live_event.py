@@ -1,7 +1,7 @@
-"""Live events: what an event from outside does to a conversation, as one table of five classes.
+"""Live events: the effect of an external event on a conversation, as one table of five classes.
 
-Admission, the loop and the close look everything up here, and docs/reference/live-events.md is printed from it. The
-kind of an event is an open word; its class is not.
+Admission, the loop and the close use this table, and docs/reference/live-events.md is printed from it. The
+kinds of events are open; their classes are not.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PROMPT: Final = "prompt"
 FOLLOWUP: Final = "followup"
 STEER: Final = "steer"
 STOP: Final = "stop"
-"""How a client may say a steer without a text; it is kept as one."""
+"""The kind with which a client sends a steer without a text; it is stored as a steer."""
 
 CREDIT: Final = "iteration_credit"
-"""The field of a payload by which an event asks for more rounds, or fewer, than it would bring."""
+"""The payload field by which an event changes the number of rounds it adds."""
 
 KIND: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 REACTIVE_KINDS: Final = frozenset({"form", "wizard"})
-"""Kinds that ask for an answer unless they say otherwise; every other one asks only if it says so."""
+"""Kinds that ask for an answer by default; all others do only if they say so."""
 
 
 class EventRule(Value):
@@ -94,7 +94,7 @@ RULES: Final[Mapping[EventClass, EventRule]] = {
 
 
 def classify(kind: str, *, text: str, reactive: bool) -> EventClass:
-    """Return the class of an event, as it was sent or as it is stored."""
+    """Return the class of an event, as sent or as stored."""
     if kind in (STEER, STOP):
         return "steer" if text else "stop"
     if kind in (PROMPT, FOLLOWUP):
@@ -103,7 +103,7 @@ def classify(kind: str, *, text: str, reactive: bool) -> EventClass:
 
 
 def is_reactive(kind: str, asked: bool | None) -> bool:
-    """Return whether an event asks for an answer: what its sender says, or else what its kind does.
+    """Return True if an event asks for an answer: by its sender's choice, or else by its kind.
 
     Raises InputError `bad_event` for a kind that is always one or the other.
     """
