@@ -1,1 +1,4 @@
-"""What the loop needs from the world: Protocols only. Every adapter of one port passes one contract suite."""
+"""The interfaces of the loop to the outside: Protocols only.
+
+Every adapter of one port passes one contract suite.
+"""

@@ -1,4 +1,4 @@
-"""Bodies: bytes written once under a key that names their content or the call that made them."""
+"""Artifacts: bytes written once, under a key that names their content or the call that made them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Artifacts(Protocol):
 
     @write
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
-        """Write the object if none has that key; tell whether this call wrote it."""
+        """Write the object if the key is free; return True if this call wrote it."""
         ...
 
     def get(self, key: str) -> bytes:
@@ -21,9 +21,12 @@ class Artifacts(Protocol):
         ...
 
     def stream(self, key: str) -> Iterator[bytes]:
-        """Yield the object's bytes in pieces, for one too large to hold. Raises NotFoundError, DependencyError."""
+        """Yield the object's bytes in pieces, for one too large for memory.
+
+        Raises NotFoundError, DependencyError.
+        """
         ...
 
     def size(self, key: str) -> int | None:
-        """Return how many bytes the object has; None if there is none that we may read. Raises DependencyError."""
+        """Return the object's size; None if it does not exist or may not be read. Raises DependencyError."""
         ...

@@ -1,6 +1,6 @@
-"""Boundaries: the methods of ports that change the world, where a process may die between the change and its knowing.
+"""Marks for the methods of ports that change external state, between which and its return a process may die.
 
-The mark is for whoever breaks things there on purpose (docs/concepts/log.md#how-it-is-checked). It changes nothing of a method.
+Only the fault tests read the mark (docs/concepts/log.md#how-it-is-checked); it does not change the method.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _MARK: Final = "__boundary__"
 
 
 def write(method: Method) -> Method:
-    """Mark a port's method as one that changes the world; every other only looks."""
+    """Mark a port's method as one that changes external state; all others only read."""
     setattr(method, _MARK, True)
     return method
 
 
 def is_write(method: object) -> bool:
-    """Tell whether a method is marked."""
+    """Return True if a method is marked."""
     return bool(getattr(method, _MARK, False))

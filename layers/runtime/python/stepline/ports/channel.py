@@ -1,6 +1,6 @@
-"""The way to the clients: who listens to a conversation, and one frame to one connection.
+"""Subscriptions of connections to conversations, and the ways to send frames to them.
 
-Feeds: the frames of a conversation as they are sent, for a server that holds clients itself.
+A `Feed` delivers a conversation's frames as they are sent, for a server that holds clients itself.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from stepline.model.ids import Lane
 from stepline.ports.boundary import write
 
 SUBSCRIPTION_TTL_S: Final = 2 * 3600
-"""A websocket lives for two hours at most; what is older is forgotten, and a resume subscribes anew."""
+"""A websocket lives for two hours at most; older rows expire, and a resume subscribes again."""
 
 POST_MAX_BYTES: Final = 128 * 1024
-"""What a gateway takes in one post."""
+"""A gateway's limit for one post."""
 
 
 class Principal(Value):
-    """Who is behind a connection, as the token said. `expires_at` is in epoch seconds."""
+    """The identity behind a connection, from its token. `expires_at` is in epoch seconds."""
 
     tenant: str
     project: str
@@ -30,33 +30,33 @@ class Principal(Value):
 
 
 class Subscriptions(Protocol):
-    """Connections and their principals for SUBSCRIPTION_TTL_S, and the conversations they listen to for no longer.
+    """Connections and their principals for SUBSCRIPTION_TTL_S, and their subscriptions for no longer.
 
-    A principal is remembered beyond its expiry, so that it can be renewed; listening ends with it.
+    A principal is kept beyond its expiry, so that it can be renewed; its subscriptions end with it.
     """
 
     @write
     def connect(self, connection: str, principal: Principal) -> None:
-        """Remember who is behind a connection."""
+        """Store the principal of a connection."""
         ...
 
     def principal(self, connection: str) -> Principal | None:
-        """Return who is behind a connection, by a strong read."""
+        """Return the principal of a connection, by a strong read."""
         ...
 
     @write
     def disconnect(self, connection: str) -> None:
-        """Forget a connection and its subscriptions."""
+        """Delete a connection and its subscriptions."""
         ...
 
     @write
     def renew(self, connection: str, principal: Principal) -> None:
-        """Remember who is behind a connection from now on; what it listens to, it hears until their expiry."""
+        """Replace the principal of a connection; its subscriptions then last until the new expiry."""
         ...
 
     @write
     def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
-        """Let a connection listen to a conversation until its principal expires, in epoch seconds."""
+        """Subscribe a connection to a conversation until its principal expires, in epoch seconds."""
         ...
 
     @write
@@ -70,13 +70,13 @@ class Subscriptions(Protocol):
 
 
 class Broadcast(Protocol):
-    """The way to everybody who follows a conversation."""
+    """Sends to all followers of a conversation."""
 
     @write
     def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
-        """Send frames, in order, to whoever follows now; whom they do not reach asks for them later.
+        """Send frames, in order, to the current followers; one that is not reached requests them later.
 
-        Raises DependencyError if nobody knows who follows.
+        Raises DependencyError if the followers are unknown.
         """
         ...
 
@@ -96,10 +96,10 @@ class Publisher(Protocol):
 
 
 class Following(Protocol):
-    """What is sent to one conversation while the `with` block lasts, in that order. Iterated by one thread.
+    """The frames sent to one conversation during the `with` block, in order. Iterated by one thread.
 
-    It yields None where something may have been missed: at the beginning, after the connection was lost, and every now
-    and then when nothing comes. It raises nothing: what it misses stands in the log.
+    It yields None where frames may have been missed: at the beginning, after the connection was lost, and
+    from time to time when nothing comes. It raises nothing: missed frames are in the log.
     """
 
     def __enter__(self) -> Self: ...
@@ -119,5 +119,5 @@ class Following(Protocol):
 
 class Feed(Protocol):
     def follow(self, lane: Lane) -> Following:
-        """Return a way to follow a conversation; nothing is heard before it is entered."""
+        """Return a way to follow a conversation; nothing is received before it is entered."""
         ...

@@ -1,7 +1,4 @@
-"""Time, for showing and for limits; never for order.
-
-What is counted, under the names of `stepline.metrics`.
-"""
+"""Time, for display and for limits, never for order; and a meter for the metrics of `stepline.metrics`."""
 
 from __future__ import annotations
 
@@ -11,15 +8,15 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Return the time, aware, in UTC."""
+        """Return the time in UTC, timezone-aware."""
         ...
 
     def monotonic_s(self) -> float:
-        """Return seconds that only grow, in this process."""
+        """Return monotonic seconds of this process."""
         ...
 
     def pause(self, seconds: float) -> None:
-        """Wait; a back-off between two tries."""
+        """Wait; the delay between two tries."""
         ...
 
 
@@ -27,6 +24,6 @@ class Meter(Protocol):
     def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
         """Add `value` to a metric; a name that ends in `Ms` is a time in milliseconds.
 
-        With a `reason`, which comes from a list of few, it is counted under that too.
+        With a `reason`, one of a short list, it is counted under that too.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a tool may ask of the deployment's descriptors: plain settings by path, secrets by name."""
+"""Access of tools to the deployment's descriptors: plain settings by path, secrets by name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 
 class SettingsReader(Protocol):
-    """The descriptors that hold no secret."""
+    """The descriptors without secrets."""
 
     def get_settings(self) -> Mapping[str, Any]:
-        """Return the assembly, whole."""
+        """Return the whole assembly."""
         ...
 
     def get_plain(self, path: str, default: Any = None) -> Any:

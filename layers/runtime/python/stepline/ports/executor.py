@@ -15,11 +15,12 @@ from stepline.ports.signal import Cancel, NeverCancelled
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run to do.
+    """One run for a backend.
 
-    `batches` is the conversation's log up to `request.n`, whole, for the tools of the supervisor. `fetch` returns
-    the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty folder that belongs
-    to the caller alone: collected bytes go there, each file named by its sha256. `cancel` ends the program early.
+    `batches` is the conversation's whole log up to `request.n`, for the tools of the supervisor. `fetch`
+    returns the bytes of an artifact's key (raises NotFoundError, DependencyError). `spool` is an empty
+    private folder of the caller: collected bytes go there, each file named by its sha256. `cancel` ends the
+    program early.
     """
 
     request: ExecRequest
@@ -34,19 +35,19 @@ class Executor(Protocol):
 
     @property
     def mode(self) -> Mode:
-        """Which backend this is."""
+        """The backend's mode."""
         ...
 
     @write
     def run(self, job: Job) -> Run:
-        """Run the program to its end or its deadline and collect what it wrote.
+        """Run the program to its end or its deadline, and collect its files.
 
-        One that is cancelled ends early, with the error `cancelled`, and is collected all the same; before its program
-        has begun it never does. Whatever happens to the program is in the answer, and so is what keeps it from
-        starting: nothing is raised but DependencyError, for a backend that cannot be reached at all.
+        A cancelled one ends early, with the error `cancelled`, and is collected all the same; if its program
+        has not begun, it never does. Errors of the program, and errors that keep it from starting, are in the
+        result: the only exception raised is DependencyError, for a backend that cannot be reached.
         """
         ...
 
     def close(self) -> None:
-        """Give up what is kept warm."""
+        """End warm processes and release their resources."""
         ...

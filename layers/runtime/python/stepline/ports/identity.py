@@ -1,4 +1,4 @@
-"""Who a bearer token speaks for, and the tickets that stand for one where no token can be sent."""
+"""Bearer tokens and their principals, and the tickets that replace a token where none can be sent."""
 
 from __future__ import annotations
 
@@ -22,33 +22,34 @@ class Identity(Protocol):
 
 
 class Tickets(Protocol):
-    """Words that stand for a principal once, for TICKET_TTL_S; only their hashes are kept."""
+    """One-time secrets that stand for a principal for TICKET_TTL_S; only their hashes are stored."""
 
     @write
     def issue(self, principal: Principal) -> str:
-        """Return a new ticket, good until `ticket_ends_at`. Raises AuthError `auth_expired`, DependencyError."""
+        """Return a new ticket, valid until `ticket_ends_at`.
+
+        Raises AuthError `auth_expired`, DependencyError.
+        """
         ...
 
     @write
     def redeem(self, ticket: str) -> Principal:
-        """Return whom the ticket stands for, and void it: of two who redeem it at once, one is refused.
+        """Return the ticket's principal, and void the ticket: of two concurrent calls, one is refused.
 
         A redemption whose answer is lost voids the ticket as well; its holder gets another.
 
         Raises:
             AuthError: it was never issued, is used up, or has expired.
-            DependencyError: nothing can be said now.
-
+            DependencyError: temporarily unavailable.
         """
         ...
 
 
 def ticket_ends_at(principal: Principal, now_s: float) -> int:
-    """Return when a ticket issued now ends, in epoch seconds: never after the token it stands for.
+    """Return the expiry of a ticket issued now, in epoch seconds: never after that of its token.
 
     Raises:
-        AuthError: `auth_expired`, that token is no good any more.
-
+        AuthError: `auth_expired`, the token has expired.
     """
     if principal.expires_at <= now_s:
         raise AuthError("the token has expired", code="auth_expired")

@@ -15,7 +15,7 @@ class Written(Value):
 
 
 class Occupied(Value):
-    """Batch n is somebody's already (perhaps our own: compare `by`); nothing was written."""
+    """Batch n exists already (perhaps our own: compare `by`); nothing was written."""
 
     batch: Batch
 
@@ -30,7 +30,7 @@ Put: TypeAlias = Written | Occupied | Duplicate
 
 
 class OpenLane(Value):
-    """A conversation whose turn is open, as the listing says; `n` opened it or took it over last."""
+    """A conversation with an open turn, from the listing; `n` opened it or took it over last."""
 
     lane: Lane
     n: int
@@ -38,7 +38,7 @@ class OpenLane(Value):
 
 
 class Listing(Value):
-    """What a listing of conversations shows. `applied_n` orders writers; a late one loses."""
+    """A row of a conversation listing. `applied_n` orders writers; a late one loses."""
 
     lane: Lane
     owner: str
@@ -59,14 +59,14 @@ class Log(Protocol):
         """Put `batch` at its n if nobody has.
 
         With `message_id`, the batch and the message's row are one transaction; with `marks_open`, so is the
-        listing's `lane_open = n`.
-        A batch of ours that is there already is `Occupied`, whatever else stands in the way: an answer was lost.
-        Then a message that was admitted before is `Duplicate`, even if n is taken too.
+        listing's `lane_open = n`. If our own batch is there already, the result is `Occupied`, before any
+        other obstacle: an answer was lost. After that, a message that was admitted before is `Duplicate`,
+        even if n is taken too.
 
         Raises:
-            UnknownOutcome: the answer was lost or the transaction conflicted; the batch may be there or not.
-            DependencyError: nothing was written, for a passing reason.
-
+            UnknownOutcome: the answer was lost or the transaction conflicted; the batch may or may not be
+                there.
+            DependencyError: nothing was written, for a temporary reason.
         """
         ...
 
@@ -79,7 +79,7 @@ class Log(Protocol):
         ...
 
     def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        """Return every batch after n (up to and with `upto`), in order, however many pages that takes."""
+        """Return every batch after n (up to and including `upto`), in order, over all pages."""
         ...
 
     def admitted(self, lane: Lane, message_id: str) -> int | None:
@@ -88,7 +88,7 @@ class Log(Protocol):
 
     @write
     def clear_open(self, lane: Lane, upto: int) -> None:
-        """Take the lane out of the open listing, unless a batch after `upto` opened it again."""
+        """Remove the lane from the open listing, unless a batch after `upto` opened it again."""
         ...
 
     def open_lanes(self, *, before: str) -> list[OpenLane]:
@@ -97,7 +97,7 @@ class Log(Protocol):
 
     @write
     def project(self, listing: Listing) -> None:
-        """Write the listing row if `applied_n` is newer than what stands there."""
+        """Write the listing row if `applied_n` is newer than the stored one."""
         ...
 
     def conversations(self, tenant: str, project: str, user: str) -> list[Listing]:

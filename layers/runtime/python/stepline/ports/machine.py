@@ -16,44 +16,50 @@ ExecutionStatus = Literal["running", "ended", "absent"]
 class Machine(Protocol):
     @write
     def start(self, name: str, step: Step) -> bool:
-        """Start the execution `name`; false if one of that name exists, running or not.
+        """Start the execution `name`; return False if one of that name exists, running or not.
 
         True may also mean that it already runs with this very step: AWS answers a repeat like the first call.
         """
         ...
 
     def status(self, name: str) -> ExecutionStatus:
-        """Return what became of the execution `name`."""
+        """Return the status of the execution `name`."""
         ...
 
     @write
     def stop(self, name: str) -> None:
-        """End a running execution; nothing to do for another."""
+        """End a running execution; do nothing for any other."""
         ...
 
 
 class OwnMachine(Machine, Protocol):
-    """A machine whose executions are driven by whoever takes them, in this process. Several threads may call."""
+    """A machine whose executions are driven in this process. Thread-safe."""
 
     def take(self, lane: Lane) -> tuple[str, Step] | None:
-        """Return the oldest execution of a conversation that was started and not taken; None if there is none."""
+        """Return the oldest execution of a conversation that was started and not taken, or None."""
         ...
 
     def end(self, name: str) -> None:
-        """Let a running execution end, taken or not; nothing to do for another."""
+        """End a running execution, taken or not; do nothing for any other."""
         ...
 
     def started(self, name: str) -> bool:
-        """Tell whether an execution was started here, as far as this process remembers: a running one always."""
+        """Return True if an execution was started here, as far as this process remembers.
+
+        It remembers all running ones.
+        """
         ...
 
     def ended(self, name: str) -> Future[None]:
-        """Return what is done when the execution has ended: at once, if it does not run. Nobody cancels it."""
+        """Return a future that is done when the execution has ended; done at once if it is not running.
+
+        Do not cancel it.
+        """
         ...
 
     def door(self, lane: Lane) -> AbstractContextManager[Any]:
-        """Return what is held from a put that may open a turn until its execution is started.
+        """Return the lock to hold from a put that may open a turn until its execution is started.
 
-        Who puts in between would take a turn for dead that has only just begun.
+        A put in between would take a turn that has only just begun for dead.
         """
         ...

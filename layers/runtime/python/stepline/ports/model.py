@@ -1,4 +1,4 @@
-"""The language model: text goes in with cache marks, text comes out as it is generated."""
+"""The language model: text with cache marks in, generated text out as a stream."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from stepline.ports.boundary import write
 
 
 class Part(Value):
-    """One content block. `cache` puts a mark behind it: the provider may keep everything up to here."""
+    """One content block. `cache` puts a mark after it: the provider may cache everything up to here."""
 
     text: str
     cache: bool = False
 
 
 class ModelRequest(Value):
-    """One question. `role` names who asks (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
+    """One request.
 
-    `max_tokens` bounds the answer; `temperature` is sent only if it is given, because newer models refuse it.
+    `role` names its purpose (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
+
+    `max_tokens` limits the answer; `temperature` is only sent if set, because newer models refuse it.
     """
 
     role: str
@@ -32,12 +34,12 @@ class ModelRequest(Value):
 
 
 class Completion(Value):
-    """What came of a call, also of one that was aborted or cut.
+    """The result of a call, also of an aborted or cut one.
 
     `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
-    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error. A refusal is an
-    answer, not an error. `retries` counts the failed tries before this one. A call that was aborted before it was
-    sent has used nothing.
+    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error. A refusal is
+    an answer, not an error. `retries` counts the failed tries before this one. A call that was aborted before
+    it was sent has used nothing.
     """
 
     text: str
@@ -63,23 +65,22 @@ class ModelStream(Protocol):
         """Send the request and yield its text as it arrives; iterate once.
 
         Raises:
-            ModelOverloaded, ModelRateLimited, DependencyError: worth another try, later. A connection that ends
+            ModelOverloaded, ModelRateLimited, DependencyError: temporary, retry later. A connection that ends
                 before the answer does has the code `stream_cut`, even if text came before.
             ContextLimit: the request does not fit into the model's window.
-            ModelRefused: this request will never be taken.
-
+            ModelRefused: this request will never be accepted.
         """
         ...
 
     def abort(self) -> None:
         """Stop early; callable from another thread and more than once.
 
-        The iteration then ends without an error, also where it waits for the provider's first word.
+        The iteration then ends without an error, also while it waits for the provider's first answer.
         """
         ...
 
     def completion(self) -> Completion:
-        """Return what came of the call, once the iteration ended, by whichever end."""
+        """Return the result of the call, after the end of the iteration, whatever ended it."""
         ...
 
 
@@ -90,10 +91,10 @@ class ModelClient(Protocol):
 
 
 class NoModel:
-    """The model of what asks none."""
+    """The model for processes that call none."""
 
     def stream(self, request: ModelRequest) -> ModelStream:
-        """Raise RuntimeError: it is a mistake of ours to come here."""
+        """Raise RuntimeError: a call here is a programming error."""
         raise RuntimeError(f"no model is asked here, not even as {request.role}")
 
 

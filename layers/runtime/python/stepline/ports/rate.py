@@ -1,4 +1,4 @@
-"""How much one user says, over all connections."""
+"""The message rate of users, over all their connections."""
 
 from __future__ import annotations
 
@@ -11,5 +11,8 @@ from stepline.ports.channel import Principal
 class Rate(Protocol):
     @write
     def count(self, principal: Principal, minute: int) -> int:
-        """Count one message of this user in a minute of the epoch; return how many that makes. Raises DependencyError."""
+        """Count one message of this user in a minute of the epoch; return the count so far.
+
+        Raises DependencyError.
+        """
         ...

@@ -1,6 +1,6 @@
-"""The way of running text: from the model's stream to the stored deltas and the listening clients.
+"""The relay: running text from the model's stream to the stored deltas and the listening clients.
 
-Stored text of the running generation: one writer a claim, addressed by character offset.
+Stored deltas have one writer per claim, and are addressed by character offset.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from stepline.ports.boundary import write
 
 
 class RelayStream(Protocol):
-    """The stream of one claim. Its one writer pushes; nothing it does may block the writer for long."""
+    """The stream of one claim, with one writer. No method may block the writer for long."""
 
     @write
     def push(self, name: str, text: str) -> None:
@@ -22,18 +22,21 @@ class RelayStream(Protocol):
 
     @write
     def close(self) -> None:
-        """Store and post what is left. A piece that cannot be delivered is the resume's business, not an error."""
+        """Store and post the remaining text.
+
+        A piece that cannot be delivered is left to a resume; it is no error.
+        """
         ...
 
 
 class Relay(Protocol):
     def open(self, lane: Lane, claim: int) -> RelayStream:
-        """Begin the stream of a claim."""
+        """Open the stream of a claim."""
         ...
 
 
 DELTA_TTL_S: Final = 3600
-"""Longer than any turn runs; the batch that settles a claim holds what its stream said."""
+"""Longer than any turn runs; the batch that settles a claim holds its stream's text."""
 
 
 class Delta(Value):
@@ -47,7 +50,7 @@ class Delta(Value):
 class Deltas(Protocol):
     @write
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
-        """Store pieces, all of them or none; the same ones twice are one. More than one together cost less."""
+        """Store pieces, all or none; storing the same ones again has no effect. Several together cost less."""
         ...
 
     def since(self, lane: Lane, claim: int) -> list[Delta]:

@@ -1,4 +1,4 @@
-"""Looking something up: a search engine, whatever is behind it."""
+"""The port of a search engine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ SafeSearch: TypeAlias = Literal["off", "moderate", "strict"]
 
 
 class SearchQuery(Value):
-    """One query. `n` hits at most; `freshness` "" means of any age, and `country` "" of anywhere (ISO 3166, two letters).
+    """One query. `n` hits at most.
 
-    `at` is now: what is fresh is measured from there.
+    `freshness` "" is any age, and `country` "" any country (ISO 3166, two letters).
+
+    `at` is the current time, from which freshness is measured.
     """
 
     text: str
@@ -26,7 +28,7 @@ class SearchQuery(Value):
 
 
 class Hit(Value):
-    """One page. `text` is a snippet, `content` its whole text if the engine has it; `relevance` is 0 to 1."""
+    """One result page. `text` is a snippet, `content` its whole text if available; `relevance` is 0 to 1."""
 
     title: str
     url: str
@@ -41,14 +43,14 @@ class Hit(Value):
 
 
 class WebSearch(Protocol):
-    """A search engine. `about` says, in words for the model, what it searches and how new that is."""
+    """A search engine. `about` describes, for the model, its documents and how recent they are."""
 
     @property
     def about(self) -> str: ...
 
     def search(self, query: SearchQuery) -> tuple[Hit, ...]:
-        """Return the best hits, best first; none for a query that finds nothing.
+        """Return the best hits, best first; none for a query without results.
 
-        Raises DependencyError if the engine cannot answer now.
+        Raises DependencyError if the engine is temporarily unavailable.
         """
         ...

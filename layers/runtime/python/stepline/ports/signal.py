@@ -1,6 +1,6 @@
-"""Signals: how a running step learns that somebody steers.
+"""Signals: how a running step is notified of a steer.
 
-The steer stands in the log, and only the log says so; a signal is what makes a step look there sooner.
+The steer is in the log, and only the log proves it; a signal makes the step read the log sooner.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from stepline.ports.boundary import write
 
 
 class Cancel(Protocol):
-    """Whether what runs is to end early. Several threads may ask."""
+    """A request for an early end. Thread-safe."""
 
     @property
     def requested(self) -> bool:
-        """Whether it is; once true, it stays so."""
+        """True once it is requested, for good."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long, or until it is requested; tell whether it is."""
+        """Wait for this time, or until it is requested; return True if it is."""
         ...
 
 
 class Watch(Cancel, Protocol):
-    """A watch over one conversation's log, while its `with` block lasts. It may be late, and is never wrong."""
+    """A watch over one conversation's log during its `with` block. It may be late, and is never wrong."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,37 +37,37 @@ class Watch(Cancel, Protocol):
     ) -> None: ...
 
     def steer(self) -> int:
-        """Return the batch of the newest steer behind the one where the watch began; 0 if none was seen."""
+        """Return the batch of the newest steer after the start of the watch; 0 if none was seen."""
         ...
 
     def calling(self, abort: Callable[[], None]) -> AbstractContextManager[None]:
-        """While the context lasts, call `abort` once when a steer is seen, from any thread; at once if one was."""
+        """Within the context, call `abort` once when a steer is seen, from any thread; at once if one was."""
         ...
 
 
 class Signals(Protocol):
     @write
     def notify(self, lane: Lane, n: int) -> None:
-        """Tell whoever watches that batch n of the conversation steers. Nothing is raised: the log says it, too."""
+        """Notify watchers that batch n of the conversation steers. Nothing is raised: the log has it, too."""
         ...
 
     def watch(self, lane: Lane, after: int) -> Watch:
-        """Return a watch for steers behind batch `after`; nothing is read before it is entered."""
+        """Return a watch for steers after batch `after`; nothing is read before it is entered."""
         ...
 
 
 class NeverCancelled:
-    """What nobody can cancel."""
+    """A Cancel that is never requested."""
 
     requested = False
 
     def wait(self, seconds: float) -> bool:
-        """Return at once: nobody will ever request it."""
+        """Return at once: it is never requested."""
         return False
 
 
 class NeverSteered(NeverCancelled):
-    """The watch of what nobody steers."""
+    """A Watch that never sees a steer."""
 
     def __enter__(self) -> Self:
         return self
@@ -75,12 +75,12 @@ class NeverSteered(NeverCancelled):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """There is nothing to end."""
+        """Do nothing: there is nothing to end."""
 
     def steer(self) -> int:
-        """Return 0: there never is one."""
+        """Return 0: there is no steer."""
         return 0
 
     def calling(self, abort: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call nothing."""
+        """Do nothing: `abort` is never called."""
         return nullcontext()

@@ -1,7 +1,7 @@
-"""Tasks: runs in containers of their own, handed over by a secret, heard of by a token.
+"""Tasks: runs in containers of their own, with a handover by secret and a task token.
 
-`Tasks` is the side that asks and sweeps, `Duty` the side of the task itself; `Grants` gives rights to single
-objects, `Depot` uses them.
+`Tasks` is used by the side that starts and sweeps tasks, `Duty` by the task itself; `Grants` issues rights to
+single objects, `Depot` uses them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stepline.ports.boundary import write
 
 
 class Stale(Value):
-    """A handover that nobody took back in time. `cluster` is where its task may still run."""
+    """A handover that was not taken back in time. `cluster` is where its task may still run."""
 
     ref: str
     cluster: str
@@ -25,58 +25,62 @@ class Stale(Value):
 class Tasks(Protocol):
     @write
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
-        """Keep `text` as a secret and return its name; one that is there stays as it is.
+        """Store `text` as a secret and return its name; an existing one is not changed.
 
-        A row that says so is written before, so that whoever sweeps finds it after `deadline`, an ISO time.
-        Raises InputError `payload_too_large`, DependencyError.
+        Its row is written first, so that the sweeper finds it after `deadline`, an ISO time. Raises
+        InputError `payload_too_large`, DependencyError.
         """
         ...
 
     @write
     def take_back(self, ref: str) -> None:
-        """Delete the secret for good, and then its row; nothing to do if they are gone. Raises DependencyError.
+        """Delete the secret permanently, and then its row; do nothing if they are gone.
 
-        Before its deadline the row of a handover that somebody is in the middle of stays.
+        Raises DependencyError.
+
+        Before its deadline the row of a handover that another caller has not finished is kept.
         """
         ...
 
     @write
     def give_up(self, ref: str) -> None:
-        """Delete the secret, and keep its row as one to be swept now: a task may still run. Raises DependencyError."""
+        """Delete the secret, and mark its row to be swept now: a task may still run. Raises DependencyError."""
         ...
 
     def stale(self, *, before: str) -> Iterator[Stale]:
-        """Yield what should have been taken back before an ISO time."""
+        """Yield the handovers that should have been taken back before an ISO time."""
         ...
 
     @write
     def stop(self, ref: str, cluster: str, reason: str) -> int:
-        """Stop the tasks of a run that still run, and return how many there were. Raises DependencyError."""
+        """Stop the running tasks of a run, and return their number. Raises DependencyError."""
         ...
 
     def cluster(self, ref: str) -> str:
-        """Return where the tasks of a run may be that is handed over; nothing if it is not. Raises DependencyError.
+        """Return the cluster of the tasks of a run that is handed over, "" if it is not.
 
-        The answer is no older than the question.
+        Raises DependencyError.
+
+        A strong read.
         """
         ...
 
     def running(self, ref: str, cluster: str) -> tuple[str, ...]:
-        """Return the tasks of a run that run or are about to; the newest may be missing. Raises DependencyError."""
+        """Return the running or starting tasks of a run; the newest may be missing. Raises DependencyError."""
         ...
 
     def overrides(self, task: str, cluster: str) -> dict[str, str]:
-        """Return the variables that a task, running or just stopped, was started with; none if it is forgotten."""
+        """Return the variables with which a running or just stopped task was started; none if it is unknown."""
         ...
 
     @write
     def fail(self, token: str, error: str, cause: str) -> bool:
-        """End the waiting state with an error; false if nobody waits any more. Raises DependencyError."""
+        """End the waiting state with an error; return False if no state waits. Raises DependencyError."""
         ...
 
 
 class Duty(Protocol):
-    """What a task owes to the state that waits for it."""
+    """The task's side: its handover, and the state that waits for it."""
 
     @write
     def take(self, secret: str) -> str:
@@ -85,12 +89,12 @@ class Duty(Protocol):
 
     @write
     def beat(self, token: str) -> bool:
-        """Say that the task lives; false if nobody waits any more. Raises DependencyError."""
+        """Send a heartbeat; return False if no state waits. Raises DependencyError."""
         ...
 
     @write
     def end(self, token: str) -> bool:
-        """Say that the task has done what it could; false if nobody waits any more. Raises DependencyError."""
+        """Report the task's end; return False if no state waits. Raises DependencyError."""
         ...
 
 
@@ -98,7 +102,7 @@ class Grants(Protocol):
     """Rights to single objects of the artifact store, for `ttl_s` seconds."""
 
     def read(self, key: str, *, ttl_s: int) -> Grant:
-        """Return the right to get an object; nothing tells whether it exists."""
+        """Return the right to get an object, which need not exist."""
         ...
 
     def write(self, key: str, *, mime: str, ttl_s: int) -> Grant:
@@ -107,7 +111,7 @@ class Grants(Protocol):
 
 
 class Depot(Protocol):
-    """The artifact store as a holder of grants sees it."""
+    """The artifact store for a holder of grants."""
 
     def get(self, grant: Grant) -> bytes:
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
@@ -115,5 +119,5 @@ class Depot(Protocol):
 
     @write
     def put(self, grant: Grant, body: bytes | Path) -> bool:
-        """Put bytes, or a file's; tell whether this call wrote the object. Raises DependencyError."""
+        """Put bytes, or a file's; return True if this call wrote the object. Raises DependencyError."""
         ...
