@@ -31,16 +31,15 @@ REACTIVE_KINDS: Final = frozenset({"form", "wizard"})
 
 
 class EventRule(Value):
-    """What one class of events does.
+    """The effect of one class of events.
 
-    idle       where no turn is open: `opens` one, is `kept` for the next one, or is `dropped`
+    idle       without an open turn: `opens` one, is `kept` for the next one, or is `dropped`
     holds      an open turn does not end before the model has seen it, as long as rounds are left
     credits    it adds rounds to the open turn
-    interrupts it ends the running generation, a tool or a program that can be cancelled, and what was to follow
-    then       what an interrupted turn does: `finalize` in a bounded number of rounds, or `close` at once
-    unseen     what becomes of one that the model has not seen when the turn ends: `promoted` to open the next one,
-               `kept` where it stands for the
-               next one to read, whatever opens that, or `dropped`
+    interrupts it ends the running generation, a tool or a program that can be cancelled, and the remaining actions
+    then       how an interrupted turn continues: `finalize` in a limited number of rounds, or `close` at once
+    unseen     the fate of one that the model has not seen when the turn ends: `promoted` to open the next one, `kept`
+               in its place for the next turn to read, however that is opened, or `dropped`
     stopped    the same, for one that came before a stop
     """
 
