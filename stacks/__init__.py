@@ -1,1 +1,1 @@
-"""The CDK app: one module a stack or construct."""
+"""The CDK app: one module per stack or construct."""

@@ -1,9 +1,9 @@
-"""Who may do what: one table of rights, turned into the roles' policies and into docs/reference/access.md.
+"""The rights of all roles: one table, for the roles' policies and docs/reference/access.md.
 
-Rows are scoped by the first word of their partition key, objects by the first word of their key, everything else by
-ARN. A transaction needs the actions it is made of and none of its own. Whether AWS judges each of its actions by that
-action's key or by all keys of the transaction is not written anywhere: who opens a turn has both actions on both rows,
-which gives nothing away, since a row that may be put may be changed.
+Rows are scoped by the first word of their partition key, objects by the first word of their key, everything
+else by ARN. A transaction needs the actions it consists of and none of its own. AWS does not document whether
+it checks each action against that action's key or against all keys of the transaction: a role that opens a
+turn has both actions on both rows, which adds no power, since a row that may be put may be changed.
 """
 
 from __future__ import annotations
@@ -38,20 +38,23 @@ TARGETS: Final[Mapping[str, str]] = {
     "task roles": "the task's two roles, to be passed to ECS",
     "repository": "the image's repository, if it is one of ECR",
 }
-"""What a right may be on, in the words of the page."""
+"""The targets of rights, as named on the page."""
 
 UNSCOPED: Final[Mapping[str, str]] = {
     "ecs:ListTasks": "knows no resource for tasks; a condition names the cluster",
     "ecr:GetAuthorizationToken": "knows no resource; what may be pulled is said beside it",
 }
-"""The actions that stand on `*` because AWS offers nothing narrower, each with what limits it."""
+"""The actions on `*`, for which AWS offers no narrower resource, each with its other limit."""
 
 TASKS: Final = "tasks"
 """Only where programs run in tasks."""
 
 
 class Right(NamedTuple):
-    """Actions of one service on one kind of target; `of` are words, prefixes or functions, `only` where it is given."""
+    """Actions of one service on one kind of target.
+
+    `of` are words, prefixes or functions, `only` a condition.
+    """
 
     actions: tuple[str, ...]
     on: str
@@ -64,7 +67,7 @@ def _right(service: str, actions: str, on: str, *of: str, only: str = "") -> Rig
 
 
 def _rows(only: str = "", /, **actions: str) -> tuple[Right, ...]:
-    """Return one right for all actions that may be done to the same words."""
+    """Return one right for all actions with the same words."""
     words: dict[str, list[str]] = {}
     for word, names in actions.items():
         for name in names.split():
@@ -90,7 +93,7 @@ def _objects(*, reads: str = "", writes: str = "", finds: str = "") -> tuple[Rig
 _POSTS: Final = _right("execute-api", "ManageConnections", "connections")
 _STARTS: Final = _right("states", "StartExecution", "machine")
 _INTERRUPTS: Final = (
-    # Its row says whether the program that runs is in a task.
+    # Its row says whether the running program is in a task.
     *_rows(EXEC="GetItem"),
     *_rows(TASKS, EXEC="UpdateItem"),
     _right("secretsmanager", "DeleteSecret", "handovers", only=TASKS),
@@ -98,10 +101,10 @@ _INTERRUPTS: Final = (
     _right("ecs", "ListTasks", "cluster", only=TASKS),
     _right("states", "SendTaskFailure", "machine", only=TASKS),
 )
-"""Of whoever admits events: a steer ends the program that a task runs."""
+"""For roles that admit events: a steer ends the program of a task."""
 
 _TELLS: Final = _right("secretsmanager", "GetSecretValue", "Redis's URL")
-"""Of whoever has something to tell that others follow."""
+"""For roles that notify followers."""
 
 _LOG: Final = "GetItem Query PutItem"
 _OPENS: Final = f"{_LOG} UpdateItem"
@@ -118,7 +121,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
             TICKET="DeleteItem",
             RATE="UpdateItem",
         ),
-        # What a message brings, and the close of a turn it finds lost.
+        # The objects of a message, and of closing a turn that the message finds lost.
         *_objects(reads="att out", writes="att out"),
         _STARTS,
         _right("states", "DescribeExecution", "executions"),
@@ -126,7 +129,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
         *_INTERRUPTS,
     ),
-    # Another service of the account, by the library: a message's way into a conversation, and nothing of the answer.
+    # Another service of the account, through the library: it submits events, and reads no answers.
     "events": (
         *_rows(LOG=_OPENS, CONV="GetItem Query PutItem UpdateItem DeleteItem", SOCKET="DeleteItem"),
         *_objects(reads="att out", writes="att out"),
@@ -146,14 +149,14 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
     ),
     "act": (
         *_rows(LOG=_LOG, CONV="Query DeleteItem", SOCKET="DeleteItem"),
-        # Its role signs the requests that a task makes, too.
+        # Its role also signs the URLs of a task's requests.
         *_objects(reads="att out exec seg", writes="out exec", finds="exec"),
         _POSTS,
         _TELLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
     ),
-    # The programs' side: it learns from the log and says what came of a run, and nothing else.
+    # The role of programs: it reads the log and stores a run's results, nothing else.
     "execute": (
         *_rows(LOG="GetItem Query"),
         *_objects(reads="att out exec", writes="out exec", finds="exec"),
@@ -166,7 +169,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
     ),
     "sweeper": (
-        # It takes back what was handed to tasks also where there are none any more.
+        # It cleans up handovers to tasks even where tasks have been turned off.
         *_rows(
             LOG=_OPENS,
             CONV="Query PutItem UpdateItem DeleteItem",
@@ -190,17 +193,17 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("iam", "PassRole", "task roles", only=TASKS),
     ),
 }
-"""Every principal but the task itself, whose two roles its own stack makes."""
+"""Every principal but the task itself, whose two roles are made by its own stack."""
 
 TELLING: Final = frozenset(name for name, rights in ACCESS.items() if _TELLS in rights)
-"""Those who hear of a Redis."""
+"""The principals that get the URL of Redis."""
 INGRESS: Final = ("authorizer", "socket", "api")
 LOOP: Final = ("decide", "act", "execute", "close", "sweeper")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What rights are given on; what a deployment does not have is empty, and nobody has a right on it."""
+    """The resources that rights apply to; a missing one is empty, and no right applies to it."""
 
     table: dynamodb.ITableV2
     bucket: s3.IBucket
@@ -219,7 +222,7 @@ class Resources:
 
 
 def statements(principal: str, resources: Resources) -> list[iam.PolicyStatement]:
-    """Return what the table says about a principal, on these resources."""
+    """Return a principal's rights on these resources as policy statements."""
     rights = [right for right in ACCESS[principal] if resources.cluster_arn or right.only != TASKS]
     return [
         iam.PolicyStatement(
@@ -273,7 +276,7 @@ def _conditions(right: Right, resources: Resources) -> dict[str, Any]:
 
 
 def bedrock_arns(stack: cdk.Stack) -> tuple[str, ...]:
-    """Return Anthropic's models in every region an inference profile may route to, and those profiles."""
+    """Return Anthropic's models in every region that an inference profile may route to, and those profiles."""
     return (
         f"arn:{stack.partition}:bedrock:*::foundation-model/anthropic.*",
         f"arn:{stack.partition}:bedrock:{stack.region}:{stack.account}:inference-profile/*anthropic.*",

@@ -1,6 +1,6 @@
-"""What AWS's rules of good practice find in our templates and we leave as it is: each finding, where, and why.
+"""Accepted findings of AWS's best-practice rules in our templates: each with its place and the reason.
 
-A test fails for a row that names nothing any more.
+A test fails for a row that no longer matches anything.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 class Acknowledgement:
     """One finding, the constructs where it is accepted, and the reason.
 
-    A place is `<stack>/<path of the construct>` without the app's and the stage's name. A finding may have `…` for what
-    the CDK makes up: hashes, names of exports, and the stage's name in them.
+    A place is `<stack>/<path of the construct>` without the app's and the stage's name. In a finding, `…`
+    matches text that the CDK generates: hashes, names of exports, and the stage's name in them.
     """
 
     finding: str
@@ -37,7 +37,7 @@ _SOCKET, _ACT, _CLOSE, _DECIDE, _SWEEPER = (f"{function}/Role" for function in (
 _EVENTS: Final = "loop/EventSource/Role"
 
 ACKNOWLEDGED: Final = (
-    # --- what would cost more than it tells
+    # --- would cost more than it is worth
     Acknowledgement(
         finding="S1",
         places=("state/Artifacts",),
@@ -83,7 +83,7 @@ ACKNOWLEDGED: Final = (
         places=("exec/ImageBuild/Project",),
         reason="The project has no artifacts to encrypt: it pushes an image, and ECR encrypts that.",
     ),
-    # --- what a deployment may choose otherwise
+    # --- a deployment may choose otherwise
     Acknowledgement(
         finding="COG2",
         places=("state/Users/Pool",),
@@ -95,7 +95,7 @@ ACKNOWLEDGED: Final = (
         places=("state/Users/Pool",),
         reason="Threat protection is billed by the user; whoever needs it changes the pool's plan or names an issuer.",
     ),
-    # --- what the rule does not know
+    # --- unknown to the rule
     Acknowledgement(
         finding="APIG4",
         places=("ingress/SocketApi/$default-Route", "ingress/SocketApi/$disconnect-Route"),
@@ -108,7 +108,7 @@ ACKNOWLEDGED: Final = (
         reason="The variables are names, limits and a region; what is secret comes by the name of a secret that is "
         "deleted when it is read.",
     ),
-    # --- what cannot be named before it exists
+    # --- cannot be named before it exists
     Acknowledgement(
         finding="IAM5[Resource::…-state:…/att/*]",
         places=_policies(_SOCKET, _EVENTS, _ACT, _CLOSE, _DECIDE, _SWEEPER),
@@ -164,7 +164,7 @@ ACKNOWLEDGED: Final = (
         places=_policies(_DECIDE),
         reason="Roles of the agent are mapped to models by settings; one provider's profiles.",
     ),
-    # --- what AWS offers no resource for; tests/stacks/test_access.py names these actions
+    # --- AWS offers no resource for it; tests/stacks/test_access.py names these actions
     Acknowledgement(
         finding="IAM5[Resource::*]",
         places=_policies(_SOCKET, _EVENTS, _SWEEPER),
@@ -180,4 +180,4 @@ ACKNOWLEDGED: Final = (
 WARNINGS: Final = {
     "@aws-cdk/aws-lambda:snapStartRequirePublish": "Every caller uses the alias `live`, which is of a published version.",
 }
-"""What the CDK itself warns of, by id, and why it need not."""
+"""Warnings of the CDK itself by id, and the reason why they are accepted."""

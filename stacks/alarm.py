@@ -1,7 +1,7 @@
-"""The alarms of a deployment: what each one watches, and the line of the runbook it stands for.
+"""The alarms of a deployment: their metrics, and their headings in the runbook.
 
-An alarm is billed by the metric it reads, so each reads few. Most of these metrics have no data while nothing goes
-wrong, and no data is good news. Source: docs/how-to/runbook.md.
+An alarm is billed by the metrics it reads, so each reads few. Most of these metrics have no data while
+nothing goes wrong, so missing data is not an alarm. Source: docs/how-to/runbook.md.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from stepline.loop.graph import TASKS
 
 RUNBOOK: Final = "docs/how-to/runbook.md"
 PERIOD_S: Final = 300
-# Behind each of these stands somebody who waits or nobody at all; the machine's functions have the machine.
+# A failure of these is seen by a waiting client or harms no one; the machine's functions are covered by its
+# alarms.
 UNWATCHED: Final = ("authorizer", "socket", "api", "sweeper")
 SLOW_FRACTION: Final = 0.9
 CLAIMED_MOST: Final = 800
-"""Of the 1,000 concurrent executions that an account has unless it asked for more or is new."""
+"""Of the 1,000 concurrent executions that an account has by default; new accounts have fewer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One metric of CloudWatch, as one alarm reads it."""
+    """One metric of CloudWatch, as read by an alarm."""
 
     namespace: str
     name: str
@@ -41,7 +42,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """One alarm: it rings when the sum of `series` reaches `threshold` in one of the last two periods.
+    """One alarm: it goes off when the sum of `series` reaches `threshold` in one of the last two periods.
 
     `name` is also its heading in the runbook. The older period counts as well because data may come late.
     """
@@ -59,7 +60,7 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """The names under which a deployment's parts report. `functions` are the short ones."""
+    """The metric dimensions of a deployment's parts. `functions` are the short names."""
 
     machine_arn: str
     table: str
@@ -70,7 +71,7 @@ class Watched:
 
 
 def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwatch.Alarm]:
-    """Add the stage's alarms to a stack, if it wants any; each tells its topic when it rings and when it stops."""
+    """Add the stage's alarms to a stack, if enabled; each notifies its topic of both state changes."""
     if not stage.alarms:
         return []
     folder = Construct(scope, "Alarms")
@@ -84,7 +85,7 @@ def add_alarms(scope: Construct, stage: Stage, watched: Watched) -> list[cloudwa
 
 
 def plan_watches(stage: Stage, watched: Watched) -> list[Watch]:
-    """Return what to watch in a deployment."""
+    """Return the alarms of a deployment."""
     watches = [*_turns(stage, watched), *_functions(stage, watched), *_services(watched)]
     if stage.executes or stage.has_tasks:
         watches.append(
@@ -209,7 +210,7 @@ def _services(watched: Watched) -> Iterable[Watch]:
 
 
 def function_name(stage: Stage, name: str) -> str:
-    """Return the name that a function has in the account."""
+    """Return a function's name in the account."""
     return f"stepline-{stage.name}-{name}"
 
 
@@ -252,6 +253,6 @@ def _metric(watch: Watch) -> cloudwatch.IMetric:
     }
     if len(read) == 1:
         return read["m0"]  # type: ignore[no-any-return]  # jsii's types know no mapping of metrics
-    # A sum is missing where one of its parts is, unless the part says nought.
+    # A sum has no data where one of its parts has none, unless that is filled with 0.
     filled = " + ".join(f"FILL({name}, 0)" for name in read)
     return cloudwatch.MathExpression(expression=filled, using_metrics=read, period=period)

@@ -1,7 +1,8 @@
-"""What the functions run: handlers and layers in AWS, the project's own environment on the emulator.
+"""The code of the functions: handlers and layers in AWS, the project's own environment on the emulator.
 
-Docker is never needed. The dependency layer is built by pip for the functions' platform; the emulator needs no
-layer, since a two-line bootstrap runs AWS's own runtime client in the environment this app is synthesised with.
+Docker is never needed. The dependency layer is built by pip for the functions' platform; the emulator needs
+no layer, since a two-line bootstrap runs AWS's own runtime client in the environment this app is synthesized
+with.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 RUNTIME = lambda_.Runtime.PYTHON_3_14
-"""The newest Python that Lambda keeps snapshots of (SnapStart); the dependency layer is built for it."""
+"""The newest Python with SnapStart on Lambda; the dependency layer is built for it."""
 PYTHON_VERSION = RUNTIME.name.removeprefix("python")
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
 _BUNDLED = ("lambdas", "bundles")
@@ -27,7 +28,7 @@ _UNBUNDLED = ["__pycache__", "*.pyc"]
 
 
 class Package(NamedTuple):
-    """What the functions of one stack run; a stack shares neither assets nor layers with another."""
+    """The code of one stack's functions; stacks share neither assets nor layers."""
 
     runtime: lambda_.Runtime
     handlers: lambda_.AssetCode
@@ -36,9 +37,9 @@ class Package(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """The runtime of every function, the folder of its code with the packages of it that count, and what becomes layers.
+    """The runtime of every function, its code folder with the relevant packages, and the layers' folders.
 
-    Below each folder of a layer there is `python/`.
+    Each layer's folder has a `python/`.
     """
 
     runtime: lambda_.Runtime
@@ -48,7 +49,7 @@ class Code:
 
     @classmethod
     def for_aws(cls, root: Path, *, deps: Path | None = None) -> Code:
-        """Handlers as they are, one layer with the library, one with its dependencies (built now if stale)."""
+        """Return unchanged handlers, one layer with the library, and one with dependencies, built if stale."""
         return cls(
             runtime=RUNTIME,
             folder=root,
@@ -57,12 +58,11 @@ class Code:
 
     @classmethod
     def for_emulator(cls, root: Path, folder: Path, *, bundle: Path | None = None) -> Code:
-        """Collect into `folder` the handlers, a bootstrap that names this interpreter, and a digest of the library.
+        """Collect into `folder` the handlers, a bootstrap with this interpreter, and a digest of the library.
 
-        `bundle` is a folder whose packages and modules come beside the handlers, over what is there.
-
-        The library is imported from the checkout; the digest changes the package with it, so that a deployment
-        replaces the workers that still hold the old one.
+        `bundle` is a folder whose packages and modules are put beside the handlers, replacing existing ones.
+        The library is imported from the checkout; the digest changes the package with it, so that a
+        deployment replaces the workers that still hold the old one.
         """
         shutil.rmtree(folder, ignore_errors=True)
         for name in _BUNDLED:
@@ -82,7 +82,7 @@ class Code:
         return cls(runtime=lambda_.Runtime.PROVIDED_AL2023, folder=folder, packages=tuple(packages))
 
     def add_to(self, scope: Construct) -> Package:
-        """Add code and layers to a stack. The local stage's code stays out of them."""
+        """Add code and layers to a stack. The local stage's code is not included."""
         handlers = lambda_.Code.from_asset(
             str(self.folder),
             exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *_UNBUNDLED],
@@ -107,19 +107,20 @@ class Code:
 
 def render_bootstrap(python: str, digest: str) -> str:
     """Return the entry point of a function whose runtime is the project's environment."""
-    # A program may fill every thread of its supervisor with text; two arenas give it back, one a thread would not.
+    # A program may fill every thread of its supervisor with text; with two arenas the memory is returned,
+    # with one per thread not.
     variables = "PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2"
     return f'#!/bin/sh\n# library {digest}\n{variables} exec "{python}" -m awslambdaric "$_HANDLER"\n'
 
 
 def read_packages(requirements: Path) -> tuple[str, ...]:
-    """Return the names of the packages that a file of pinned requirements lists, in its order."""
+    """Return the names of the packages in a file of pinned requirements, in order."""
     lines = (line.partition("#")[0].strip() for line in requirements.read_text().splitlines())
     return tuple(line.partition("==")[0] for line in lines if line)
 
 
 def digest_of(folder: Path) -> str:
-    """Return a digest of the files that functions may import from below a folder, by name and content."""
+    """Return a digest of the files below a folder that functions may import, by name and content."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not {"__pycache__", "local"} & set(path.parts):
@@ -129,7 +130,7 @@ def digest_of(folder: Path) -> str:
 
 
 def build_deps(folder: Path) -> Path:
-    """Install the locked requirements for the functions' platform into `folder/python`, unless they are there."""
+    """Install the locked requirements for the functions' platform into `folder/python`, unless present."""
     requirements = folder / "requirements.txt"
     stamp = folder / "python" / ".requirements.sha256"
     wanted = hashlib.sha256(requirements.read_bytes() + PYTHON_VERSION.encode()).hexdigest()

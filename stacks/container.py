@@ -1,4 +1,4 @@
-"""The containers of a task, field by field: who is whom in there, and what keeps one from the other.
+"""The containers of a task, field by field: their accounts, and their isolation from each other.
 
 Source: docs/concepts/execution.md#fargate.
 """
@@ -42,20 +42,23 @@ DEFAULT_CAPABILITIES: Final = (
     "SETUID",
     "SYS_CHROOT",
 )
-"""What a container has if nothing is said; Fargate adds none of them to a container that dropped all."""
+"""Default capabilities; Fargate adds none of them to a container that dropped all."""
 
 COLLECTOR_CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
-"""To lay out the workspace for another account, and to read what that account shut."""
+"""To lay out the workspace for another account, and to read what that account made private."""
 
 SUPERVISOR_MIB: Final = 512
-"""Memory that no program can take from the supervisor, so that it can report one that took all the rest."""
+"""Memory reserved for the supervisor, so that it can report a program that took all the rest."""
 
 OPEN_FILES: Final = 4096
 EXECUTOR_TASKS: Final = 1024
-"""Processes and threads of the program's account, at most: a run's own limit is lower, and its jail's to set."""
+"""The maximum of processes and threads of the program's account.
+
+A run's own limit, set by its jail, is lower.
+"""
 
 EXECUTOR_STOP_S: Final = 10
-"""A stopped task ends the executor before the supervisor is told, which needs the time that is left."""
+"""Stopping a task ends the executor before the supervisor, which needs the remaining time."""
 
 SPACE: Final = "workspace"
 VOLUMES: Final = (SPACE, "private", "supervisor-tmp", "executor-tmp")
@@ -65,7 +68,7 @@ Container = ecs.CfnTaskDefinition.ContainerDefinitionProperty
 
 @dataclass(frozen=True, kw_only=True)
 class Containers:
-    """What the containers of one deployment's tasks have in common; the methods make each of them."""
+    """The common values of a deployment's task containers, with a method for each container."""
 
     image: str
     region: str
@@ -74,7 +77,10 @@ class Containers:
     memory_mib: int
 
     def supervisor(self) -> Container:
-        """Root, because the workspace is another account's; without all that root has but to give it away."""
+        """Return the supervisor, which is root, since the workspace is another account's.
+
+        It only has root's capabilities to hand the workspace over.
+        """
         return Container(
             name=SUPERVISOR,
             image=self.image,
@@ -93,7 +99,10 @@ class Containers:
         )
 
     def executor(self) -> Container:
-        """The program's account and nothing more; its end is for the supervisor to tell, and ends no task."""
+        """Return the executor: the program's account only.
+
+        Its end is reported by the supervisor, and ends no task.
+        """
         return Container(
             name=EXECUTOR,
             image=self.image,
@@ -116,7 +125,7 @@ class Containers:
         )
 
     def combined(self) -> Container:
-        """Both in one, as the emulator runs it: with what it takes from a definition, and no wall that it drops."""
+        """Return both in one, for the emulator: only fields that it reads, and no isolation that it ignores."""
         return Container(
             name=SUPERVISOR,
             image=self.image,
@@ -128,7 +137,7 @@ class Containers:
         )
 
     def _variables(self, strategy: Strategy) -> list[ecs.CfnTaskDefinition.KeyValuePairProperty]:
-        """Return what a container is told for good; what belongs to a run comes with the run, by names only."""
+        """Return a container's constant variables; a run's own values come with the run, by names only."""
         values = {STRATEGY_VARIABLE: strategy, "AWS_DEFAULT_REGION": self.region}
         return [
             ecs.CfnTaskDefinition.KeyValuePairProperty(name=name, value=value)
@@ -142,7 +151,7 @@ class Containers:
                 "awslogs-group": self.log_group.log_group_name,
                 "awslogs-region": self.region,
                 "awslogs-stream-prefix": prefix,
-                # A service that takes no logs for a while must not stop a run.
+                # An outage of the log service must not stop a run.
                 "mode": "non-blocking",
             },
         )

@@ -1,7 +1,7 @@
-"""What a deployment costs a month while nobody uses it, read from its templates. Pure.
+"""The monthly cost of an unused deployment, from its templates. Pure.
 
-Every type of resource is either priced here or named as free at rest; one that is neither is refused, so that nothing
-new comes in unpriced. Source: docs/reference/cost.md.
+Every type of resource is either priced here or named as free at rest; any other type is refused, so that no
+new one is left unpriced. Source: docs/reference/cost.md.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 Templates = Mapping[str, Mapping[str, Any]]
-"""A deployment's templates by the names of their stacks."""
+"""A deployment's templates by stack name."""
 
 REGION: Final = "us-east-1"
 READ: Final = "November 2026"
@@ -38,9 +38,9 @@ PRICES: Final[Mapping[str, Price]] = {
 HOURS: Final = 730
 MONTH_S: Final = HOURS * 3600
 SWEEP_S: Final = 0.5
-"""What one look at the open lanes takes, of which there usually are none."""
+"""The duration of one query of the open lanes, usually of none."""
 IMAGE_GB: Final = 0.5
-"""The image of programs, compressed, with pandas and its kind."""
+"""The image of programs, compressed, with pandas and similar packages."""
 RUN_S: Final = 90
 """One short program in a task, from the pull of its image to its end."""
 
@@ -60,13 +60,13 @@ FREE: Final[Mapping[str, str]] = {
     "AWS::StepFunctions::StateMachine": "by the transition, 0.025 USD a thousand",
     "Custom::SteplineImage": "",
 }
-"""Types at rest, or the families that they begin with → by what they are billed in use; empty: never."""
+"""Resource types free at rest, or prefixes of them → their billing in use; empty: never billed."""
 
 NOT_FREE: Final = ("AWS::EC2::NatGateway", "AWS::EC2::EIP", "AWS::ECS::Service")
 
 
 class Line(NamedTuple):
-    """One line of the bill: what it is, how much of it, and US dollars a month."""
+    """One line of the bill: the item, its amount, and US dollars a month."""
 
     what: str
     much: str
@@ -74,7 +74,7 @@ class Line(NamedTuple):
 
 
 def price_idle(templates: Templates) -> list[Line]:
-    """Return what a deployment costs a month at rest. Raises KeyError for a resource that nobody priced."""
+    """Return the monthly cost of a deployment at rest. Raises KeyError for an unpriced resource."""
     resources = [one for template in templates.values() for one in template["Resources"].values()]
     for one in resources:
         _family(one)
@@ -82,7 +82,7 @@ def price_idle(templates: Templates) -> list[Line]:
 
 
 def price_run(templates: Templates) -> float:
-    """Return what one program of `RUN_S` seconds costs in a task, in US dollars; 0 if there are no tasks."""
+    """Return the cost of a program of `RUN_S` seconds in a task, in US dollars; 0 without tasks."""
     tasks = (one for template in templates.values() for one in template["Resources"].values())
     hours = RUN_S / 3600
     return sum(
@@ -98,7 +98,7 @@ def price_run(templates: Templates) -> float:
 
 
 def _family(resource: Mapping[str, Any]) -> str:
-    """Return which row of `FREE` a resource belongs to, or its own type if it is priced."""
+    """Return a resource's row of `FREE`, or its own type if it is priced."""
     kind = str(resource["Type"])
     is_interface = resource.get("Properties", {}).get("VpcEndpointType") == "Interface"
     if kind in ("AWS::CloudWatch::Alarm", "AWS::SecretsManager::Secret"):
@@ -138,12 +138,12 @@ def _alarm_metrics(alarm: Mapping[str, Any]) -> int:
 
 
 def _variables(function: Mapping[str, Any]) -> set[str]:
-    """Return the names of the variables that say something."""
+    """Return the names of the variables that are not empty."""
     return {name for name, value in function.get("Environment", {}).get("Variables", {}).items() if value}
 
 
 def _ticks(rule: Mapping[str, Any]) -> int:
-    """Return how often a month a rule calls by the clock, of which we know minutes."""
+    """Return the monthly number of calls of a schedule rule; only rates in minutes are known."""
     properties = rule["Properties"]
     schedule = properties.get("ScheduleExpression")
     if not schedule or properties.get("State") == "DISABLED":

@@ -1,4 +1,4 @@
-"""One deployment: its stacks, each of which names only what stands before it.
+"""One deployment: its stacks, each of which refers only to earlier ones.
 
 state ← ingress ← loop
 execution       ← loop      where programs run in tasks
@@ -20,7 +20,7 @@ class Deployment:
     """The stacks of one stage."""
 
     def __init__(self, app: cdk.App, stage: Stage, *, code: Code, packages: tuple[str, ...]) -> None:
-        """Add them to the app. `packages` are what programs of the agent may import."""
+        """Add the stacks to the app. `packages` are those that programs of the agent may import."""
         self.stage = stage
         self.state = StateStack(app, stage)
         self.ingress = IngressStack(app, stage, state=self.state, code=code)
@@ -37,6 +37,6 @@ class Deployment:
 
     @property
     def stacks(self) -> list[cdk.Stack]:
-        """In the order in which they are made."""
+        """All stacks, in order of creation."""
         found = [self.state, self.ingress, self.execution, self.loop]
         return [stack for stack in found if stack is not None]

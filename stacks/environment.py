@@ -1,4 +1,4 @@
-"""Which settings each side's functions hear: what they decide by, and no more."""
+"""The environment of each group of functions: the settings it needs, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stepline.settings import env
 def ingress_environment(
     stage: Stage, state: StateStack, *, machine_arn: str, callback_url: str, socket_url: str
 ) -> dict[str, str]:
-    """Return the variables of those who let people in."""
+    """Return the variables of the ingress functions."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
         **state.trust._asdict(),
@@ -39,7 +39,7 @@ def loop_environment(
     packages: tuple[str, ...],
     fargate: dict[str, Any],
 ) -> dict[str, str]:
-    """Return the variables of those who bring a turn on; `fargate` are settings of where tasks run."""
+    """Return the variables of the loop's functions; `fargate` are the settings of tasks."""
     return env(
         **_shared(stage, state, machine_arn=machine_arn, callback_url=callback_url),
         bundle=stage.bundle,
@@ -71,7 +71,7 @@ def loop_environment(
 
 
 def without_redis(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a function that may not read the URL of a Redis: it does without."""
+    """Return the variables for a function without the right to read the URL of a Redis: it works without."""
     return {name: value for name, value in environment.items() if name not in env(redis_secret_arn="")}
 
 

@@ -1,4 +1,4 @@
-"""The way in for services of the account: one role that those who are named may take, and what they need to know."""
+"""Access for services of the account: one role for the named principals, and its settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRINCIPAL: Final = "events"
 
 
 class EventSource(Construct):
-    """A role for submitting events, the role's ARN, and the settings that its takers hand to the library."""
+    """A role for submitting events, its ARN, and the settings for the library."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class EventSource(Construct):
         resources: Resources,
         environment: Mapping[str, str],
     ) -> None:
-        """Let the stage's `event_source_principals` take it. `environment` is what the library asks for."""
+        """Let the stage's `event_source_principals` assume it. `environment` are the library's settings."""
         super().__init__(scope, name)
         callers = [iam.ArnPrincipal(arn) for arn in stage.event_source_principals]
         self.role = iam.Role(

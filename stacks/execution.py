@@ -1,8 +1,9 @@
-"""Where programs run in AWS: tasks in a network of their own, which nobody can call and which costs nothing idle.
+"""Execution of programs in AWS: tasks in a network of their own, unreachable from outside and free at rest.
 
-A task is two containers of one image. The supervisor has the network, the task's role and what the run may know; the
-executor runs the program as an account that owns nothing, and shares with it one volume. They share the network
-too, as all containers of a task do: the executor's own filter closes it.
+A task is two containers of one image. The supervisor has the network, the task's role and the run's data; the
+executor runs the program as an account that owns nothing, and shares one volume with it. They share the
+network too, as all containers of a task do: the executor's own filter closes it.
+
 Source: docs/concepts/execution.md#fargate.
 """
 
@@ -32,14 +33,14 @@ MEMORY_MIB: Final = {
     8192: range(16384, 61440 + 1, 4096),
     16384: range(32768, 122880 + 1, 8192),
 }
-"""The sizes of Fargate that leave both containers enough: CPU units, and the memory that goes with them."""
+"""The Fargate sizes that are enough for both containers: CPU units, and the memory for each."""
 
 
 class ExecutionStack(cdk.Stack):
     """Network, cluster, task definition, and the two roles of a task."""
 
     def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add all of it. On the emulator the task is one container, since there it has no second one to talk to."""
+        """Add all of it. On the emulator the task is one container, since two could not communicate there."""
         super().__init__(scope, f"stepline-{stage.name}-exec", description="Stepline: programs of the agent.")
         if not stage.is_local and stage.exec_memory_mib not in MEMORY_MIB.get(stage.exec_cpu, ()):
             raise ValueError(
@@ -73,7 +74,10 @@ class ExecutionStack(cdk.Stack):
         cdk.CfnOutput(self, "TaskFamily", value=self.family)
 
     def _make_network(self) -> None:
-        """Two public subnets, one way out and none in; a task's own public address is its only road."""
+        """Create two public subnets, with access to the outside only.
+
+        A task's own public address is its only route.
+        """
         vpc = ec2.Vpc(
             self,
             "Network",
@@ -91,7 +95,7 @@ class ExecutionStack(cdk.Stack):
             gateway_endpoints={
                 "Objects": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
             },
-            # It would take a function to empty the default group, of which nothing here is a member.
+            # Emptying the default group would need a function, and nothing here is a member of it.
             restrict_default_security_group=False,
         )
         group = ec2.SecurityGroup(
@@ -102,7 +106,7 @@ class ExecutionStack(cdk.Stack):
         self.security_group_ids = [group.security_group_id]
 
     def _make_task_role(self) -> iam.Role:
-        """What the supervisor may do: report to the machine, take over what it was handed, and nothing else."""
+        """Return the supervisor's role: it reports to the machine and reads its handover, nothing else."""
         role = self._make_role("TaskRole")
         stage = self._stage
         for actions, resource in (
@@ -113,7 +117,7 @@ class ExecutionStack(cdk.Stack):
         return role
 
     def _make_execution_role(self, image: Image) -> iam.Role:
-        """What Fargate does in our name before the containers run."""
+        """Return the role for Fargate's own actions before the containers run."""
         role = self._make_role("ExecutionRole")
         role.add_to_policy(
             iam.PolicyStatement(
@@ -122,7 +126,7 @@ class ExecutionStack(cdk.Stack):
             )
         )
         if image.repository_arn:
-            # The one action that knows no resource.
+            # The one action without a resource.
             role.add_to_policy(iam.PolicyStatement(actions=["ecr:GetAuthorizationToken"], resources=["*"]))
             role.add_to_policy(
                 iam.PolicyStatement(actions=list(PULL_ACTIONS), resources=[image.repository_arn])
@@ -130,7 +134,7 @@ class ExecutionStack(cdk.Stack):
         return role
 
     def _make_role(self, name: str) -> iam.Role:
-        """Return a role for tasks of this account, whoever else the service may be working for."""
+        """Return a role for tasks of this account only, whoever else the service may act for."""
         principal = iam.ServicePrincipal(
             "ecs-tasks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
         )
@@ -151,7 +155,7 @@ class ExecutionStack(cdk.Stack):
             family=self.family,
             cpu=str(stage.exec_cpu),
             memory=str(stage.exec_memory_mib),
-            # The emulator leads a container to itself in the machine's own network only.
+            # The emulator is reachable for a container in the machine's own network only.
             network_mode="host" if stage.is_local else "awsvpc",
             requires_compatibilities=["EC2" if stage.is_local else "FARGATE"],
             runtime_platform=None

@@ -1,4 +1,4 @@
-"""The one way to make a function: own role, own log group, alias `live`, and a size from one table."""
+"""The construct of every function: own role, own log group, alias `live`, and a size from one table."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STEP_TIMEOUTS_S: Final = {task.function: task.function_timeout_s for task in TAS
 
 
 class Size(NamedTuple):
-    """How long a function may take, what it works in, and whether a person waits for it.
+    """A function's timeout and memory, and whether a client waits for it.
 
-    `task_storage_mib` is the disk of one that collects what tasks leave, beside files of former turns.
+    `task_storage_mib` is the disk of one that collects files of tasks, beside files of earlier turns.
     """
 
     timeout_s: int
@@ -59,9 +59,9 @@ class Function(Construct):
         environment: Mapping[str, str],
         resources: Resources,
     ) -> None:
-        """Add the function, its log group, and its role with what the table of rights says about it.
+        """Add the function, its log group, and its role with its rights from the table.
 
-        Snapshots are for the functions a person waits for, where the stage wants any.
+        Snapshots are for the functions that a client waits for, if the stage enables them.
         """
         super().__init__(scope, name.title())
         size = SIZES[name]
@@ -104,6 +104,6 @@ class Function(Construct):
             if size.is_waited_for and stage.snap_start
             else None,
         )
-        # The alias below names a published version, which this warning cannot see.
+        # The alias below names a published version, which this warning does not recognise.
         cdk.Annotations.of(self.function).acknowledge_warning(_SNAP_WARNING)
         self.live = lambda_.Alias(self, "Live", alias_name="live", version=self.function.current_version)

@@ -1,4 +1,4 @@
-"""Whose tokens open the doors: an issuer the deployment names, or a user pool of its own."""
+"""The trusted tokens: those of an issuer that the deployment names, or of its own user pool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _SEGMENT_MAX_CHARS: Final = 64
 
 
 class Trust(NamedTuple):
-    """What a token must carry, and where it says who its bearer is; the settings of the same names."""
+    """The required values of a token, and the claims with tenant and project.
+
+    As in the settings of the same names.
+    """
 
     oidc_issuer: str
     oidc_audience: str
@@ -26,7 +29,7 @@ class Trust(NamedTuple):
 
 
 def given_trust(stage: Stage) -> Trust:
-    """Return the trust in an issuer elsewhere."""
+    """Return the trust in an external issuer."""
     return Trust(
         oidc_issuer=stage.oidc_issuer,
         oidc_audience=stage.oidc_audience,
@@ -37,20 +40,21 @@ def given_trust(stage: Stage) -> Trust:
 
 
 class UserPool(Construct):
-    """Users that an administrator makes, and the one client that they sign in with.
+    """Users created by an administrator, and the one client for their sign-in.
 
-    Tenant and project are attributes that no client may write, so a user cannot move. They are in ID tokens only;
-    for access tokens, let the claim be `cognito:groups` and put users into groups `tenant:NAME` and `project:NAME`.
+    Tenant and project are attributes that no client may write, so a user cannot change them. They are in ID
+    tokens only; for access tokens, set the claim to `cognito:groups` and put users into groups `tenant:NAME`
+    and `project:NAME`.
     """
 
     def __init__(self, scope: Construct, stage: Stage) -> None:
-        """Add the pool and its client; where browsers may come from, also a page to sign in on."""
+        """Add the pool and its client, with a sign-in page where browsers are allowed."""
         super().__init__(scope, "Users")
         self.pool = cognito.UserPool(
             self,
             "Pool",
             user_pool_name=f"stepline-{stage.name}",
-            # All that is used here is in the plan with the lowest price for a user.
+            # All features used here are in the plan with the lowest price per user.
             feature_plan=cognito.FeaturePlan.LITE,
             self_sign_up_enabled=False,
             sign_in_aliases=cognito.SignInAliases(email=True),
@@ -82,19 +86,19 @@ class UserPool(Construct):
         )
         self.client = self._add_client(stage)
         if stage.allowed_origins:
-            # A prefix is one in the whole region, over all accounts.
+            # A prefix is unique in the whole region, over all accounts.
             prefix = f"stepline-{stage.name}-{cdk.Stack.of(self).account}"
             self.pool.add_domain("Domain", cognito_domain=cognito.CognitoDomainOptions(domain_prefix=prefix))
 
     def _add_client(self, stage: Stage) -> cognito.UserPoolClient:
-        """Add a client that keeps no secret: SRP, or code and PKCE for pages of the allowed origins."""
+        """Add a client without a secret: SRP, or code and PKCE for pages of the allowed origins."""
         pages = [f"{origin}/" for origin in stage.allowed_origins]
         own = cognito.ClientAttributes()
         return self.pool.add_client(
             "Client",
             user_pool_client_name=f"stepline-{stage.name}",
             generate_secret=False,
-            # By an administrator's credentials only: how a deployment tries itself out.
+            # With an administrator's credentials only: for the smoke test of a deployment.
             auth_flows=cognito.AuthFlow(user_srp=True, admin_user_password=True),
             disable_o_auth=not pages,
             o_auth=cognito.OAuthSettings(

@@ -1,4 +1,4 @@
-"""The image of tasks: built by whoever deploys, built in AWS, or somebody else's. Nothing is built at synthesis."""
+"""The image of tasks: built by the deployer, built in AWS, or an external one. Nothing is built at synthesis."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stacks.stage import Stage
 ROOT: Final = Path(__file__).resolve().parents[1]
 DOCKERFILE: Final = "exec_task/Dockerfile"
 BASE: Final = "public.ecr.aws/docker/library/python:3.13-slim-bookworm"
-"""Docker's own library without the limits that its registry sets for strangers; there for arm64 too."""
+"""Docker's own library without its registry's limits for anonymous users; also for arm64."""
 
 PULL_ACTIONS: Final = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 PUSH_ACTIONS: Final = (
@@ -44,14 +44,17 @@ _IN_ECR: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """What a task runs. `repository_arn` is the repository in ECR that it must be let into, if it lies in one."""
+    """The image of a task.
+
+    `repository_arn` is its ECR repository, to which the task needs access, if it has one.
+    """
 
     uri: str
     repository_arn: str = ""
 
 
 def make_image(scope: Construct, stage: Stage) -> Image:
-    """Return the image that the stage names, with what it takes to have it: `asset`, `codebuild`, or a URI."""
+    """Return the image of the stage's choice, with its resources: `asset`, `codebuild`, or a URI."""
     match stage.exec_image:
         case "" | "none":
             raise ValueError("tasks need an image: -c exec_image=asset, codebuild or a URI")
@@ -81,9 +84,9 @@ def _find_image(stack: cdk.Stack, uri: str) -> Image:
 
 
 class ImageBuild(Construct):
-    """A build in AWS, on a machine of the tasks' own kind, each time the sources change.
+    """A build in AWS, on the tasks' own architecture, each time the sources change.
 
-    A custom resource starts it, and the build itself tells CloudFormation how it ended: no function waits.
+    A custom resource starts it, and the build itself reports its end to CloudFormation: no function waits.
     """
 
     def __init__(self, scope: Construct, stage: Stage) -> None:
@@ -102,7 +105,7 @@ class ImageBuild(Construct):
             "Repository",
             repository_name=f"stepline-{stage.name}-exec",
             image_scan_on_push=True,
-            # What it holds can be built again.
+            # Its content can be built again.
             removal_policy=cdk.RemovalPolicy.DESTROY,
             empty_on_delete=True,
             lifecycle_rules=[ecr.LifecycleRule(max_image_count=IMAGES_KEPT)],
@@ -185,7 +188,7 @@ class ImageBuild(Construct):
 
 
 def render_buildspec() -> dict[str, object]:
-    """Return what a build does. The last phase runs however the one before ended."""
+    """Return the steps of a build. The last phase runs however the one before ended."""
     build = f'docker build --platform linux/arm64 --build-arg "BASE=$BASE" --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
     answer = (
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then answer="$ON_SUCCESS"; else answer="$ON_FAILURE"; fi; '

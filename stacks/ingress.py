@@ -1,4 +1,4 @@
-"""The doors: a websocket API to talk through, and an HTTP API that hands browsers a ticket for it."""
+"""Ingress: a websocket API for conversations, and an HTTP API that issues tickets for it to browsers."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PIN_TAG: Final = "ms-custom-id"
 
 
 class IngressStack(cdk.Stack):
-    """The way in: gateways → authorizer → socket or api. The machine they start is known by its name."""
+    """The ingress: gateways → authorizer → socket or api. The machine they start is known by its name."""
 
     def __init__(self, scope: Construct, stage: Stage, *, state: StateStack, code: Code) -> None:
-        """Add both APIs, throttled alike, and the functions behind them."""
+        """Add both APIs, with the same throttling, and the functions behind them."""
         super().__init__(
             scope, f"stepline-{stage.name}-ingress", description="Stepline: websocket and HTTP API."
         )
@@ -92,7 +92,7 @@ class IngressStack(cdk.Stack):
 
     @property
     def connections_arn(self) -> str:
-        """Posting to connections of this stage, and nothing else one can do with them."""
+        """The ARN for posting to connections of this stage, and no other action on them."""
         return self.format_arn(
             service="execute-api",
             resource=self.socket_api.api_id,
@@ -132,10 +132,10 @@ class IngressStack(cdk.Stack):
         }
 
     def _serve_socket(self) -> None:
-        """Route everything to `socket`, after the authorizer let the connection in.
+        """Route everything to `socket`, after the authorizer.
 
-        No identity source: a browser sends its ticket where no header can be required, and an absent source
-        answers 401 before the authorizer is asked.
+        No identity source: a browser sends its ticket where no header can be required, and a missing source
+        answers 401 before the authorizer is called.
         """
         gate = WebSocketLambdaAuthorizer(
             "SocketAuthorizer", self.functions["authorizer"].live, identity_source=[]
@@ -150,9 +150,9 @@ class IngressStack(cdk.Stack):
             )
 
     def _serve_http(self) -> None:
-        """Route the asking for tickets to `api`, after the same authorizer.
+        """Route ticket requests to `api`, after the same authorizer.
 
-        Its answers are not kept: one that is would outlive what it was about, and skip the look at the origin.
+        Its answers are not cached: a cached one would outlive its token, and skip the check of the origin.
         """
         self.http_api.add_routes(
             path=TICKETS_PATH,

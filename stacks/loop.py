@@ -1,4 +1,4 @@
-"""The loop: the functions of its states, the machine that calls them, and the rules that wake the sweeper."""
+"""The loop: the functions of its states, the state machine, and the rules that trigger the sweeper."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
 class LoopStack(cdk.Stack):
-    """The way of one turn: machine → decide, act, close, and programs beside them or in tasks."""
+    """The resources of a turn: machine → decide, act, close, and programs beside them or in tasks."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LoopStack(cdk.Stack):
         packages: tuple[str, ...] = (),
         execution: ExecutionStack | None = None,
     ) -> None:
-        """Compose the parts. `packages` are what programs may import, `execution` is where tasks run."""
+        """Compose the parts. `packages` are those that programs may import, `execution` the stack of tasks."""
         super().__init__(
             scope, f"stepline-{stage.name}-loop", description="Stepline: the loop and its sweeper."
         )
@@ -135,7 +135,7 @@ class LoopStack(cdk.Stack):
         for statement in statements("machine", replace(resources, aliases=aliases)):
             role.add_to_policy(statement)
         definition = render_definition(aliases, remote=stage.has_tasks, partition=self.partition)
-        # Not by `to_json_string`, which leaves out what is null; an ARN needs no quoting.
+        # Not `to_json_string`, which leaves out null values; an ARN needs no quoting.
         return sfn.StateMachine(
             self,
             "Machine",
@@ -146,7 +146,7 @@ class LoopStack(cdk.Stack):
         )
 
     def _sweep(self, stage: Stage) -> None:
-        """Wake the sweeper when an execution ends badly or a task ends, and every five minutes for what no event told."""
+        """Trigger the sweeper on failed executions and ended tasks, and every five minutes for missed events."""
         target = targets.LambdaFunction(self.functions["sweeper"].live, retry_attempts=2)
         events.Rule(
             self,

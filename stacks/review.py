@@ -1,4 +1,4 @@
-"""AWS's rules of good practice, run over the templates at synthesis; what is not acknowledged makes it fail."""
+"""AWS's best-practice rules, run over the templates at synthesis; an unacknowledged finding fails it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PACK: Final = "AwsSolutions"
 
 @dataclass(frozen=True)
 class Finding:
-    """What one rule says about one construct."""
+    """One rule's finding on one construct."""
 
     id: str
     place: str
 
 
 def check(app: cdk.App) -> Review:
-    """Add the rules to the app's synthesis and return who reviews what they find."""
+    """Add the rules to the app's synthesis and return the reviewer of their findings."""
     review = Review(app, ACKNOWLEDGED)
     validations = cdk.Validations.of(app)
     validations.add_plugins(review)
@@ -35,10 +35,10 @@ def check(app: cdk.App) -> Review:
 
 @jsii.implements(cdk.IPolicyValidationPlugin)
 class Review:
-    """The rules of the pack, without what is acknowledged. `used` are the rows that matched something."""
+    """The rules of the pack, without acknowledged findings. `used` are the rows that matched something."""
 
     def __init__(self, app: cdk.App, acknowledged: Iterable[Acknowledgement]) -> None:
-        """Keep the list; the templates are looked at when they are made."""
+        """Store the list; the templates are checked when they are written."""
         self._app = app
         self._pack = AwsSolutionsChecks(app)
         self._rows = {row: _pattern(*row) for item in acknowledged for row in item.rows()}
@@ -58,7 +58,7 @@ class Review:
         return None
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
-        """Report what is left of the pack's findings; called by the CDK when all templates are written."""
+        """Report the remaining findings of the pack; called by the CDK when all templates are written."""
         del context
         report = self._pack.validate_scope(self._app)
         left = [
@@ -86,7 +86,7 @@ class Review:
 
 
 def place_of(path: str) -> str:
-    """Return a construct's path without the app's and the stage's name: `stepline-prod-loop/Act` is `loop/Act`."""
+    """Return a construct's path without app and stage: `stepline-prod-loop/Act` is `loop/Act`."""
     stack, _, rest = path.partition("/")
     return f"{stack.rpartition('-')[2]}/{rest}".removesuffix("/Resource")
 

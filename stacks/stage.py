@@ -1,4 +1,4 @@
-"""What a stage decides: its name, whom it trusts, which model answers, and what it may cost."""
+"""The choices of a stage: its name, its trusted issuer, its model, and its cost limits."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from stepline.model.program.task import secret_name
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
-"""Where programs run beside the functions, which is possible on a developer's machine only."""
+"""Modes that run programs beside the functions, possible on a developer's machine only."""
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,15}")
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:\d{1,5})?|https?://\[[0-9a-f:]+\](:\d{1,5})?")
-"""As a browser writes it: no path, no capital letter."""
+"""As browsers send it: no path, no capital letter."""
 _SIGN_IN = re.compile(r"https://.+|http://localhost(:\d+)?")
-"""Where Cognito lets a sign-in page lead back to."""
+"""The redirect URLs that Cognito accepts for a sign-in page."""
 _CALLER = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{1,512})", re.ASCII)
-"""Who may take a role: an account, or a role or user of one; never everybody."""
+"""The principals that may assume a role: an account, or a role or user of one; never everyone."""
 _EMULATED = "arn:aws:iam::000000000000:root"
-"""Whoever uses the emulator."""
+"""The account of the emulator."""
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One deployment; every field but `name` comes from `-c field=value` and is documented in docs/how-to/deploy.md.
+    """One deployment.
 
-    `endpoint` is the emulator's URL and belongs to stage `local` alone, as does `exec_tasks`: what tasks need is
-    there beside `exec_mode`.
+    Every field but `name` comes from `-c field=value` and is documented in docs/how-to/deploy.md.
+
+    `endpoint` is the emulator's URL, for stage `local` only, as is `exec_tasks`: the resources of tasks exist
+    there in addition to `exec_mode`.
     """
 
     name: str = "dev"
@@ -85,7 +87,7 @@ class Stage:
     burst: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse a name that would not fit into the names of its resources."""
+        """Validate the name, which becomes part of resource names, and all other choices."""
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"stage {self.name!r} is not {_NAME.pattern}")
         if self.is_local != bool(self.endpoint):
@@ -108,7 +110,7 @@ class Stage:
         self._check_doors()
 
     def _check_doors(self) -> None:
-        """Refuse what AWS would refuse halfway, or what would let nobody in without a word."""
+        """Refuse choices that AWS would refuse mid-deployment, or that would silently lock everyone out."""
         for origin in self.allowed_origins:
             if not _ORIGIN.fullmatch(origin):
                 raise ValueError(f"allowed_origins: {origin!r} is no origin, like https://chat.example.com")
@@ -130,39 +132,39 @@ class Stage:
 
     @property
     def executes(self) -> bool:
-        """Whether this deployment has a function that runs programs."""
+        """True if this deployment has a function that runs programs."""
         return self.exec_mode in HOST_MODES
 
     @property
     def has_tasks(self) -> bool:
-        """Whether this deployment can run programs in tasks."""
+        """True if this deployment can run programs in tasks."""
         return self.exec_mode == "fargate" or self.exec_tasks
 
     @property
     def keeps_data(self) -> bool:
-        """Whether destroying the stacks leaves table, bucket and users behind."""
+        """True if destroying the stacks retains table, bucket and users."""
         return self.name == "prod"
 
     @property
     def machine_name(self) -> str:
-        """Fixed, so that whoever stands before the machine in the order of stacks can name it."""
+        """Fixed, so that earlier stacks can refer to the machine."""
         return f"stepline-{self.name}-loop"
 
     def machine_arn(self, stack: cdk.Stack) -> str:
-        """Return the machine's ARN without a reference to the machine, which would be a circle of stacks."""
+        """Return the machine's ARN without a reference to the machine, which would be a cycle of stacks."""
         return _colon_arn(stack, "states", "stateMachine", self.machine_name)
 
     def executions_arn(self, stack: cdk.Stack) -> str:
-        """Return the ARN that all executions of the machine match."""
+        """Return the ARN pattern of all executions of the machine."""
         return _colon_arn(stack, "states", "execution", f"{self.machine_name}:*")
 
     @property
     def exec_name(self) -> str:
-        """Fixed as the machine's name is: of the cluster in which tasks run, and of their definition."""
+        """The fixed name of the tasks' cluster and of their definition."""
         return f"stepline-{self.name}-exec"
 
     def cluster_arn(self, stack: cdk.Stack) -> str:
-        """Return the cluster's ARN without a reference to it; nothing where programs run in no tasks."""
+        """Return the cluster's ARN without a reference to it; "" without tasks."""
         return (
             stack.format_arn(service="ecs", resource="cluster", resource_name=self.exec_name)
             if self.has_tasks
@@ -170,11 +172,11 @@ class Stage:
         )
 
     def tasks_arn(self, stack: cdk.Stack) -> str:
-        """Return the ARN that all tasks of the cluster match."""
+        """Return the ARN pattern of all tasks of the cluster."""
         return stack.format_arn(service="ecs", resource="task", resource_name=f"{self.exec_name}/*")
 
     def handovers_arn(self, stack: cdk.Stack) -> str:
-        """Return the ARN that the secrets match which hand runs over to tasks."""
+        """Return the ARN pattern of the secrets that hand runs over to tasks."""
         return _colon_arn(stack, "secretsmanager", "secret", secret_name(self.name, "*"))
 
     @property
@@ -183,7 +185,7 @@ class Stage:
 
     @classmethod
     def from_context(cls, node: Node) -> Stage:
-        """Read the stage from the command line's context. SnapStart is on in `prod` unless refused."""
+        """Read the stage from the command line's context. SnapStart is on in `prod` unless disabled."""
 
         def text(key: str, default: str = "") -> str:
             value: Any = node.try_get_context(key)

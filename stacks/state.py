@@ -1,4 +1,4 @@
-"""What outlives a deployment: the table with every conversation's log, the bucket with their bodies, the users."""
+"""The state that outlives a deployment: the table with all logs, the bucket with their bodies, the users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STRING = dynamodb.AttributeType.STRING
 
 
 class StateStack(cdk.Stack):
-    """One table, one bucket, and users unless an issuer elsewhere has them.
+    """One table, one bucket, and users unless an external issuer has them.
 
     Conversations by user (GSI1), feedback by month (GSI2), open lanes (GSI3).
     """
@@ -60,9 +60,9 @@ class StateStack(cdk.Stack):
             lifecycle_rules=[
                 s3.LifecycleRule(abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
                 s3.LifecycleRule(prefix="quarantine/", expiration=cdk.Duration.days(1)),
-                # What a run was asked and answered is of use while its turn is open; the log keeps the rest.
+                # Request and result of a run are used while its turn is open; the log has the rest.
                 s3.LifecycleRule(prefix="exec/", expiration=cdk.Duration.days(30)),
-                # A newer segment takes the place of an older one, and the log that of the newest.
+                # A newer segment replaces an older one, and the log can replace the newest.
                 s3.LifecycleRule(prefix="seg/", expiration=cdk.Duration.days(30)),
             ],
         )
