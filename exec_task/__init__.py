@@ -1,1 +1,1 @@
-"""What runs beside or around generated code: the containers' entry points and the executor."""
+"""The processes beside or around generated code: the containers' entry points and the executor."""

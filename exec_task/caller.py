@@ -1,4 +1,4 @@
-"""Whoever a program is run for, as those who watch over it know him."""
+"""The client of a run; may cancel it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Protocol
 
 
 class HungUp(Exception):  # noqa: N818 - no error: who asked for the run wants nothing more of it
-    """Nobody waits for the run any more."""
+    """No client waits for the run any more."""
 
 
 class Caller(Protocol):
-    """He may have something to say while a program runs."""
+    """It may send a message while a program runs."""
 
     @property
     def source(self) -> int:
-        """A descriptor that is readable when he does."""
+        """A descriptor that is readable when a message has come."""
         ...
 
     def hear(self) -> str:
-        """Take it; return the code for which the program has to end, or nothing. Raises HungUp."""
+        """Read it; return the code with which the program has to end, or "". Raises HungUp."""
         ...

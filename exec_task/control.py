@@ -1,14 +1,15 @@
-"""The supervisor's end of its connection to the executor's container of a task.
+"""The supervisor's connection to the executor's container of a task.
 
     here                        executor's first process
     the payload       →         JSON, once; the program starts
-                      ←         log            a piece of what it prints
+                      ←         log            a piece of its output
     stop              →         it is asked to end, and a second later everything in the container is killed
                       ←         ended          nothing of it runs any more
 
-One connection is taken, from the program's account before there is a program, and the door is shut behind it. What
-comes in is believed as far as that container goes: it is read as values of known shape, and what is none of them
-ends the run. Frames are those of `stepline.programs.frame`. Source: docs/concepts/execution.md#fargate.
+One connection is accepted, from the program's account before there is a program, and then the socket is
+closed. Incoming messages are as untrusted as that container: they are parsed as values of known shape, and
+any other ends the run. Frames are those of `stepline.programs.frame`. Source:
+docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from stepline.model.base import Value
 from stepline.programs.frame import FrameReader, render_frame
 
 CONNECT_S: Final = 120.0
-"""For the executor's container to come up: it has the supervisor's image."""
+"""For the executor's container to start: it has the supervisor's image."""
 
 KILL_S: Final = 15.0
-"""For a program that was told to stop to be gone with everything it started."""
+"""For a stopped program to end with all its descendants."""
 
 FRAME_BYTES_MAX: Final = 256 * 1024
 READ_BYTES: Final = 256 * 1024
@@ -50,13 +51,13 @@ _STOP: Final = render_frame(msgspec.json.encode({"type": "stop"}))
 
 
 class Log(Value, tag="log"):
-    """A piece of what the program printed, base64 in JSON."""
+    """A piece of the program's output, base64 in JSON."""
 
     data: bytes
 
 
 class Over(Value, tag="ended"):
-    """The program's own end; `stopped` if its container was told to stop by somebody else."""
+    """The program's own end; `stopped` if its container was stopped from outside."""
 
     returncode: int
     seconds: float
@@ -68,10 +69,13 @@ _DECODER: Final = msgspec.json.Decoder(Log | Over)
 
 
 class Control:
-    """One executor's container. While it is entered, it listens; leaving it hangs up, and that ends the program."""
+    """One executor's container.
+
+    While entered, it listens; leaving it closes the connection, which ends the program.
+    """
 
     def __init__(self, path: Path, *, uid: int, owner: tuple[int, int] | None, log_bytes: int) -> None:
-        """Await the account `uid` at `path`, whose folder it cannot write to; `owner` is the socket's."""
+        """Expect account `uid` at `path`, in a folder that it cannot write; `owner` is the socket's."""
         self.log = Tail(log_bytes)
         self._path = path
         self._uid = uid
@@ -102,7 +106,9 @@ class Control:
             self._connection.close()
 
     def accept(self, caller: Caller, *, connect_s: float = CONNECT_S) -> str:
-        """Wait for the executor's container, and take nobody after it; return why not to wait for it, or nothing.
+        """Wait for the executor's container, and accept no other after it.
+
+        Return the reason to stop waiting, or "".
 
         Raises SandboxError if it does not come, HungUp.
         """
@@ -123,7 +129,7 @@ class Control:
         return ""
 
     def start(self, payload: bytes) -> None:
-        """Have the program run. Raises SandboxError."""
+        """Start the program. Raises SandboxError."""
         assert self._connection is not None
         try:
             self._connection.sendall(render_frame(payload))
@@ -133,9 +139,10 @@ class Control:
     def watch(
         self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> Ended:
-        """Wait for the program's end; end it at its deadline, for a limit that `check` names, or when the caller says so.
+        """Wait for the program's end; stop it at its deadline, at a limit from `check`, or for the caller.
 
-        A container that is lost, or does not end, is reported with what is known of it. Raises HungUp, SandboxError.
+        A container that is lost, or does not end, is reported with the known data. Raises HungUp,
+        SandboxError.
         """
         watch = _Watch(self, caller, interval_s, check)
         error = watch.run(time.monotonic() + timeout_s)
@@ -146,7 +153,7 @@ class Control:
         return self._ended(error, seconds)
 
     def hear(self) -> bool:
-        """Take what has come; return whether it was the last. Raises SandboxError if it makes no sense."""
+        """Read incoming messages; return True after the last one. Raises SandboxError for an invalid one."""
         assert self._connection is not None
         try:
             data = self._connection.recv(READ_BYTES)
@@ -189,7 +196,7 @@ class Control:
         try:
             self._connection.sendall(_STOP)
         except OSError:
-            return  # it has ended, and what it said of that can still be read
+            return  # it has ended, and its report can still be read
 
     def _take(self) -> socket.socket | None:
         connection, _ = self._listener.accept()
@@ -207,7 +214,7 @@ class Control:
 
 
 class _Watch:
-    """Waits for one of four: the program's end, its deadline, a limit of the workspace, a word of the caller."""
+    """Waits for the program's end, its deadline, a limit of the workspace, or a message of the caller."""
 
     def __init__(
         self, control: Control, caller: Caller, interval_s: float, check: Callable[[], str | None]
@@ -220,7 +227,7 @@ class _Watch:
         self._look_s = self.began_s + interval_s
 
     def run(self, deadline_s: float, *, again: bool = False) -> str:
-        """Return why the program has to end, nothing if it has ended; `again` for one that was told so, and why."""
+        """Return the reason to stop the program, "" if it has ended; `again` if it was stopped before."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(self._caller.source, selectors.EVENT_READ)

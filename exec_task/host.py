@@ -1,4 +1,4 @@
-"""The supervisor's own process: shut to everybody else, and with the tools of its run."""
+"""The supervisor's own process: protected from other processes, and with the tools of its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PR_SET_DUMPABLE: Final = 4
 
 
 def shut_process() -> None:
-    """Let nobody look into this process, and nobody else write what it writes."""
+    """Protect this process from being inspected, and its files from being written by others."""
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     os.umask(0o022)
 
@@ -34,7 +34,7 @@ def build_host(
     cancel: Cancel,
     artifacts: Artifacts | None = None,
 ) -> ToolHost:
-    """Build the tools of a run in the world that `variables` name; `artifacts` are read instead of that world's.
+    """Build the tools of a run, configured by `variables`; `artifacts` replace the configured ones.
 
     `cancel` ends those that still run when the program has ended.
     """
@@ -44,7 +44,8 @@ def build_host(
     from stepline.ports.executor import Job  # noqa: PLC0415 - see above
     from stepline.settings import Settings  # noqa: PLC0415 - see above
 
-    # For the cloud's SDK, which reads its own; a program that shares this container could fill the other folder.
+    # For the cloud's SDK, which reads its own variables; a program that shares this container could fill the
+    # default folder.
     os.environ.update(variables, TMPDIR=str(private))  # noqa: TID251 - see above
     app = on_aws(Settings.from_env(variables), MemoryMeter())
     if artifacts:

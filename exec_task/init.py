@@ -1,10 +1,9 @@
-"""Process 1 of an executor's container: forks the executor, hands signals on to it, and ends as it ends.
+"""Process 1 of an executor's container: forks the executor, forwards signals to it, and exits as it does.
 
-With `--serve` it is told what to run by a supervisor in another container, and tells that how it ended.
-
-The kernel spares process 1 most signals, its own too, so a program in its place would not end as it would
-anywhere else. It runs with the program's account, holds nothing the program does not have, or a connection that it may
-not have, and cannot be looked into.
+With `--serve` it gets the program from a supervisor in another container, and reports its end there. The
+kernel blocks most signals for process 1, its own too, so a program in its place would not end as it would
+anywhere else. It runs with the program's account, holds nothing that the program does not have, except for a
+connection that it may not have, and cannot be inspected.
 """
 
 import ctypes
@@ -15,14 +14,14 @@ import sys
 PR_SET_DUMPABLE = 4
 FONTS = ("/opt/exec/share/matplotlib", "/tmp/matplotlib")  # noqa: S108 - the container's own
 CONTROL = "/workspace/socket/control.sock"
-CONNECT_S = 180  # a task's containers do not come up together
-# Where the kernel counts, for this container alone, whom it ended for want of memory: cgroup v2 and v1.
+CONNECT_S = 180  # a task's containers do not start at the same time
+# The kernel's counter of processes killed for memory in this container: cgroup v2 and v1.
 OOM_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
-    """Put the list of fonts that came with the image where Matplotlib looks for it: making one takes 0.1 s."""
+    """Copy the image's list of fonts to Matplotlib's folder: creating one takes 0.1 s."""
     if not os.path.isdir(source):  # noqa: PTH112 - as above
         return
     os.mkdir(target)  # noqa: PTH102 - as above
@@ -32,7 +31,7 @@ def place_fonts(source: str = FONTS[0], target: str = FONTS[1]) -> None:
 
 
 def was_out_of_memory(events: tuple[str, ...] = OOM_EVENTS) -> bool:
-    """Return whether the kernel has ended a process here because the container's memory was used up."""
+    """Return True if the kernel has killed a process here for the container's memory limit."""
     for path in events:
         try:
             with open(path) as file:  # noqa: PTH123 - as above
@@ -46,7 +45,7 @@ def was_out_of_memory(events: tuple[str, ...] = OOM_EVENTS) -> bool:
 
 def main() -> None:
     """Run `executor.main` in a child, and leave with its exit code, 128 + n for signal n."""
-    os.dup2(1, 2)  # one stream: the daemon carries two without regard to which of them came first
+    os.dup2(1, 2)  # one stream: the daemon does not keep the order of two
     home = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib costs 4 ms
     sys.path.insert(0, home)
     from executor import keeper  # type: ignore[import-not-found]  # noqa: PLC0415 - found there alone
@@ -63,11 +62,11 @@ def main() -> None:
         execute()
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(child, number))
-    # Its output is the child's alone: when the last process that has it ends, who reads it knows.
+    # Its output belongs to the child only, so that a reader notices when the last process that has it ends.
     for fd in (0, 1, 2):
         os.close(fd)
     while True:
-        pid, status = os.wait()  # orphans come here too
+        pid, status = os.wait()  # orphans are reaped here too
         if pid == child:
             code = os.waitstatus_to_exitcode(status)
             os._exit(code if code >= 0 else 128 - code)

@@ -1,7 +1,7 @@
-"""The program of a combined container: a child with nothing of the supervisor's, and the end of all it starts.
+"""The program of a combined container: a child without the supervisor's resources, and its end.
 
-The supervisor is process 1 of the container, so every orphan becomes its child, and one signal reaches everything
-but itself.
+The supervisor is process 1 of the container, so every orphan becomes its child, and one signal reaches
+everything but itself.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ def run_here(caller: Caller, workspace: Workspace, payload: bytes) -> Ended:
 
 
 class Program:
-    """One child. Its jail makes it another account's; until then only our own code runs in it."""
+    """One child. Its jail gives it another account; until then only our own code runs in it."""
 
     def __init__(self, command: Sequence[str], payload: bytes, *, log_bytes: int) -> None:
         """Start it, with its payload as standard input.
 
-        Raises SandboxError if this is not process 1: the signal that ends a program reaches everything else.
+        Raises SandboxError if this is not process 1: the signal that ends a program reaches all other
+        processes.
         """
         if os.getpid() != INIT:
             raise SandboxError("a combined run needs a container of its own")
         place_fonts()
         with contextlib.suppress(FileNotFoundError):
-            os.chown(FONTS[1], UID, GID)  # Matplotlib wants to write there
+            os.chown(FONTS[1], UID, GID)  # Matplotlib writes there
         self.log = Tail(log_bytes)
         self._child = subprocess.Popen(  # noqa: S603 - our own executor, no shell
             command,
@@ -68,9 +69,9 @@ class Program:
     def watch(
         self, caller: Caller, *, timeout_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> Ended:
-        """Wait for its end; end it at its deadline, for a limit that `check` names, or when the caller says so.
+        """Wait for its end; stop it at its deadline, at a limit from `check`, or for the caller.
 
-        Raises HungUp when nobody waits for it and nothing of it runs any more.
+        Raises HungUp when the caller is gone and nothing of the program runs any more.
         """
         started_s = time.monotonic()
         try:
@@ -94,7 +95,7 @@ class Program:
     def _wait(
         self, caller: Caller, deadline_s: float, interval_s: float, check: Callable[[], str | None]
     ) -> str:
-        """Return why it has to end, or nothing if it has ended."""
+        """Return the reason to stop it, or "" if it has ended."""
         output = self._output()
         pidfd = os.pidfd_open(self._child.pid)
         look_s = time.monotonic() + interval_s
@@ -125,7 +126,7 @@ class Program:
             self._child.wait(TERM_S)
 
     def _kill(self) -> None:
-        """End every process of this container but this one, and see them gone."""
+        """Kill every process of this container but this one, and wait for all."""
         while True:
             try:
                 os.kill(-1, signal.SIGKILL)
@@ -144,7 +145,7 @@ class Program:
             return
 
     def _drain(self) -> None:
-        """Take what is left in the pipe; nobody holds its other end any more."""
+        """Read the rest of the pipe, whose other end is closed."""
         while self._hear(self._output()):
             pass
 

@@ -1,4 +1,4 @@
-"""The supervisor's end of its conversation: messages over the container's standard input and output."""
+"""The supervisor's messages over the container's standard input and output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_BYTES: Final = 256 * 1024
 
 
 class Stdio:
-    """Speaks over two descriptors. One thread may speak and listen."""
+    """Messages over two descriptors, for one thread."""
 
     def __init__(self, source: int, target: int) -> None:
         self.source = source
@@ -33,7 +33,7 @@ class Stdio:
         self._heard: deque[Message] = deque()
 
     def send(self, message: Message) -> None:
-        """Say something. Raises HungUp."""
+        """Send a message. Raises HungUp."""
         view = memoryview(encode(message))
         try:
             while view:
@@ -42,7 +42,7 @@ class Stdio:
             raise HungUp from error
 
     def send_bytes(self, fd: int) -> None:
-        """Send what an open file holds, in parts."""
+        """Send the content of an open file, in parts."""
         chunk = os.read(fd, CHUNK_BYTES)
         while True:
             following = os.read(fd, CHUNK_BYTES) if chunk else b""
@@ -64,12 +64,12 @@ class Stdio:
         return self._heard.popleft() if self._heard else None
 
     def hear(self) -> str:
-        """Take what has come while a program runs; return `cancelled` if it has to end. Raises HungUp at the end."""
+        """Read messages while a program runs; return `cancelled` if it has to end. Raises HungUp at the end."""
         self.read()
         return CANCELLED if any(isinstance(message, Cancel) for message in self._heard) else ""
 
     def read(self) -> None:
-        """Take what has come. Raises HungUp at the end."""
+        """Read available input. Raises HungUp at the end."""
         chunk = os.read(self.source, READ_BYTES)
         if not chunk:
             raise HungUp

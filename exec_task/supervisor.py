@@ -1,7 +1,7 @@
-"""The supervisor's container: lays out a run's workspace, serves its program's tool calls, reports what it left.
+"""The supervisor's container: lays out a run's workspace, serves its program's tool calls, reports its files.
 
-Trusted: it has the network and the secrets, and none of the program's code runs in it. It hears and speaks over
-standard input and output (`stepline.adapters.docker.supervisor_protocol`) and ends when its input does.
+Trusted: it has the network and the secrets, and none of the program's code runs in it. Its messages are over
+standard input and output (`stepline.adapters.docker.supervisor_protocol`); it ends when its input does.
 Source: docs/concepts/execution.md#docker.
 """
 
@@ -43,7 +43,7 @@ MakeHost = Callable[[Launch, Cancel], ToolHost]
 
 
 def main() -> int:
-    """Serve one run and end. What goes wrong is told; what should not happen is in the container's log."""
+    """Serve one run and exit. Failures are reported; unexpected errors are in the container's log."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     shut_process()
     stdio = _take_stdio()
@@ -56,7 +56,7 @@ def main() -> int:
         except Exception as error:
             logger.exception("supervisor failed")
             stdio.send(Failed(code="sandbox_execution_failed", message=f"the supervisor failed: {error}"))
-        while True:  # the other side ends this container, when it has read everything
+        while True:  # the other side ends this container after reading everything
             stdio.receive()
     return 0
 
@@ -64,7 +64,7 @@ def main() -> int:
 def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_host: MakeHost) -> None:
     """Do one run; `root`, `private` and `owner` are a Workspace's.
 
-    Raises SandboxError, and HungUp when nobody waits for the run any more.
+    Raises SandboxError, and HungUp when no client waits for the run any more.
     """
     launch = stdio.receive()
     if not isinstance(launch, Launch):
@@ -95,7 +95,7 @@ def serve(stdio: Stdio, *, root: Path, private: Path, owner: Owner | None, make_
 
 
 def make_host(launch: Launch, cancel: Cancel) -> ToolHost:
-    """Build the tools of a run: descriptors first, for tools may ask for them as they are made."""
+    """Build the tools of a run: descriptors first, since tools may read them when created."""
     from stepline.adapters.descriptor_file import write_folder  # noqa: PLC0415 - most runs call no tool
 
     variables = launch.environment | write_folder(launch.descriptors, PRIVATE / "descriptors")
@@ -118,7 +118,7 @@ def _fetch(stdio: Stdio, key: str) -> bytes:
 
 
 def _wait(stdio: Stdio, workspace: Workspace) -> None:
-    """Watch the workspace until the other side says that the executor has ended."""
+    """Watch the workspace until the other side reports the executor's end."""
     interval_s, told = workspace.request.limits.monitor_interval_s, False
     pause_s = interval_s
     while not isinstance(stdio.poll(pause_s), Collect):
@@ -130,7 +130,7 @@ def _wait(stdio: Stdio, workspace: Workspace) -> None:
 
 
 def _take_stdio() -> Stdio:
-    """Keep standard input and output for the conversation; what prints goes to the log instead."""
+    """Reserve standard input and output for messages; prints go to the log instead."""
     stdio = Stdio(os.dup(0), os.dup(1))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

@@ -1,14 +1,15 @@
-"""The supervisor of a task: takes one run over, sees it through, stores what came of it, and says so.
+"""The supervisor of a task: takes one run over, runs it, stores its result, and reports it.
 
-    ask                 a task that nobody waits for leaves everything to one that is waited for
-    take the handover   a secret that is deleted once it is read: where the parcel lies, and the descriptors
-    get the parcel      the request, the log, and the rights to the objects of this run; there are no others
+    ask                 a task whose state no longer waits leaves the run to another task
+    take the handover   a secret that is deleted once it is read: where the parcel is, and the descriptors
+    get the parcel      the request, the log, and the grants for the objects of this run; there are no others
     claim               put the marker that the run was taken; refused, and nothing happens here
     run                 as any supervisor does
-    store and report    the files, then the run, then the word that both are there
+    store and report    the files, then the run, then the message that both are there
 
-Whatever happens after the claim becomes a Run. What cannot be stored is not reported: then the state that waits
-hears no heartbeat any more, and finds out by itself.
+Any failure after the claim becomes a Run. A result that cannot be stored is not reported: then the waiting
+state gets no heartbeat any more, and times out.
+
 Source: docs/concepts/execution.md#fargate.
 """
 
@@ -69,7 +70,10 @@ UNSTORED: Final = "what the program left could not be stored"
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One task and the world it is in. `log` has the end of what we said of ourselves, `limit_s` ends us after a time."""
+    """One task and its environment.
+
+    `log` has the end of our own log, `limit_s` ends the process after a time.
+    """
 
     duty: Duty
     depot: Depot
@@ -85,7 +89,7 @@ class Task:
 
 
 def main() -> NoReturn:
-    """Do what this container was started for. Nothing is printed but our own log, which holds no secret."""
+    """Do this container's run. Only our own log is printed, which holds no secret."""
     shut_process()
     log = Tail(LOG_BYTES)
     handlers = [logging.StreamHandler(sys.stderr), _TailHandler(log)]
@@ -96,11 +100,11 @@ def main() -> NoReturn:
     with task.vigil:
         code = perform(task)
     logging.shutdown()
-    os._exit(code)  # a thread of a tool may hang on, and whoever waits has been told
+    os._exit(code)  # a thread of a tool may hang, and the result has been reported
 
 
 def make_task(variables: Mapping[str, str], log: Tail) -> Task:
-    """Return the task that the variables of its container name, in the world that they name."""
+    """Return the task described by the variables of its container, with its adapters."""
     from stepline.adapters.aws.task_token import AwsDuty  # noqa: PLC0415 - tests bring their own
     from stepline.adapters.http_artifacts import HttpDepot  # noqa: PLC0415 - see above
 
@@ -113,13 +117,13 @@ def make_task(variables: Mapping[str, str], log: Tail) -> Task:
         secret=variables[SECRET_VARIABLE],
         strategy="combined" if variables.get(STRATEGY_VARIABLE) == "combined" else "split",
         log=log,
-        # A watchdog that needs nothing of the interpreter, for whatever may hang.
+        # A watchdog that works even if the interpreter hangs.
         limit_s=lambda seconds: faulthandler.dump_traceback_later(seconds, exit=True),
     )
 
 
 def perform(task: Task) -> int:
-    """Take the run over and see it through; return the exit code of the task."""
+    """Take the run over and complete it; return the exit code of the task."""
     task.limit_s(PROVISION_S + COLLECT_S)
     try:
         check_awaited(task)
@@ -143,7 +147,10 @@ def perform(task: Task) -> int:
 
 
 def check_awaited(task: Task) -> None:
-    """Go on only if somebody waits, as far as can be told: one who comes late must not take his successor's run. Raises HungUp."""
+    """Check that the state still waits, as far as known. Raises HungUp.
+
+    A late task must not take its successor's run.
+    """
     try:
         awaited = task.duty.beat(task.token)
     except DependencyError as error:
@@ -154,13 +161,13 @@ def check_awaited(task: Task) -> None:
 
 
 def bound_time(request: ExecRequest) -> ExecRequest:
-    """Return the request with a program that ends before nobody waits for its task any more."""
+    """Return the request with a program timeout that ends before the state's."""
     limits = request.limits
     return replace(request, limits=replace(limits, timeout_s=min(limits.timeout_s, RUN_MAX_S)))
 
 
 def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
-    """Run the program and collect what it left; every failure is a Run too. Raises HungUp."""
+    """Run the program and collect its files; every failure is a Run too. Raises HungUp."""
     try:
         ended, workspace = _execute(task, handover, parcel)
         report = workspace.report()
@@ -178,7 +185,10 @@ def run_program(task: Task, handover: Handover, parcel: Parcel) -> Run:
 
 
 def store_run(task: Task, parcel: Parcel, run: Run) -> None:
-    """Store the files of a run, then the run; without its files if they cannot be. Raises HungUp, DependencyError."""
+    """Store the files of a run, then the run; without its files if they cannot be stored.
+
+    Raises HungUp, DependencyError.
+    """
     if task.vigil.deserted:
         raise HungUp
     if run.files:
@@ -193,7 +203,7 @@ def store_run(task: Task, parcel: Parcel, run: Run) -> None:
 
 
 def _execute(task: Task, handover: Handover, parcel: Parcel) -> tuple[Ended, Workspace]:
-    """Run the program to its end; return that, and the workspace with what it left. Raises SandboxError, HungUp."""
+    """Run the program to its end; return that, and the workspace with its files. Raises SandboxError, HungUp."""
     request, token, vigil = parcel.request, secrets.token_urlsafe(32), task.vigil
     variables = handover.settings | _write_descriptors(handover, task.private / "descriptors")
     artifacts = GrantedArtifacts(parcel.reads, task.depot)
@@ -258,7 +268,7 @@ def _write_descriptors(handover: Handover, folder: Path) -> dict[str, str]:
 
 
 class _TailHandler(logging.Handler):
-    """Keeps the end of the log, for the report of the run."""
+    """Stores the end of the log, for the report of the run."""
 
     def __init__(self, tail: Tail) -> None:
         super().__init__()

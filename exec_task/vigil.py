@@ -1,4 +1,4 @@
-"""What a task owes to the state that waits for it: a sign of life, and an ear for its wish that it end."""
+"""Task heartbeat and cancellation."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ READ_BYTES: Final = 64
 
 
 class Vigil:
-    """Beats in a thread while it is entered, from the first moment on. It is the Caller of a program in a task."""
+    """Sends heartbeats in a thread while entered, beginning at once. It is the Caller of a program in a task."""
 
     def __init__(self, duty: Duty, token: str, *, interval_s: float = HEARTBEAT_S) -> None:
-        """Beat for `token`, every `interval_s`."""
+        """Send heartbeats for `token`, every `interval_s`."""
         self._duty = duty
         self._token = token
         self._interval_s = interval_s
@@ -53,7 +53,7 @@ class Vigil:
         return TASK_STOPPED if self._stopped else ""
 
     def check(self) -> None:
-        """Go on only if that is still wanted. Raises HungUp, SandboxError `task_stopped`."""
+        """Check that the run is still wanted. Raises HungUp, SandboxError `task_stopped`."""
         if self._deserted:
             raise HungUp
         if self._stopped:
@@ -61,11 +61,11 @@ class Vigil:
 
     @property
     def deserted(self) -> bool:
-        """Whether nobody waits any more."""
+        """True if no state waits any more."""
         return self._deserted
 
     def stop(self) -> None:
-        """Have the program end, and what it left stored: the task is to stop. For a handler of signals."""
+        """Stop the program and store its result, since the task is to stop. For a signal handler."""
         self._stopped = True
         self._ring()
 
@@ -77,7 +77,7 @@ class Vigil:
                 logger.warning("no heartbeat", extra={"code": error.reason})
             except (
                 Exception
-            ):  # the edge of a thread: the state's own time limit is what ends a task that is not heard of
+            ):  # the edge of a thread: the state's own timeout ends a task that sends no heartbeat
                 logger.exception("no heartbeat")
             else:
                 if not heard:

@@ -1,4 +1,4 @@
-"""What surrounds a program wherever its supervisor was started: its folders, its tools, its limits, and what it left."""
+"""The surroundings of a program for every supervisor: its folders, its tools, its limits, and its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from stepline.programs.host import ToolHost
 from stepline.programs.manifest import Manifest
 
 ROOM_BYTES: Final = 1 << 40
-"""For inputs: who sends them has checked their sum, and the workspace is a file system of its own size."""
+"""For inputs: their sender has checked the sum, and the workspace is a file system with its own size."""
 
 SPOOL: Final = "spool"
 FOLDERS: Final = {"work": 0o755, "out": 0o755, "socket": 0o750}
@@ -34,7 +34,7 @@ Owner = tuple[int, int]
 
 
 class LazyHost:
-    """A ToolHost that is made for the first call: most programs make none, and its imports take a while."""
+    """A ToolHost that is created on the first call: most programs make none, and its imports take time."""
 
     def __init__(self, make: Callable[[], ToolHost]) -> None:
         self._make = make
@@ -74,13 +74,12 @@ class Workspace:
         make_host: Callable[[Cancel], ToolHost],
         shared_disk: bool = False,
     ) -> None:
-        """Lay it out below `root`; what nobody else may see lies in `private`.
+        """Lay it out below `root`; private files are in `private`.
 
-        `make_host` makes the tools; its argument tells those that still run when the program has ended.
-        `owner` is the program's account, to whom the workspace is given; None leaves it ours. On a `shared_disk`,
-        one that is not the workspace's alone, some of it stays out of the program's reach.
-
-        Raises SandboxError `restore_failed`, or `workspace_size_limit` if it is too large before anything runs.
+        `make_host` creates the tools; its argument cancels those that still run when the program has ended.
+        `owner` is the program's account, which gets the workspace; None leaves it ours. On a `shared_disk`,
+        one with other content too, part of it is reserved. Raises SandboxError `restore_failed`, or
+        `workspace_size_limit` if it is too large before anything runs.
         """
         self.request = request
         self.spool = private / SPOOL
@@ -123,7 +122,7 @@ class Workspace:
         return self._quota.check()
 
     def report(self) -> Report:
-        """Take over what the run left, once nothing of it runs any more; the bytes of its files go to `spool`."""
+        """Collect the run's results, after its last process has ended; the bytes of its files go to `spool`."""
         report = Report(
             isolation=self._server.isolation if self._server else None,
             exceeded=self._quota.check() or "",
@@ -146,7 +145,7 @@ class Workspace:
         )
 
     def _lay_out(self, fetch: Callable[[str], bytes]) -> Manifest:
-        """Make the folders, with the program and its inputs in them."""
+        """Create the folders, with the program and its inputs in them."""
         root, owner = self._root, self._owner
         work, out, socket = (root / name for name in FOLDERS)
         try:

@@ -1,7 +1,7 @@
-"""How a program calls a tool of the agent: `await agent_io_tools.tool_call(tool_id="react.read", params={…})`.
+"""A program's calls of the agent's tools: `await agent_io_tools.tool_call(tool_id="react.read", params={…})`.
 
-The supervisor, outside the sandbox, runs the tool and keeps a record of the call. `await` is optional: the call is
-made at once and what it returns is the tool's value, a dict, list or text that can be awaited and gives itself.
+The supervisor, outside the sandbox, runs the tool and records the call. `await` is optional: the call is made
+at once, and its result is the tool's value, a dict, list or text that can also be awaited and returns itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _client: Client | None = None
 
 
 def bind(client: Client) -> None:
-    """Make the calls of this process through `client`."""
+    """Set the `client` for the calls of this process."""
     global _client  # noqa: PLW0603 - one process runs one program, whose modules all find the tools here
     _client = client
 
@@ -60,7 +60,7 @@ def tool_call(
 
 
 def send(tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
-    """Make a call whose parameters are a mapping."""
+    """Make a call with parameters as a mapping."""
     if _client is None:
         raise ToolCallError("no_supervisor", "tools can be called by the program of a run only")
     return answer(_client.call(tool_id, params, reason))

@@ -1,10 +1,13 @@
-"""The numbers of the calls that the filter has a rule for, by architecture. Source: the kernel's unistd headers."""
+"""The numbers of the system calls in the filter's rules, by architecture.
+
+Source: the kernel's unistd headers.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Of each call: its number on x86_64 and on aarch64; None where the architecture has no such call.
+# For each call, its number on x86_64 and on aarch64; None if the architecture does not have it.
 NUMBERS: Final[dict[str, tuple[int, int | None]]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
@@ -111,5 +114,6 @@ NUMBERS: Final[dict[str, tuple[int, int | None]]] = {
     "vhangup": (153, 58),
 }
 
-# The newest call that was looked at (Linux 6.17). What comes later is answered with ENOSYS: nobody knows what it does.
+# The newest call that was reviewed (Linux 6.17). Later ones are answered with ENOSYS, since their effect is
+# unknown.
 LAST_KNOWN: Final = 469

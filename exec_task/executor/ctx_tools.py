@@ -1,4 +1,4 @@
-"""What stands in the conversation, for a program: `ctx_tools.fetch_ctx("tc:<turn>.<call>.result")`."""
+"""Read the conversation from a program: `ctx_tools.fetch_ctx("tc:<turn>.<call>.result")`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from .agent_io_tools import send
 
 
 def fetch_ctx(path: str | Sequence[str]) -> Any:
-    """Return what stands at one logical path, or a list of that for a list of paths, in its order.
+    """Return the content at a logical path, or a list of contents for a list of paths, in order.
 
-    Each answer has `path` and either `ret`, with `payload` (parsed JSON, or rows of the source pool) or `text`,
-    or `err`, with `code` and `message`. Paths of the families ar:, so: and tc: only; files lie below OUTPUT_DIR.
+    Each answer has `path` and either `ret`, with `payload` (parsed JSON, or rows of the source pool) or
+    `text`, or `err`, with `code` and `message`. Paths of the families ar:, so: and tc: only; files are below
+    OUTPUT_DIR.
     """
     return send("ctx_tools.fetch_ctx", {"path": path if isinstance(path, str) else list(path)})

@@ -1,6 +1,6 @@
-"""The jail: one process gives up every authority it has, in an order in which each step is still allowed.
+"""The jail: one process gives up all its authority, in an order in which each step is still allowed.
 
-It fails closed. Whatever cannot be given up raises JailError, and whoever sees that runs nothing.
+It fails closed: an authority that cannot be given up raises JailError, and the caller then runs nothing.
 Source: docs/concepts/execution.md#the-jail.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from . import kernel, landlock, rules, seccomp
 
-_UMASK: Final = 0o022  # the collector may be another uid, and reads
+_UMASK: Final = 0o022  # the collector may be another uid, and needs read access
 _STATUS: Final = "/proc/self/status"
 _STATUS_MAX_BYTES: Final = 8192
 _NO_CAPABILITY: Final = b"\t0000000000000000\n"
@@ -29,11 +29,11 @@ _CLOSED: Final = (
     b"\nSeccomp:\t2\n",
 )
 _CPU_GRACE_S: Final = 5
-# In bytes. Too few for a file, and the one size at which the kernel does not hand a core to a program of the machine
-# either (fs/coredump.c): at 0 it would run that program, as root and outside of every namespace.
+# In bytes. Too few for a file, and the one size at which the kernel does not pass a core to a program of the
+# machine either (fs/coredump.c): at 0 it would run that program, as root and outside of every namespace.
 _NO_CORE: Final = 1
 _SOCKETS: Final = "/proc/self/net/unix"
-_NAME_COLUMN: Final = 7  # of a socket that has a name; `@` is its first character if it lies in no folder
+_NAME_COLUMN: Final = 7  # column of a socket's name; `@` is its first character if it is in no folder
 _REACHABLE: Final = (
     "abstract sockets of others are within reach: the network is shared, and this kernel's Landlock does not hold "
     "them off (Linux 6.12 does); run without a network, or the supervisor in a container of its own"
@@ -41,11 +41,14 @@ _REACHABLE: Final = (
 
 
 class JailError(Exception):
-    """Something stayed open; the program must not run."""
+    """Some authority is left; the program must not run."""
 
 
 def prebuild(payload: Mapping[str, Any]) -> None:
-    """Do before a fork what does not depend on the run: `payload` needs `own_pid_ns` and what `_filter` reads then."""
+    """Do the steps before a fork that are independent of the run.
+
+    `payload` needs `own_pid_ns` and the fields that `_filter` then reads.
+    """
     try:
         _filter(payload)
     except (OSError, seccomp.UnsupportedMachineError) as error:
@@ -53,7 +56,7 @@ def prebuild(payload: Mapping[str, Any]) -> None:
 
 
 def confine(payload: Mapping[str, Any], keep: Collection[int] = ()) -> dict[str, Any]:
-    """Close the jail around this process for good and return what of it was found closed, as Isolation's fields.
+    """Close the jail around this process permanently; return the measured isolation, as Isolation's fields.
 
     `keep` names the descriptors above 2 that stay open. The process must have one thread. Raises JailError.
     """
@@ -77,7 +80,7 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
     _go_first_when_memory_is_short()
     status = _open_status()
     if status is None or _UNBOUNDED not in os.pread(status, _STATUS_MAX_BYTES, 0):
-        kernel.drop_bounding_set()  # forty calls: who forks often has done it before
+        kernel.drop_bounding_set()  # forty calls, which a process that forks often has made before
     _become(uid, gid, payload.get("namespaces", ()))
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -97,10 +100,10 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
 
 
 def _check_neighbours(shared: object) -> None:
-    """Refuse a network that others are in, unless what they listen on without a folder cannot be reached.
+    """Refuse a shared network unless its abstract sockets cannot be reached.
 
-    The filter holds off everything of a network but these sockets, which have no file to forbid. Landlock does; and
-    in a `task`, a network of our own containers alone, it is enough that nobody has one now.
+    The filter blocks everything of a network except these sockets, which have no file to forbid. Landlock
+    does; and in a `task`, a network of our own containers alone, it is enough that there are none now.
     """
     if not shared or landlock.kernel_abi() >= landlock.ABSTRACT_SCOPE_ABI:
         return
@@ -115,10 +118,10 @@ def _has_abstract_sockets() -> bool:
 
 
 def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
-    """Return the filter for how far this run's signals may go.
+    """Return the filter for this run's reach of signals.
 
-    Without a pid namespace Landlock must hold them, or an identity that is about to become another one than the
-    supervisor's: then the kernel delivers them to the program's own processes only.
+    Without a pid namespace signals must be limited by Landlock, or by an identity that is about to differ
+    from the supervisor's: then the kernel delivers them to the program's own processes only.
     """
     if payload.get("own_pid_ns"):
         return _built("namespace", frozenset())
@@ -133,17 +136,17 @@ def _built(reach: rules.Reach, protected: frozenset[int]) -> seccomp.Filter:
 
 
 def _set_limits(limits: Mapping[str, Any]) -> None:
-    """Lower soft and hard limits; one that is lower already stays.
+    """Lower soft and hard limits; a lower one is kept.
 
-    Without `processes` somebody else counts them: a container does, and there the kernel's own limit would count
-    what the uid has on the whole machine.
+    Without `processes` they are counted elsewhere: a container does, where the kernel's own limit would count
+    those of the uid on the whole machine.
     """
     cores = os.cpu_count() or 1
     wanted = {
         resource.RLIMIT_FSIZE: int(limits["max_file_bytes"]),
         resource.RLIMIT_NOFILE: int(limits["open_files"]),
         resource.RLIMIT_AS: int(limits["memory_bytes"]),
-        # Behind the wall clock's deadline: every core for the whole time.
+        # Later than the wall clock's deadline: all cores for the whole time.
         resource.RLIMIT_CPU: int(limits["timeout_s"]) * cores + _CPU_GRACE_S,
         resource.RLIMIT_CORE: _NO_CORE,
         resource.RLIMIT_MSGQUEUE: 0,
@@ -168,7 +171,10 @@ def _close_descriptors(keep: Collection[int]) -> None:
 
 
 def _become(uid: int, gid: int, namespaces: Collection[str]) -> None:
-    """Take on the identity, the only one that is left afterwards; keep the signal that ties us to our parent."""
+    """Switch to the identity, the only one left afterwards.
+
+    Keep the signal that ties the process to its parent.
+    """
     death_signal = ctypes.c_int()
     kernel.prctl(kernel.PR_GET_PDEATHSIG, ctypes.addressof(death_signal))
     _set_groups(gid, namespaces)
@@ -186,20 +192,21 @@ def _set_groups(gid: int, namespaces: Collection[str]) -> None:
     try:
         os.setgroups([gid])
     except PermissionError:
-        # A user namespace made without privilege may not change its groups. They reach only what is mounted here.
+        # A user namespace created without privilege may not change its groups. They only apply to files
+        # mounted here.
         if not {"user", "mnt"} <= set(namespaces):
             raise
 
 
 def _go_first_when_memory_is_short() -> None:
-    """Ask the kernel to end this program, and no supervisor, when the machine has no memory left.
+    """Ask the kernel to kill this program, and no supervisor, when the machine runs out of memory.
 
-    Many processes together can take more than each of them may. Somebody privileged does this for good.
+    Many processes together can take more than each of them may. Only a privileged process could undo this.
     """
     try:
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
-        return  # no /proc, or a read-only one: then a container's own memory limit has to do
+        return  # no /proc, or a read-only one: then only a container's own memory limit applies
     try:
         os.write(score, b"1000")
     finally:
@@ -207,7 +214,7 @@ def _go_first_when_memory_is_short() -> None:
 
 
 def _open_status() -> int | None:
-    """Open what will tell the truth at the end, while it can still be opened."""
+    """Open the process's status file for the final check, while it can still be opened."""
     try:
         return os.open(_STATUS, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -215,7 +222,7 @@ def _open_status() -> int | None:
 
 
 def _check(status: int | None, uid: int, gid: int) -> None:
-    """Ask the kernel what it enforces on this process now."""
+    """Check what the kernel enforces on this process now."""
     if os.getresuid() != (uid,) * 3 or os.getresgid() != (gid,) * 3:
         raise JailError("identity was not taken on")
     if kernel.capabilities() != (0, 0, 0):

@@ -1,8 +1,8 @@
-"""The first process of an executor's container in a task: asks a supervisor elsewhere what to run, and sees to its end.
+"""The first process of an executor's container in a task: runs the program sent by a remote supervisor.
 
-Between the two is one connection, which the supervisor opens to nobody else afterwards. The program cannot speak on
-it: it is closed before the program is there, and this process cannot be looked into or signalled. When it is lost, so
-is the program. Source: docs/concepts/execution.md#fargate.
+There is one connection between them; the supervisor accepts no other afterwards. The program cannot use it:
+it is closed before the program exists, and this process cannot be inspected or signalled. When the connection
+is lost, the program is killed. Source: docs/concepts/execution.md#fargate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEARD: Final = (signal.SIGCHLD, signal.SIGTERM)
 
 
 def keep(path: str, *, connect_s: float, out_of_memory: Callable[[], bool]) -> NoReturn:
-    """Run the program that the supervisor at `path` names, tell how it ended, and end.
+    """Run the program sent by the supervisor at `path`, report its end, and exit.
 
     The supervisor may take `connect_s` to appear; `out_of_memory` tells whether this container was.
     """
@@ -54,10 +54,10 @@ def keep(path: str, *, connect_s: float, out_of_memory: Callable[[], bool]) -> N
 
 
 class Keeper:
-    """One program and the connection to whom it is kept for; through `wake` come the numbers of signals."""
+    """One program and the connection to its supervisor; the numbers of signals come through `wake`."""
 
     def __init__(self, connection: socket.socket, wake: int, out_of_memory: Callable[[], bool]) -> None:
-        """Keep nothing yet."""
+        """Start without a program."""
         self._connection = connection
         self._wake = wake
         self._out_of_memory = out_of_memory
@@ -65,7 +65,7 @@ class Keeper:
         self._end_s = float("inf")
 
     def run(self, payload: dict[str, Any]) -> None:
-        """Run a program and whatever it starts to their end. Raises OSError when nobody listens any more."""
+        """Run a program and its descendants to their end. Raises OSError when the connection is closed."""
         output, inlet = os.pipe2(os.O_CLOEXEC)
         began_s = time.monotonic()
         child = os.fork()
@@ -88,7 +88,10 @@ class Keeper:
         self._take_leave()
 
     def _watch(self, child: int, output: int) -> int | None:
-        """Pass on what is printed until the program has ended, and return its wait status; None: it had time enough to."""
+        """Pass on the output until the program has ended, and return its wait status.
+
+        None if its time ran out.
+        """
         heard = [self._connection.fileno(), self._wake, output]
         while (left_s := self._end_s - time.monotonic()) > 0:
             ready = select.select(heard, [], [], None if left_s == float("inf") else left_s)[0]
@@ -97,10 +100,10 @@ class Keeper:
             if self._connection.fileno() in ready:
                 if not self._connection.recv(READ_BYTES):
                     raise ConnectionResetError("it hung up")
-                self._ask(child)  # it has one thing to say
+                self._ask(child)  # stop is the supervisor's only message
             if self._wake in ready:
                 signals = os.read(self._wake, READ_BYTES)
-                status = _reap(child)  # orphans come here too, and count as processes until then
+                status = _reap(child)  # orphans are reaped here too, and count as processes until then
                 if status is not None:
                     return status
                 if signal.SIGTERM in signals:
@@ -110,14 +113,14 @@ class Keeper:
 
     def _ask(self, child: int) -> None:
         """Let the program end by itself for a moment."""
-        os.kill(child, signal.SIGTERM)  # it has not been waited for, so the number is still its own
+        os.kill(child, signal.SIGTERM)  # it has not been waited for, so its pid is still valid
         self._end_s = min(self._end_s, time.monotonic() + TERM_S)
 
     def _pass_on(self, output: int) -> bool:
-        """Send a piece of what was printed; return whether there may be more."""
+        """Send a piece of the output; return True if there may be more."""
         try:
             chunk = os.read(output, READ_BYTES)
-        except BlockingIOError:  # somebody else's process has the other end, and is none of ours to end
+        except BlockingIOError:  # an unrelated process has the other end
             return False
         if chunk:
             self._say(type="log", data=base64.b64encode(chunk).decode())
@@ -128,7 +131,7 @@ class Keeper:
         self._connection.sendall(len(body).to_bytes(wire.HEADER_BYTES, "big") + body)
 
     def _take_leave(self) -> None:
-        """Wait for the other side to hang up: what it said and we did not read must not cost it our last word."""
+        """Wait for the peer to close: unread messages from it would otherwise discard our last one."""
         self._connection.shutdown(socket.SHUT_WR)
         self._connection.settimeout(FAREWELL_S)
         with contextlib.suppress(OSError):
@@ -137,7 +140,7 @@ class Keeper:
 
 
 def end_everybody(child: int = 0) -> int:
-    """End every process of this container but this one, and see them gone; return the wait status of `child`."""
+    """Kill every process of this container but this one, and wait for all; return the wait status of `child`."""
     status = 0
     while True:
         with contextlib.suppress(ProcessLookupError):
@@ -151,7 +154,7 @@ def end_everybody(child: int = 0) -> int:
 
 
 def _reap(child: int) -> int | None:
-    """Wait for whoever has ended; return the wait status of `child` if it is among them."""
+    """Reap ended processes; return the wait status of `child` if it is among them."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == child:
@@ -168,7 +171,7 @@ def _become_program(payload: dict[str, Any], output: int, others: tuple[int, ...
     os.dup2(null, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    for fd in (null, output, *others):  # the jail closes whatever is open; nothing of ours waits for that
+    for fd in (null, output, *others):  # the jail closes all descriptors; nothing of ours waits for that
         os.close(fd)
     run(payload)
 
@@ -179,7 +182,7 @@ def _connect(path: str, give_up_s: float) -> socket.socket:
         try:
             connection.connect(path)
         except (FileNotFoundError, ConnectionRefusedError, PermissionError):
-            connection.close()  # not laid out yet
+            connection.close()  # the socket does not exist yet
             if time.monotonic() > give_up_s:
                 raise
             time.sleep(RETRY_S)
@@ -188,7 +191,7 @@ def _connect(path: str, give_up_s: float) -> socket.socket:
 
 
 def _receive(connection: socket.socket) -> dict[str, Any]:
-    """Return what to run; nothing else comes before it."""
+    """Return the program's payload, which is the first message."""
     size = int.from_bytes(wire.receive(connection, wire.HEADER_BYTES), "big")
     if size > PAYLOAD_BYTES_MAX:
         raise ValueError(f"a payload has at most {PAYLOAD_BYTES_MAX} bytes")

@@ -1,4 +1,4 @@
-"""The few calls of Linux that Python has no function for, each raising OSError with its errno.
+"""Linux calls without a function in Python; each raises OSError with its errno.
 
 Source: man pages prctl(2), unshare(2), mount(2), pivot_root(2), capset(2); include/uapi/linux of the kernel.
 """
@@ -83,18 +83,18 @@ def _checked(result: int, call: str, path: Path | None = None) -> int:
 
 
 def prctl(option: int, arg2: int = 0, arg3: int = 0, arg4: int = 0, arg5: int = 0) -> int:
-    """Call prctl; an address goes in as an int."""
+    """Call prctl; an address is passed as an int."""
     return _checked(_libc.prctl(option, arg2, arg3, arg4, arg5), "prctl")
 
 
 def syscall(number: int, *args: int | bytes | None) -> int:
-    """Call the kernel by number; an address goes in as an int, bytes as theirs, None as a null pointer."""
+    """Call the kernel by number; addresses are passed as ints, bytes as pointers, None as a null pointer."""
     values = (ctypes.c_long(value) if isinstance(value, int) else value for value in args)
     return _checked(_libc.syscall(ctypes.c_long(number), *values), "syscall")
 
 
 def unshare(flags: int) -> None:
-    """Leave the shared namespaces that `flags` (CLONE_NEW*) names."""
+    """Leave the shared namespaces named by `flags` (CLONE_NEW*)."""
     _checked(_libc.unshare(ctypes.c_int(flags)), f"unshare {flags:#x}")
 
 
@@ -113,12 +113,12 @@ def mount(
 
 
 def umount(target: Path, flags: int = 0) -> None:
-    """Take the topmost mount off `target`; `flags` are MNT_DETACH, UMOUNT_NOFOLLOW."""
+    """Unmount the topmost mount of `target`; `flags` are MNT_DETACH, UMOUNT_NOFOLLOW."""
     _checked(_libc.umount2(os.fsencode(target), flags), "umount", target)
 
 
 def pivot_root(new: Path, old: Path) -> None:
-    """Make `new` the root of this mount namespace and hang the former root on `old`."""
+    """Make `new` the root of this mount namespace and move the former root to `old`."""
     number = _NR_PIVOT_ROOT.get(MACHINE)
     if number is None:
         raise OSError(f"pivot_root: no call number for {MACHINE}")
@@ -131,7 +131,7 @@ def set_pdeathsig(signum: int) -> None:
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Decide whether processes of the same uid may read this one through /proc and ptrace."""
+    """Set whether processes of the same uid may read this one through /proc and ptrace."""
     prctl(PR_SET_DUMPABLE, int(dumpable))
 
 
@@ -150,9 +150,9 @@ def capabilities() -> tuple[int, int, int]:
 
 
 def drop_bounding_set() -> None:
-    """Empty the set that bounds what an executed file may gain.
+    """Empty the bounding set, which limits what an executed file may gain.
 
-    Only a holder of CAP_SETPCAP can. For everybody else it stays, and no_new_privs makes it worth nothing.
+    That needs CAP_SETPCAP. Without it the set stays, and no_new_privs makes it useless.
     """
     if not capabilities()[0] >> _CAP_SETPCAP & 1:
         return
@@ -160,7 +160,7 @@ def drop_bounding_set() -> None:
         try:
             prctl(PR_CAPBSET_DROP, capability)
         except OSError as error:
-            if error.errno == errno.EINVAL:  # past the last capability that this kernel knows
+            if error.errno == errno.EINVAL:  # past the last capability of this kernel
                 return
             raise
 

@@ -1,8 +1,10 @@
-"""A Landlock domain: which files the program may open, no TCP, no signals and no abstract sockets beyond itself.
+"""A Landlock domain: the files that the program may open.
 
-It is a second wall behind the mounts and the filter: a kernel without it is reported, a kernel that has it and
-fails stops the program. Rights that the kernel does not know yet are left out.
-Source: https://docs.kernel.org/userspace-api/landlock.html.
+No TCP, no signals or abstract sockets beyond itself.
+
+It is a second layer behind the mounts and the filter: a kernel without it is reported, a kernel that has it
+and fails stops the program. Rights that the kernel does not know yet are left out. Source:
+https://docs.kernel.org/userspace-api/landlock.html.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ ABSTRACT_SCOPE_ABI: Final = 6
 
 
 def _known_file_rights(abi: int) -> int:
-    """All rights on files of this ABI: 13 at first, then REFER, TRUNCATE and IOCTL_DEV."""
+    """Return all file rights of this ABI: 13 at first, then REFER, TRUNCATE and IOCTL_DEV."""
     return (1 << (13 + (abi >= 2) + (abi >= 3) + (abi >= 5))) - 1
 
 
 @functools.cache
 def kernel_abi() -> int:
-    """Return the version of Landlock that this kernel offers, 0 for none."""
+    """Return the Landlock version of this kernel, 0 for none."""
     try:
         return kernel.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
     except OSError as error:
@@ -54,7 +56,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
-        return  # what is not there needs no right: system folders differ between images
+        return  # a missing path needs no right: system folders differ between images
     try:
         if not stat.S_ISDIR(os.fstat(parent).st_mode):
             rights &= _OF_A_FILE
@@ -64,10 +66,11 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def restrict(read: Iterable[str] | None, write: Iterable[str] | None, abi: int | None = None) -> int:
-    """Close the domain around this process and return the ABI it was built for, 0 if the kernel has none.
+    """Close the domain around this process and return its ABI, 0 if the kernel has none.
 
-    Beneath `read` files may be read and executed, beneath `write` anything but made into a device; everything
-    else is out of reach. With neither, files are left to the mounts. Needs no_new_privs; raises OSError.
+    Below `read` files may be read and executed, below `write` all rights but creating devices are given;
+    everything else is inaccessible. With neither, files are left to the mounts. Needs no_new_privs; raises
+    OSError.
     """
     abi = kernel_abi() if abi is None else abi
     if not abi:

@@ -1,6 +1,6 @@
-"""The executor: closes the jail around itself, reports to the supervisor, then runs the program. In that order.
+"""The executor: closes the jail around itself, reports to the supervisor, then runs the program.
 
-Nothing of the program runs unless the jail is closed and the supervisor knows how far.
+In that order: nothing of the program runs unless the jail is closed and the supervisor knows its isolation.
 Source: docs/concepts/execution.md#one-run.
 """
 
@@ -17,7 +17,7 @@ from . import program
 from .wire import Client, ToolCallError
 
 REFUSED: Final = 126
-"""The jail did not close."""
+"""The jail could not be closed."""
 UNREACHED: Final = 125
 """The supervisor did not answer, or the workspace cannot be used."""
 
@@ -26,7 +26,7 @@ _THREADS_MAX: Final = 4
 
 
 def main() -> NoReturn:
-    """Run the payload on standard input; the program finds nothing there."""
+    """Run the payload on standard input, which is empty for the program."""
     with open(0, "rb", closefd=False) as stdin:
         payload = json.loads(stdin.read())
     null = os.open(os.devnull, os.O_RDONLY)
@@ -36,7 +36,7 @@ def main() -> NoReturn:
 
 
 def run(payload: Mapping[str, Any]) -> NoReturn:
-    """Become the program of a payload and end with it."""
+    """Become the program of a payload and exit with its code."""
     from . import jail  # noqa: PLC0415 - Linux only; everything else here runs, and is tested, anywhere
 
     os.environ.clear()  # noqa: TID251 - the program's environment is made here, whole
@@ -59,10 +59,10 @@ def run(payload: Mapping[str, Any]) -> NoReturn:
 
 
 def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
-    """Return the whole environment of a program: four names of ours, and what Python and its packages look for.
+    """Return the whole environment of a program: four names of ours, and those Python and its packages need.
 
-    The names are listed here; nothing of the host's environment passes. The block that the kernel shows of this
-    process was fixed when it was started: whoever starts an executor starts it with nothing secret in there.
+    Nothing of the host's environment is passed on. The block that the kernel shows of this process was fixed
+    at its start, so an executor must be started without secrets in it.
     """
     io_context = {"v": 1, "socket": payload["socket"], "token": payload["token"]}
     threads = str(min(_THREADS_MAX, len(os.sched_getaffinity(0))))
@@ -88,7 +88,7 @@ def clean_environment(payload: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _end(code: int, message: str = "") -> NoReturn:
-    """End without Python's own ending, which after a fork is the parent's."""
+    """Exit without Python's finalization, which after a fork is the parent's."""
     if message:
         os.write(2, message.encode(errors="backslashreplace"))
     os._exit(code)

@@ -1,8 +1,9 @@
-"""Runs the generated program: its text as it stands, as the module `__main__`, to its end whatever that is.
+"""Run the generated program: its unchanged text, as the module `__main__`, to its end.
 
-The program finds OUTPUT_DIR (text) and OUT_DIR (Path), WORKDIR, EXECUTION_ID, `agent_io_tools`, `ctx_tools` and an
-object for every alias of the agent's tools, as globals and as modules; it starts in the current turn's folder. A
-top-level `await` runs under `asyncio.run`; a program without one may call that itself.
+The program finds OUTPUT_DIR (text) and OUT_DIR (Path), WORKDIR, EXECUTION_ID, `agent_io_tools`, `ctx_tools`
+and an object for every alias of the agent's tools, as globals and as modules; it starts in the current turn's
+folder. A top-level `await` runs under `asyncio.run`; a program without one may call that itself.
+
 Source: docs/reference/execution.md#what-a-program-finds.
 """
 
@@ -34,9 +35,9 @@ _OURS: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH1
 
 
 def run(payload: Mapping[str, Any], client: Client) -> int:
-    """Run `<work>/user_code.py` and return its exit code; everything it printed is written when this returns.
+    """Run `<work>/user_code.py` and return its exit code; all its output is flushed when this returns.
 
-    128 + the signal for a program that was interrupted or asked to end.
+    The code is 128 + the signal for a program that was interrupted or terminated.
     """
     path = os.path.join(payload["work"], "user_code.py")  # noqa: PTH118 - the text is what tracebacks show
     _open_streams()
@@ -50,31 +51,31 @@ def run(payload: Mapping[str, Any], client: Client) -> int:
 
 
 def _open_streams() -> None:
-    """Speak UTF-8 whatever the locale was, and show a line when it is printed: the end may be a kill."""
+    """Use UTF-8 independent of the locale, and flush every line: the end may be a kill."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    faulthandler.enable()  # a crash inside a package says where
-    # Python ignores the signal of a file that grows too large; here it ends the program, by that name, and says where.
+    faulthandler.enable()  # reports a crash inside a package
+    # Python ignores the signal for a file that grows too large; here it ends the program, with a traceback.
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     faulthandler.register(signal.SIGXFSZ, chain=True)
 
 
 def _terminate(number: int, _frame: types.FrameType | None) -> NoReturn:
-    """Let the program end by its `finally`s, once; the next signal ends it without."""
+    """Let the program end through its `finally` blocks, once; the next signal ends it without."""
     signal.signal(number, signal.SIG_DFL)
     raise SystemExit(128 + number)
 
 
 def _end_in_order() -> None:
-    """Handle SIGTERM in the program, and in nothing that it forks.
+    """Handle SIGTERM in the program, and in none of its forks.
 
     Pools of processes end their workers by this signal. A handler written in Python would miss one that comes
-    while the fork is not complete, and the pool would wait forever; so the signal waits until the child has the
-    kernel's own handler again.
+    while the fork is not complete, and the pool would wait forever; so the signal is blocked until the child
+    has the kernel's own handler again.
     """
     signal.signal(signal.SIGTERM, _terminate)
-    # Whoever runs in the background without a terminal ignores it, and would hand that on.
+    # A background process without a terminal ignores it, and children would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     masks = threading.local()
 
@@ -93,16 +94,16 @@ def _end_in_order() -> None:
 
 
 def _main_module(payload: Mapping[str, Any], path: str) -> types.ModuleType:
-    """Return the program's module, with the folders made and the tools in place.
+    """Return the program's module, with the folders created and the tools in place.
 
     It is `__main__` and not a name of ours: a block under `if __name__ == "__main__":` is meant to run, and
-    pickle, dataclasses and multiprocessing look up what a program defines by that name.
+    pickle, dataclasses and multiprocessing look up the program's definitions by that name.
     """
     out = payload["out"]
     home = Path(out, payload["turn"])
     home.mkdir(parents=True, exist_ok=True)
     os.chdir(home)
-    # The program's own modules: those beside it, then those it writes where it stands.
+    # The program's own modules: those beside it, then those it writes to the current folder.
     sys.path[:0] = [payload["work"], str(home)]
     sys.argv[:] = [path]
     module = types.ModuleType("__main__")
@@ -116,14 +117,17 @@ def _main_module(payload: Mapping[str, Any], path: str) -> types.ModuleType:
         WORKDIR=payload["work"],
         EXECUTION_ID=payload["exec_id"],
     )
-    # An alias that is called like a module of Python stays a global only; hiding the module would break others.
+    # An alias with the name of a standard module is a global only; hiding the module would break others.
     sys.modules.update({name: it for name, it in tools.items() if name not in sys.stdlib_module_names})
     sys.modules["__main__"] = module
     return module
 
 
 def _tool_modules(aliases: Mapping[str, list[str]]) -> dict[str, types.ModuleType]:
-    """Return the modules of the tools by name. `io_tools` is the caller's second name, as other runtimes have it."""
+    """Return the modules of the tools by name.
+
+    `io_tools` is a second name of `agent_io_tools`, as in other runtimes.
+    """
     modules: dict[str, types.ModuleType] = {
         alias: ToolModule(alias, names, agent_io_tools.send)
         for alias, names in aliases.items()
@@ -147,13 +151,13 @@ def _execute(path: str, scope: dict[str, Any]) -> None:
 
 
 def _wind_down() -> None:
-    """Do what Python does before it ends, since this process ends without Python: wait for threads, call `atexit`."""
+    """Wait for threads and run `atexit` functions, since this process exits without Python's finalization."""
     threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - also ends idle pools, which no public call does
     atexit._run_exitfuncs()  # noqa: SLF001 - there is no public way to run what the program registered
 
 
 def _ending(act: Callable[[], None]) -> int:
-    """Return the exit code by which `act` ended, as Python would."""
+    """Return the exit code of `act`'s end, as Python would."""
     try:
         act()
     except SystemExit as end:
@@ -196,7 +200,7 @@ def _trim(told: traceback.TracebackException) -> None:
 
 
 def _tell(text: str) -> None:
-    """Print to the program's log, also if the program has closed its stream or put another in its place."""
+    """Print to the program's log, even if the program has closed or replaced its stream."""
     _flush()
     with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="backslashreplace"))
@@ -204,6 +208,6 @@ def _tell(text: str) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        # A stream that the program closed or replaced by something odd is the program's own; so is what it loses.
+        # A stream that the program closed or replaced by something else is its own responsibility.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()  # type: ignore[union-attr] # None and strangers have no `flush`: suppressed

@@ -1,8 +1,8 @@
-"""Tools as Python objects: what `react.read(paths=[…])` is in a program, and what it returns.
+"""Tools as Python objects in a program, such as `react.read(paths=[…])`, and their results.
 
-A call is made at once and its value is there when it returns, so it needs no `await` and no event loop. The value
-can be awaited all the same, and gives itself: programs that treat tools as coroutines work too. Calls run in
-parallel in threads (`await asyncio.to_thread(react.read, paths=[…])`).
+A call is made at once and returns its value, so it needs no `await` and no event loop. The value can also be
+awaited, and returns itself: programs that treat tools as coroutines work too. Calls run in parallel in
+threads (`await asyncio.to_thread(react.read, paths=[…])`).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, Final, NoReturn
 
 
 class _Awaitable:
-    """What makes a value its own awaitable."""
+    """Makes a value awaitable; awaiting returns the value."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[None, None, Any]:
-        yield from ()  # nothing to wait for; a generator is what `await` wants
+        yield from ()  # nothing to wait for; `await` needs a generator
         return self
 
 
 class _Object(_Awaitable, dict[str, Any]):
-    # By identity: `asyncio.gather` keeps what it waits for as keys, and equal answers are still two.
+    # By identity: `asyncio.gather` uses awaitables as keys, and equal answers are different ones.
     __hash__ = object.__hash__  # type: ignore[assignment] # a dict has none
 
 
@@ -49,7 +49,7 @@ class _Number(_Awaitable, float):
 
 
 class _Constant(_Awaitable):
-    """True, false or null on its way to an `await`: those three cannot be subclassed."""
+    """True, false or null, awaitable: those three cannot be subclassed."""
 
     def __init__(self, value: bool | None) -> None:
         self.value = value
@@ -76,9 +76,9 @@ _KINDS: Final[Mapping[type, Callable[[Any], Any]]] = {
 
 
 def answer(value: Any) -> Any:
-    """Return a JSON value (or bytes) that is itself and can be awaited.
+    """Return a JSON value (or bytes) that can also be awaited.
 
-    True, false and null are wrapped where an event loop runs, because only there somebody can await them.
+    True, false and null are wrapped only where an event loop runs, since elsewhere they cannot be awaited.
     """
     kind = _KINDS.get(type(value))
     if kind is not None:
@@ -87,7 +87,7 @@ def answer(value: Any) -> Any:
 
 
 def _has_loop() -> bool:
-    """Tell whether an event loop runs in this thread, without importing what would make one."""
+    """Return True if an event loop runs in this thread, without importing asyncio."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is None:
         return False
@@ -99,7 +99,7 @@ def _has_loop() -> bool:
 
 
 class ToolFunction:
-    """One tool: called with the tool's parameters by name, or with all of them as one mapping."""
+    """One tool: called with its parameters by name, or with all of them as one mapping."""
 
     def __init__(self, tool_id: str, call: Callable[[str, Mapping[str, Any]], Any]) -> None:
         self.tool_id = tool_id

@@ -1,12 +1,14 @@
-"""The file tree of the sandbox: what every run may read, and the few places that each run writes to.
+"""The file tree of the sandbox: the read-only part of all runs, and the few writable places of each.
 
-`build` makes it once, in a mount namespace of its own: a small read-only tmpfs with binds of the system's libraries
-and of the interpreter, and nothing else of the machine. Files among those that may hold passwords are covered by empty
-ones. `fit` adds what belongs to one run, in a mount namespace of that run, which starts as a copy of the first and
-vanishes with its last process.
+`build` creates it once, in a mount namespace of its own: a small read-only tmpfs with binds of the system's
+libraries and of the interpreter, and nothing else of the machine. Files among those that may hold passwords
+are covered by empty ones. `fit` adds the places of one run, in a mount namespace of that run, which starts as
+a copy of the first and ends with its last process.
 
-What a program can still read of the machine is where its mounts come from: /proc/self/mountinfo names the folders that
-were bound, such as the one of the interpreter and the temporary one of the server. Nothing hides it without hiding /proc.
+A program can still read the sources of its mounts: /proc/self/mountinfo names the folders that were bound,
+such as the one of the interpreter and the temporary one of the server. That cannot be hidden without hiding
+/proc.
+
 Source: docs/concepts/execution.md#the-tree; man pages mount_setattr(2), pivot_root(2), pid_namespaces(7).
 """
 
@@ -30,19 +32,19 @@ TMP_BYTES: Final = 256 * 1024 * 1024
 SHM_BYTES: Final = 64 * 1024 * 1024
 TMP_FILES: Final = 32_768
 COVERED: Final = (RUNS, WORKSPACE, PROC, Path("/dev"))
-"""Where nothing can be read from: mounts of the tree itself stand there."""
+"""Places that cannot be bound from: the tree's own mounts are there."""
 KEPT: Final = Path("/kept")
-"""Where a folder from below /tmp is, from which it is bound to its place in every run's own /tmp."""
+"""Holds the folders from below /tmp, which are bound to their places in every run's own /tmp."""
 
 # Folders or, where the system has merged them into /usr, links.
 SYSTEM: Final = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))
 CONFIGURATION: Final = ("ld.so.cache", "alternatives", "fonts", "localtime", "mime.types")
 DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 EMPTY: Final = Path("/empty")
-"""Holds an empty file and an empty folder, which are bound over what nobody shall read."""
+"""Holds an empty file and an empty folder, which are bound over hidden ones."""
 LOCAL_CONFIGURATION: Final = Path("/usr/local/etc")
 INDEX_CONFIGURATION: Final = "pip.conf"
-"""Names package indexes, often with a password, beside the packages that came from there."""
+"""Contains package indexes, often with a password, beside the packages installed from them."""
 WRITTEN: Final = {
     "passwd": "root:x:0:0::/:/bin/false\nexecutor:x:{uid}:{gid}::/tmp:/bin/false\n",
     "group": "root:x:0:\nexecutor:x:{gid}:\n",
@@ -60,11 +62,13 @@ _DATA_ONLY: Final = kernel.MS_NOEXEC | _NO_POWER
 
 
 def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int) -> list[Path]:
-    """Make the tree on the empty folder `root` and change into it; nothing outside can be reached afterwards.
+    """Create the tree in the empty folder `root` and change into it.
 
-    The caller has a mount namespace of its own. `runs` is the folder that holds the runs' folders, `prefixes` are
-    what the interpreter and its packages are read from: each appears at its own path, below fresh parents. Returns
-    the outermost of them.
+    Nothing outside can be reached afterwards.
+
+    The caller has a mount namespace of its own. `runs` is the folder of all run folders, `prefixes` are those
+    of the interpreter and its packages: each appears at its own path, below new parents. Returns the
+    outermost of them.
     """
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("tmpfs", root, "tmpfs", _NO_POWER, "mode=755,size=1m")
@@ -82,7 +86,7 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
     _bind(runs, _inside(root, RUNS), _DATA_ONLY)
     for path in (PROC, TMP, *(WORKSPACE / place for place in PLACES)):
         _inside(root, path).mkdir(parents=True, exist_ok=True)
-    # For imports that write a cache or look at their process; every run covers both with its own.
+    # For imports that write a cache or inspect their process; every run covers both with its own.
     _tmpfs(_inside(root, TMP), TMP_BYTES)
     _mount_proc(_inside(root, PROC))
     _enter(root)
@@ -92,10 +96,10 @@ def build(root: Path, *, runs: Path, prefixes: Iterable[str], uid: int, gid: int
 
 
 def fit(run: str, outermost: Iterable[Path]) -> None:
-    """Add one run's own places, in a fresh mount and pid namespace.
+    """Add one run's own places, in a new mount and pid namespace.
 
-    `run` names the run's folder below RUNS, which is out of reach afterwards. The socket's folder is read-only.
-    `outermost` is what `build` returned.
+    `run` names the run's folder below RUNS, which is inaccessible afterwards. The socket's folder is
+    read-only. `outermost` is the result of `build`.
     """
     for place in PLACES:
         kernel.mount(RUNS / run / place, WORKSPACE / place, None, kernel.MS_BIND)
@@ -113,14 +117,14 @@ def _kept(path: Path) -> Path:
 
 
 def _cover(paths: Iterable[Path]) -> None:
-    """Hide what is there of `paths`, under whatever name it can be reached in a run."""
+    """Hide existing `paths`, under every name by which a run can reach them."""
     for path in {path.resolve() for path in paths if path.exists()}:
         source = EMPTY / ("folder" if path.is_dir() else "file")
         kernel.mount(source, _kept(path) if path.is_relative_to(TMP) else path, None, kernel.MS_BIND)
 
 
 def _put_back(outermost: Iterable[Path]) -> None:
-    """Let what lies below /tmp appear in the one that was just mounted there."""
+    """Bind the folders from below /tmp into the newly mounted one."""
     for path in outermost:
         if path.is_relative_to(TMP):
             path.mkdir(parents=True)
@@ -131,12 +135,12 @@ def _uncover(path: Path) -> None:
     try:
         kernel.umount(path)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # nothing is mounted there
+        if error.errno != errno.EINVAL:  # it is no mount
             raise
 
 
 def _mount_proc(path: Path, options: str | None = None) -> bool:
-    """Mount the pid namespace's /proc, if that is allowed: not in a container whose own one is masked.
+    """Mount the pid namespace's /proc, if allowed; it is not in a container whose own one is masked.
 
     A user namespace may mount one only while it sees another one, which is why the tree has its own.
     """
@@ -148,13 +152,13 @@ def _mount_proc(path: Path, options: str | None = None) -> bool:
 
 
 def _named(prefixes: Iterable[str]) -> list[Path]:
-    """Return the folders among `prefixes`, as named, and where links lead."""
+    """Return the folders among `prefixes`, as named, and with links resolved."""
     both = {path for prefix in prefixes for path in (Path(prefix), Path(prefix).resolve()) if path.is_dir()}
     return sorted(both - {Path("/")})
 
 
 def _outermost(named: Iterable[Path]) -> list[Path]:
-    """Return the folders that are below no other one and not in the system's; `named` is sorted."""
+    """Return the folders that are not below another one or the system's; `named` is sorted."""
     found: list[Path] = []
     for path in named:
         if path == TMP or any(path.is_relative_to(place) for place in COVERED):
@@ -209,7 +213,7 @@ def _tmpfs(path: Path, size_bytes: int) -> None:
 
 
 def _set_attributes(path: Path, attributes: int, *, recursive: bool = False) -> None:
-    """Add mount attributes; for the four that are used, MOUNT_ATTR_* has the numbers of MS_*."""
+    """Add mount attributes; the four that are used have the same numbers in MOUNT_ATTR_* and MS_*."""
     wanted = attributes.to_bytes(8, "little") + bytes(24)
     flags = _AT_RECURSIVE if recursive else 0
     kernel.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path) + b"\0", flags, wanted, len(wanted))

@@ -1,8 +1,8 @@
-"""The system-call filter: the rules of `rules`, assembled to BPF before the fork, bound to a pid and installed after it.
+"""The system-call filter: `rules` assembled to BPF before the fork, bound to a pid and installed after it.
 
-The filter looks at numbers and at the low words of arguments only, never at memory, so nothing can be changed
-between the check and the use. A number beyond the table's is answered like a kernel that does not know it yet.
-Source: seccomp(2); docs/concepts/execution.md.
+The filter only reads numbers and the low words of arguments, never memory, so nothing can be changed between
+check and use. A number beyond the table's is answered as by a kernel that does not know it yet. Source:
+seccomp(2); docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class UnsupportedMachineError(Exception):
 
 @dataclass(frozen=True)
 class Architecture:
-    """`column` is the architecture's place in the table of numbers, `foreign` the first number of another ABI."""
+    """`column` is the architecture's place in the table of numbers, `foreign` another ABI's first number."""
 
     column: int
     audit: int
@@ -51,7 +51,7 @@ _PROTECTED_MAX: Final = 64
 
 @dataclass(frozen=True)
 class Filter:
-    """An assembled filter. `slots` are the places (offset, sign) where the pid of its owner belongs."""
+    """An assembled filter. `slots` are the places (offset, sign) for the pid of its owner."""
 
     code: bytes
     slots: tuple[tuple[int, int], ...]
@@ -65,7 +65,10 @@ class Filter:
 
 
 class _Assembler:
-    """Collects instructions; a branch names where it goes on, None for the next instruction. All go forward."""
+    """Collects instructions; a branch names its target, None for the next instruction.
+
+    All targets are forward.
+    """
 
     def __init__(self) -> None:
         self._code: list[tuple[int, int, str | None, str | None]] = []
@@ -84,7 +87,7 @@ class _Assembler:
         self._labels[name] = len(self._code)
 
     def assemble(self) -> Filter:
-        """Return the filter; a jump beyond the 255 instructions that one can skip is a struct.error."""
+        """Return the filter; a jump over more than 255 instructions is a struct.error."""
         code, slots = bytearray(), []
         for at, (operation, value, yes, no) in enumerate(self._code):
             if value in (OWN_PID, OWN_GROUP):
@@ -110,7 +113,10 @@ def _ranges(rules_by_number: dict[int, Rule]) -> list[_Range]:
 
 
 def _emit_search(out: _Assembler, ranges: Sequence[_Range], names: dict[Rule | None, str]) -> None:
-    """Emit a binary search. The kernel walks the filter once for every number to install it: a list costs a ms."""
+    """Emit a binary search.
+
+    The kernel evaluates the filter for every number on installation: a linear list takes a ms.
+    """
     middle = len(ranges) // 2
     below, above = ranges[:middle], ranges[middle:]
     start = above[0][0]
@@ -129,7 +135,7 @@ def _emit_search(out: _Assembler, ranges: Sequence[_Range], names: dict[Rule | N
 
 
 def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
-    """Emit the rule's checks and both its verdicts, for a jump cannot go back to somebody else's."""
+    """Emit the rule's checks and both its verdicts, since a jump cannot go back to those of another rule."""
     out.label(name)
     refuse = f"{name} refuses"
     for place, check in enumerate(rule.checks):
@@ -139,7 +145,8 @@ def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
             out.branch(_IF_EQUAL, value, yes=passed)
         for value in check.none_of:
             out.branch(_IF_EQUAL, value, yes=refuse)
-        # The last word: what no value above decided passes only where something was forbidden, and is not this.
+        # The last instruction: a value not decided above passes only if the check forbids values, and this is
+        # none of them.
         last = (_IF_BITS, check.no_bits) if check.no_bits or check.none_of else (_IF_AT_LEAST, 0)
         out.branch(*last, yes=refuse)
         out.label(passed)
@@ -150,7 +157,7 @@ def _emit_rule(out: _Assembler, rule: Rule, name: str) -> None:
 
 
 def build(machine: str, reach: Reach, protected: Iterable[int] = ()) -> Filter:
-    """Assemble the filter for `machine` (as `platform.machine()` names it); raises UnsupportedMachineError."""
+    """Assemble the filter for `machine` (as in `platform.machine()`); raises UnsupportedMachineError."""
     architecture = ARCHITECTURES.get(machine)
     if architecture is None:
         raise UnsupportedMachineError(f"no system-call table for {machine}")
@@ -192,7 +199,7 @@ _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 
 
 def install(code: bytes, machine: str = kernel.MACHINE) -> None:
-    """Put the bytes of `Filter.bind` over every thread of this process, for good; raises OSError."""
+    """Install the bytes of `Filter.bind` for every thread of this process, permanently; raises OSError."""
     program = _Program(len(code) // _INSTRUCTION.size, code)
     number = ARCHITECTURES[machine].seccomp
     thread = kernel.syscall(number, _SET_MODE_FILTER, _ALL_THREADS, ctypes.addressof(program))

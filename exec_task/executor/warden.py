@@ -1,9 +1,9 @@
-"""The warden: makes the tree once, keeps the zygote, and puts up a cell for every run.
+"""The warden: creates the tree once, runs the zygote, and creates a cell for every run.
 
-A cell is a fresh pid, IPC and mount namespace with a first process, `init`, that reaps what the program leaves
-behind. Killing `init` kills everything in the cell; who asked for the cell holds its pidfd for that. The warden
-ends when its control channel closes, and with it the zygote, every cell, and all that is in them.
-Source: docs/concepts/execution.md#the-zygote; man page pid_namespaces(7).
+A cell is a new pid, IPC and mount namespace with a first process, `init`, that reaps the program's orphans.
+Killing `init` kills everything in the cell; the client that requested the cell holds its pidfd for that. The
+warden ends when its control channel closes, and with it the zygote and every cell. Source:
+docs/concepts/execution.md#the-zygote; man page pid_namespaces(7).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CAP_SYS_ADMIN: Final = 21
 _SHARED: Final = kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC
 _HOST: Final = "executor"
 _WARDEN: Final = 1
-"""The warden's pid where it and everything below it live."""
+"""The warden's pid in its own pid namespace."""
 
 READY: Final = b"ready"
 
@@ -42,7 +42,7 @@ NO_SYS_ADMIN: Final = (
 
 
 class Cell:
-    """What every cell needs of the tree: the way back, and the folders that programs read from."""
+    """The values that every cell needs of the tree: the way back, and the folders that programs read."""
 
     def __init__(self, own_pids: int, readable: list[Path]) -> None:
         self.own_pids = own_pids
@@ -50,13 +50,13 @@ class Cell:
 
 
 class UnsupportedError(Exception):
-    """No program can be isolated this way here; the message says what to do."""
+    """Programs cannot be isolated this way here; the message names the remedy."""
 
 
 def main(control_fd: int, channel_fd: int) -> NoReturn:
-    """Serve: take the plan of the boot from the control channel, answer with what was reached, then make cells.
+    """Serve: read the boot plan from the control channel, answer with the result, then create cells.
 
-    The plan names `root` and `runs` (folders), `home` (what holds this package), `uid`, `gid`, `preload`.
+    The plan has `root` and `runs` (folders), `home` (the folder of this package), `uid`, `gid`, `preload`.
     """
     control, channel = socket.socket(fileno=control_fd), socket.socket(fileno=channel_fd)
     plan = json.loads(control.recv(_BOOT_MAX_BYTES))
@@ -85,10 +85,12 @@ def main(control_fd: int, channel_fd: int) -> NoReturn:
 
 
 def _leave(plan: dict[str, Any]) -> list[str]:
-    """Have the next fork begin a pid namespace, in a user namespace if need be; return the names of all there will be.
+    """Have the next fork begin a pid namespace, in a user namespace if needed.
 
-    The warden is the first process there, so everything below it ends with it. And a user without privilege can
-    go back only into a pid namespace of its own, which it does after every cell.
+    Return the names of all namespaces.
+
+    The warden is the first process there, so everything below it ends with it. And a user without privilege
+    can go back only into a pid namespace of its own, which it does after every cell.
     """
     if os.geteuid() == 0 and not kernel.capabilities()[0] >> _CAP_SYS_ADMIN & 1:
         raise UnsupportedError(NO_SYS_ADMIN)
@@ -101,7 +103,7 @@ def _leave(plan: dict[str, Any]) -> list[str]:
 
 
 def _settle(plan: dict[str, Any]) -> list[Path]:
-    """Enter the namespaces that all runs share; return the folders that the interpreter reads from."""
+    """Enter the namespaces that all runs share; return the interpreter's folders."""
     prefixes = [
         sys.prefix,
         sys.exec_prefix,
@@ -121,16 +123,17 @@ def _settle(plan: dict[str, Any]) -> list[Path]:
         socket.sethostname(_HOST)
     except OSError as error:
         raise UnsupportedError(NO_NAMESPACE.format(error=error)) from error
-    kernel.drop_bounding_set()  # once for all runs; what is held stays, nothing can be gained
+    kernel.drop_bounding_set()  # once for all runs; held capabilities stay, none can be gained
     kernel.set_dumpable(False)
     return readable
 
 
 def _enter_user_namespace(uid: int, gid: int) -> None:
-    """Enter a user namespace, where the kernel counts processes apart from those that a uid has elsewhere.
+    """Enter a user namespace, in which the kernel counts processes separately from the uid's others.
 
-    An ordinary caller becomes `uid` and `gid`; outside, everything is still done as the caller. Root keeps every id,
-    files of others and the program's own uid among them, and loses its power over whatever this namespace does not own.
+    An ordinary caller becomes `uid` and `gid`; outside, everything is still done as the caller. Root keeps
+    every id, including those of others' files and the program's own uid, and loses its power over everything
+    that this namespace does not own.
     """
     try:
         if os.geteuid() == 0:
@@ -149,13 +152,13 @@ def _enter_user_namespace(uid: int, gid: int) -> None:
 
 
 def _same(known: str) -> str:
-    """Return the map that keeps every id which a namespace knows; `known` is that namespace's own map."""
+    """Return the map that keeps every id of a namespace; `known` is that namespace's own map."""
     extents = (line.split() for line in known.splitlines())
     return "\n".join(f"{first} {first} {count}" for first, _, count in extents)
 
 
 def _map_from_outside(maps: dict[str, str]) -> None:
-    """Enter a user namespace whose maps only somebody in the present one may write: a child that stays behind."""
+    """Enter a user namespace whose maps must be written from the present one: by a child that stays behind."""
     entered, entering = os.pipe2(os.O_CLOEXEC)
     owner, writer = os.getpid(), os.fork()
     if writer == 0:
@@ -173,7 +176,7 @@ def _map_from_outside(maps: dict[str, str]) -> None:
 
 
 def _write_when_told(entered: int, owner: int, maps: dict[str, str]) -> NoReturn:
-    """Write the maps of `owner`'s namespace once it is there; end with 0, or the errno of what failed."""
+    """Write the maps of `owner`'s namespace once it exists; exit with 0, or the errno of a failure."""
     code = errno.EIO
     try:
         if os.read(entered, len(READY)):
@@ -203,10 +206,10 @@ def _be_zygote(cells: socket.socket, channel: socket.socket, own_pids: int, prel
 
 
 def _serve(control: socket.socket, cells: socket.socket, cell: Cell, made: int) -> NoReturn:
-    """Put up a cell for every message, which names the run's folder and brings the program's socket and pipe.
+    """Create a cell for every message, which names the run's folder and brings the program's socket and pipe.
 
-    The pidfd of the cell's first process is the answer, and goes to the zygote with both. When the zygote
-    ends, whose pidfd is `made`, everything here does.
+    The answer is the pidfd of the cell's first process, which is also sent to the zygote with both. When the
+    zygote, whose pidfd is `made`, ends, everything here does.
     """
     events = select.poll()
     events.register(control, select.POLLIN)
@@ -245,7 +248,7 @@ def _put_up(run: str, cell: Cell) -> int:
     try:
         pid = os.fork()
         if pid == 0:
-            os.close(told)  # so that telling fails if the warden has ended by now
+            os.close(told)  # so that writing fails if the warden has ended by now
             _init(run, telling, cell)
     finally:
         zygote.join(cell.own_pids, kernel.CLONE_NEWPID)
@@ -259,14 +262,14 @@ def _put_up(run: str, cell: Cell) -> int:
 
 
 def _init(run: str, telling: int, cell: Cell) -> NoReturn:
-    """Be the first process of a cell: make its places, then reap until killed."""
+    """Run as the first process of a cell: create its places, then reap until killed."""
     try:
         kernel.set_pdeathsig(signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         rootfs.fit(run, cell.readable)
-        # In a user namespace the zygote may join only who is dumpable. Nobody in the cell has the capabilities
-        # that this process has, so nobody there may look into it all the same.
+        # In a user namespace the zygote may join only a dumpable process. No process in the cell has the
+        # capabilities of this one, so none there may inspect it all the same.
         kernel.set_dumpable(True)
         os.write(telling, READY)
         kernel.close_range(0)

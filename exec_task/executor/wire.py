@@ -1,9 +1,9 @@
-"""The program's side of the supervisor's socket.
+"""The program's client of the supervisor's socket.
 
-A frame is four bytes of length, big-endian, and a JSON object in UTF-8. Several threads may call; a connection
-serves one call at a time and is kept for the next one. A child made by fork opens its own for every call, so that
-a pool of workers does not sit on all that there are.
-Source: docs/reference/executor-protocol.md.
+A frame is four bytes of length, big-endian, and a JSON object in UTF-8. Several threads may call; a
+connection serves one call at a time and is kept for the next one. A forked child opens a new one for every
+call, so that a pool of workers does not hold all available connections. Source:
+docs/reference/executor-protocol.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ToolCallError(Exception):
     """A call was refused, failed, or got no answer. `code` is stable, the message is for people."""
 
     def __init__(self, code: str, message: str) -> None:
-        """Keep the code beside the text."""
+        """Store the code beside the message."""
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
@@ -44,7 +44,7 @@ class Client:
     def __init__(
         self, path: str, token: str, *, connect_s: float = CONNECT_S, reply_s: float | None = None
     ) -> None:
-        """Call at `path`; wait `connect_s` for the socket to be there and `reply_s` for a reply, None: forever."""
+        """Call at `path`; wait `connect_s` for the socket to appear and `reply_s` for a reply, None: forever."""
         self._path = path
         self._token = token
         self._connect_s = connect_s
@@ -54,7 +54,7 @@ class Client:
         os.register_at_fork(after_in_child=self._forget)
 
     def hello(self, isolation: Mapping[str, Any]) -> None:
-        """Report the isolation reached. Raises ToolCallError, OSError."""
+        """Report the jail's isolation. Raises ToolCallError, OSError."""
         self._exchange({"type": "hello", "isolation": dict(isolation)})
 
     def call(self, tool_id: str, params: Mapping[str, Any], reason: str = "") -> Any:
@@ -62,7 +62,7 @@ class Client:
         return self._exchange({"type": "call", "tool_id": tool_id, "params": dict(params), "reason": reason})
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -71,7 +71,7 @@ class Client:
         self._turns = threading.BoundedSemaphore(PARALLEL_MAX)
 
     def _forget(self) -> None:
-        """Be the client of a forked child: the connections, and the locks as they stood, are the parent's."""
+        """Reset in a forked child: the connections, and the locks' state, are the parent's."""
         self.close()
         self._fresh()
         self._keeps = False
@@ -102,11 +102,11 @@ class Client:
         if self._keeps and reply.get("id") == 1:
             self._idle.append(connection)
         else:
-            connection.close()  # an answer to nothing in particular is the supervisor's last
+            connection.close()  # an answer without a call number is the supervisor's last
         return reply
 
     def _connect(self, give_up_s: float) -> socket.socket:
-        """Connect, waiting for a supervisor that is about to listen."""
+        """Connect, waiting for a supervisor that does not listen yet."""
         while True:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -126,7 +126,7 @@ class Client:
 
 
 def _converse(connection: socket.socket, frame: bytes) -> dict[str, Any]:
-    # A supervisor that hung up has said why before; what it said can still be read.
+    # A supervisor that closed has sent its reason before, which can still be read.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         connection.sendall(frame)
     try:
@@ -157,7 +157,10 @@ def receive(connection: socket.socket, size: int) -> bytearray:
 
 
 def _render(request: Mapping[str, Any]) -> bytes:
-    """Return a request's frame. Raises ToolCallError, and TypeError or ValueError for what JSON cannot say."""
+    """Return a request's frame.
+
+    Raises ToolCallError, and TypeError or ValueError for values JSON cannot represent.
+    """
     text = json.dumps(request, ensure_ascii=False, allow_nan=False, default=_pack, separators=(",", ":"))
     body = text.encode()
     if len(body) > REQUEST_BYTES_MAX:

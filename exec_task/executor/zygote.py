@@ -1,8 +1,9 @@
-"""The zygote: a process with the packages imported that becomes a program by a fork, in a cell that stands ready.
+"""The zygote: a process with packages imported that becomes a program by a fork, in a prepared cell.
 
-The fork is made before there is anything to run, and waits: a program then begins without its cost. It is used once.
-The zygote holds no secret and reads none: what a program is given comes through descriptors that only the fork reads. It
-is the program's parent from outside the cell, so it learns how the program ended; it never touches the cell's files.
+The fork is made before there is a program, and waits: a program then starts without that cost. Each fork is
+used once. The zygote holds and reads no secret: a program's payload comes through descriptors that only the
+fork reads. It is the program's parent from outside the cell, so it gets the program's status; it never
+touches the cell's files.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ _SETNS: Final = {"x86_64": 308, "aarch64": 268}
 
 
 def join(fd: int, flags: int) -> None:
-    """Enter the namespaces that `flags` (CLONE_NEW*) names of a pidfd's process, or the one that `fd` stands for."""
+    """Enter the namespaces named by `flags` (CLONE_NEW*) of a pidfd's process, or the namespace of `fd`."""
     kernel.syscall(_SETNS[kernel.MACHINE], fd, flags)
 
 
 def warm(preload: Sequence[str]) -> list[str]:
-    """Import what is there of `preload`, and keep the collector off it; return what is missing or broken."""
+    """Import the available modules of `preload`, and freeze them for the collector.
+
+    Return missing or broken ones.
+    """
     missing = []
     for name in preload:
         try:
@@ -45,10 +49,12 @@ def warm(preload: Sequence[str]) -> list[str]:
 
 
 def serve(cells: socket.socket, channel: socket.socket, own_pids: int) -> NoReturn:
-    """Fork a program for every cell until the warden ends; `own_pids` stands for this process's pid namespace.
+    """Fork a program for every cell until the warden ends.
 
-    With a cell, a pidfd of its first process, come the socket on which the program will be told what it is and the
-    pipe for what it prints. To the channel go `started`, with a pidfd of the program, and `status` as waitpid gives it.
+    `own_pids` is a descriptor of this process's pid namespace.
+
+    With a cell, a pidfd of its first process, come the socket for the program's payload and the pipe for its
+    output. `started`, with a pidfd of the program, and `status` as from waitpid are sent to the channel.
     """
     while True:
         message, fds, _, _ = socket.recv_fds(cells, 16, 3)
@@ -81,7 +87,7 @@ def _fork(own_pids: int, cell: int, feed: int, output: int) -> int:
 
 
 def _become(cell: int, feed: int, output: int) -> NoReturn:
-    """Be a program: enter the cell, let go of everything that is the zygote's, wait to be told which, run it."""
+    """Become a program: enter the cell, close everything of the zygote's, wait for the payload, run it."""
     try:
         join(cell, kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         _forget_the_dice()
@@ -91,7 +97,7 @@ def _become(cell: int, feed: int, output: int) -> NoReturn:
         with socket.socket(fileno=_FEED) as waiting:
             message, fds, _, _ = socket.recv_fds(waiting, 16, 1)
         if not message:
-            os._exit(0)  # nobody wants a program any more
+            os._exit(0)  # the program is no longer needed
         (payload,) = fds
         plan = json.loads(os.read(payload, PLAN_MAX_BYTES))
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
@@ -106,7 +112,7 @@ def _become(cell: int, feed: int, output: int) -> NoReturn:
 
 
 def _speak_into(output: int) -> None:
-    """Make `output` standard output and error, with new streams: the zygote's know that theirs can be sought in."""
+    """Make `output` standard output and error, with new streams: the zygote's assume theirs are seekable."""
     for fd, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(output, fd)
         stream = os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
@@ -115,7 +121,7 @@ def _speak_into(output: int) -> None:
 
 
 def _forget_the_dice() -> None:
-    """Give this fork random numbers of its own: numpy's old generator would repeat the zygote's in every run."""
+    """Reseed the random numbers of this fork: numpy's old generator would repeat the zygote's in every run."""
     random = sys.modules.get("numpy.random")
     if random is not None:
         random.seed()
