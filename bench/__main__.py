@@ -1,6 +1,6 @@
-"""`python -m bench`: measure everything, print the table, write bench/results.json.
+"""`python -m bench`: run all measurements, print the table, write bench/results.json.
 
-Exit code 1 if a listed metric is missing. A goal that is not met is shown and changes nothing else.
+Exit code 1 if a listed metric is missing. A missed goal is only shown.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
 
 
 def main() -> int:
-    """Run every topic in turn; one that fails shows why, takes its metrics with it, and the others still run."""
+    """Run every topic in turn; a failing one prints its reason and loses its metrics, the others still run."""
     rows: list[Row] = []
     for name, measure in TOPICS.items():
         start = time.monotonic()

@@ -1,7 +1,7 @@
-"""Plays a conversation of the workload through the loop itself, and accounts for every request of it.
+"""Plays a conversation of the workload through the loop itself, and accounts for every request.
 
-The model of this module says what the script says and pays as the scripted server's cache would have it. Where a
-result is no longer in sight, it now and then reads it again, as a model does that has use for it.
+The model of this module follows the script and pays as the scripted server's cache would have it. It
+sometimes reads a result that is no longer in sight again, as a model does that needs it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ USER: Final = "somebody"
 
 @dataclass(frozen=True, kw_only=True)
 class Played:
-    """What one conversation came to. `bill` has everything, `decisions` the rounds alone, beside their `ideal`."""
+    """The result of one conversation.
+
+    `bill` has everything, `decisions` the rounds alone, beside their `ideal`.
+    """
 
     bill: Bill
     decisions: Bill
@@ -86,7 +89,7 @@ class Actor:
         self._rested = False
 
     def begin(self, turn: Turn) -> None:
-        """Take up the next turn."""
+        """Start the next turn."""
         self._turn, self._at = turn, 0
 
     def stream(self, request: ModelRequest) -> Speech:
@@ -105,7 +108,7 @@ class Actor:
         return Speech(text, use)
 
     def _say(self, prompt: Prompt) -> tuple[str, bool]:
-        """Return what the script says next, or a reading of what is out of sight; and whether that is extra."""
+        """Return the script's next step, or a read of a hidden result; and True if that is extra."""
         turn = self._turn
         if turn is None:
             raise MeasureError("the model was asked before anybody said anything")
@@ -126,7 +129,7 @@ class Actor:
         return _round(step.thinking, step.notes, *calls), False
 
     def look(self, params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """The tool: return what the script has for a name, and remember where that stands."""
+        """The tool: return the script's result for a name, and remember its path."""
         call = self._calls[params["query"]]
         self.paths[call.name] = context.path("result")
         cited = context.cite([_source(call)]) if call.source else ()
@@ -135,7 +138,7 @@ class Actor:
 
 @dataclass
 class Speech(InstantStream):
-    """One answer, said in one piece, and what its request read and wrote."""
+    """One answer, in one piece, with the cache use of its request."""
 
     use: CacheUse
 
@@ -154,9 +157,9 @@ class Speech(InstantStream):
 
 
 def play(script: Script, *, wide: bool, context: ContextRules | None = None) -> Played:
-    """Play a conversation to its end; every turn is a process that remembers nothing.
+    """Play a conversation to its end; every turn is a new process without a cache.
 
-    Without `context` everything is as it is shipped.
+    Without `context` the defaults apply.
     """
     settings = Settings.from_env({})
     app = in_memory(settings)
@@ -176,7 +179,7 @@ def play(script: Script, *, wide: bool, context: ContextRules | None = None) -> 
 
 
 def make_agent(actor: Actor, *, wide: bool) -> Agent:
-    """Return the default agent with the tool of the workload."""
+    """Return the default agent with the workload's tool."""
     spec = ToolSpec(
         tool_id=TOOL,
         purpose="Look something up.",
@@ -232,7 +235,7 @@ def _outcome(ports: Ports, agent: Agent, actor: Actor, script: Script) -> Played
 
 
 def _recovered(ports: Ports, agent: Agent, actor: Actor, script: Script) -> int:
-    """Return how many of the planted facts come back by path from a process that remembers nothing, byte for byte."""
+    """Return how many of the planted facts are read by path, byte for byte, in a process without a cache."""
     journal = Journal(ports, LANE, "bench")
     timeline = History().load(journal, segment=journal.tail(consistent=True).state.segment)
     context = ToolContext(

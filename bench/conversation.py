@@ -1,7 +1,7 @@
-"""A conversation to measure with: its log as the loop itself writes it, cut where the next round is due.
+"""A conversation for measurements: its log as the loop itself writes it, cut where the next round is due.
 
-A turn has eleven blocks: a prompt, a followup, four rounds of a call and its result, an answer. Each block brings
-about 500 characters.
+A turn has eleven blocks: a prompt, a followup, four rounds of a call and its result, an answer. Each block
+adds about 500 characters.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def prose(chars: int) -> str:
 
 
 class InstantModel:
-    """Says at once what it is given to say; it reads nothing, so that only our own time is measured."""
+    """Answers at once with given text and reads nothing, so that only our own time is measured."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
@@ -108,7 +108,7 @@ def _say(decision: dict[str, Any], thinking: str) -> str:
 
 
 def make_agent(result_chars: int = BLOCK_CHARS) -> Agent:
-    """Return the default agent with one tool, which answers at once with so many characters."""
+    """Return the default agent with one tool, which answers at once with this many characters."""
     text = prose(result_chars)
     schema = {
         "type": "object",
@@ -142,7 +142,7 @@ class Driver:
     lane: Lane = LANE
 
     def receive(self, message_id: str) -> None:
-        """Let the user say something."""
+        """Submit a user's message."""
         admit(self.ports, self.lane, Arrival(message_id=message_id, user=USER, text=prose(BLOCK_CHARS)))
 
     def step(self) -> Step:
@@ -152,16 +152,16 @@ class Driver:
         return standing_step(self.lane, tail)
 
     def round(self, history: Callable[[], History], step: Step | None = None) -> Step:
-        """Run one Decide and, if it asked for a call, its Act; each works with a history of `history`."""
+        """Run one Decide and, if it asked for a call, its Act; each with its own history from `history`."""
         after = decide(self.ports, self.agent, self.model, history(), step or self.step())
         return act(self.ports, self.agent, history(), after) if after.route == "act" else after
 
 
 def converse(blocks: int, model: InstantModel | None = None) -> App:
-    """Have a conversation of at least so many blocks, and return where it is stored.
+    """Return a stored conversation of at least this many blocks.
 
-    An instant model counts a thousand tokens whatever it is sent, so that nothing ever has to make room; and for its
-    conversation nothing is pruned for its price.
+    An instant model counts a thousand tokens for every request, so that no compaction is needed; and nothing
+    is pruned for its price.
     """
     app = in_memory(Settings.from_env({}))
     if model is None:
@@ -181,14 +181,14 @@ def converse(blocks: int, model: InstantModel | None = None) -> App:
 
 
 def stored(app: App) -> list[bytes]:
-    """Return the bytes of the conversation's batches, open to change."""
+    """Return the bytes of the conversation's batches, mutable."""
     log = app.ports.log
     assert isinstance(log, MemoryLog)
     return log.batches.setdefault(LANE.key(), [])
 
 
 def objects(app: App) -> dict[str, bytes]:
-    """Return the stored objects, segments and what did not fit into a batch, open to change."""
+    """Return the stored objects, segments and spills, mutable."""
     artifacts = app.ports.artifacts
     assert isinstance(artifacts, MemoryArtifacts)
     return artifacts.objects

@@ -1,7 +1,7 @@
-"""What a long conversation costs for its input, beside its own ideal and beside a transcript with automatic caching.
+"""The input cost of a long conversation, beside its own ideal and a transcript with automatic caching.
 
-Three conversations of the workload, or sixty with FULL=1, go through the loop itself over the memory twins; every
-request is accounted for by the scripted server's cache, on a clock of its own.
+Three conversations of the workload, or sixty with FULL=1, go through the loop itself over the memory twins;
+every request is accounted for by the scripted server's cache, on a clock of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rows() -> list[Row]:
 
 
 def own_ideal(shape: str, played: Sequence[Played]) -> Row:
-    """Return our price over that of the same requests with a mark wherever one is of use."""
+    """Return our price over that of the same requests with optimal marks."""
     ours, ideal = _sum([one.decisions for one in played]), _sum([one.ideal for one in played])
     return Row(
         metric=f"cost_x_own_ideal_{shape}",
@@ -75,7 +75,7 @@ def l5m(played: Sequence[Played]) -> Row:
 
 
 def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, wide: bool) -> Row:
-    """Return the price of everything we ask for, over that of a transcript that only grows."""
+    """Return the price of all our requests, over that of an append-only transcript."""
     fanout = FanoutRule(mode="safe_fanout") if wide else FanoutRule()
     system = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), fanout=fanout).system
     peers = [bill_transcript(script, system=system, request_s=REQUEST_S) for script in scripts]
@@ -92,7 +92,7 @@ def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, w
 
 
 def check_facts(played: Sequence[Played]) -> None:
-    """Raise MeasureError unless all that was planted came back by its path."""
+    """Raise MeasureError unless all planted facts were read by path."""
     found = sum(one.facts for one in played)
     if found != FACTS * len(played):
         raise MeasureError(f"{found} of {FACTS * len(played)} facts came back")

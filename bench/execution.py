@@ -1,7 +1,7 @@
-"""What it takes to run a program in each backend, beside what it takes without one.
+"""The time to run a program in each backend, beside the time without one.
 
-Everything is wall time. The samples of one group are taken in turn, in the same run. What is not there, Docker or
-the packages of programs, leaves its row without a value and says so.
+All values are wall time. The samples of a group are taken in turn, in the same run. If Docker or the
+programs' packages are missing, their rows have no value, with a note.
 """
 
 from __future__ import annotations
@@ -136,13 +136,13 @@ class _Runs:
         return self._run(self._executor)
 
     def settled_ms(self) -> float:
-        """Return the same, and wait until what the run has made is removed: that would slow the next sample."""
+        """Return the same, after waiting for the run's cleanup, which would slow the next sample."""
         spent_ms = self._run(self._executor)
         self._executor.close()
         return spent_ms
 
     def to_status_ms(self) -> float:
-        """Return the milliseconds until the fork server has told how the program ended."""
+        """Return the milliseconds until the fork server has reported the program's end."""
         known_s = 0.0
         ask = ForkServer.status
 
@@ -207,7 +207,7 @@ def _command(*arguments: str) -> Sample:
 
 @contextmanager
 def _warm_container(image: str) -> Iterator[str]:
-    """Keep a container that does nothing, for `docker exec`."""
+    """Keep an idle container, for `docker exec`."""
     command = [
         "docker",
         "run",

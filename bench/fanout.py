@@ -1,7 +1,7 @@
-"""Durable events to everybody who follows: posted as a step posts them, over the emulator's real websockets.
+"""Durable events to all followers: posted as a step posts them, over the emulator's real websockets.
 
-What is measured is our own way from a batch's frames to the last byte at the last client: who listens is read for each
-batch, and each post is a call of the gateway. Turns would measure the scripted model.
+Measured is our own time from a batch's frames to the last byte at the last client: listeners are read for
+each batch, and each post is a call of the gateway. Turns would measure the scripted model.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _posting(stage: LocalStage) -> Posting:
 
 
 def _conversation() -> str:
-    """Return a conversation that exists: one turn was taken in it."""
+    """Return an existing conversation with one turn."""
     name = f"bench-{secrets.token_hex(6)}"
     command = [STEPLINE, "send", "Answer with one word.", "--conversation", name, "--new", "--user", USER]
     done = subprocess.run(
@@ -95,7 +95,7 @@ def _conversation() -> str:
 
 
 def _listener(stack: ExitStack, caller: Caller, lane: Lane) -> Any:
-    """Return a connection that listens to the conversation."""
+    """Return a connection subscribed to the conversation."""
     socket = stack.enter_context(dial_gateway(caller.url, caller.token)())
     socket.send(json.dumps({"action": "resume", "conversation": lane.conversation, "after": 0}))
     until_s = time.monotonic() + WAIT_S
@@ -105,7 +105,7 @@ def _listener(stack: ExitStack, caller: Caller, lane: Lane) -> Any:
 
 
 def _deliver(posting: Posting, lane: Lane, sockets: list[Any], batches: int) -> float:
-    """Post so many batches; return the seconds until every client has every one of them, in order."""
+    """Post this many batches; return the seconds until every client has all of them, in order."""
     heard: list[list[int]] = [[] for _ in sockets]
     clients = [
         threading.Thread(target=_hear, args=(socket, numbers, batches))
@@ -132,7 +132,7 @@ def _hear(socket: Any, numbers: list[int], batches: int) -> None:
 
 
 def _frames(lane: Lane, batches: int) -> Iterator[bytes]:
-    """Yield frames as a tool's result makes them."""
+    """Yield frames like those of a tool's result."""
     data = {"tool_id": "react.read", "call_id": "tc_0123456789ab", "preview": "x" * PREVIEW_CHARS}
     event = ClientEvent(
         type="react.tool.result", route="chat_step", ts="2026-01-01T00:00:00Z", turn_id="t", data=data

@@ -1,4 +1,4 @@
-"""The text of JSON fields while they are written, beside the least that this takes.
+"""Streaming the text of JSON fields, beside the least work for the same result.
 
 `find_scanstring` is the limit: find the end of a string, decode it with the C scanner, check nothing.
 """
@@ -20,7 +20,7 @@ GOAL_RATIO = 1.5
 
 
 class FindScanStream:
-    """Top-level and nested strings by their last key; knows no structure beyond quotes and colons."""
+    """Top-level and nested strings by their last key; ignores structure beyond quotes and colons."""
 
     def __init__(self, keys: frozenset[str]) -> None:
         self._keys = keys
@@ -63,7 +63,7 @@ class FindScanStream:
             at = end + 1
 
     def _escaped(self, text: str, at: int) -> int:
-        """Decode up to the string's end, or up to an escape that may be cut."""
+        """Decode up to the string's end, or up to an escape that may be incomplete."""
         end = at
         while True:
             end = text.find('"', end)
@@ -104,7 +104,7 @@ class _Text:
         self.take = self.pieces.append
 
     def end(self) -> None:
-        """Nothing is made of it."""
+        """Do nothing."""
 
 
 class _Fields:

@@ -1,4 +1,4 @@
-"""What importing a function costs a new process, beside what it could not do without and what others import."""
+"""The CPU time of importing a function in a new process, beside its dependencies alone and other libraries."""
 
 from __future__ import annotations
 

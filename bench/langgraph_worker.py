@@ -1,8 +1,8 @@
 """One resumed round of LangGraph with its SQLite checkpointer; runs in an environment of its own.
 
-Reads a line `<channel> <blocks>` and answers with a line `{"cpu_ms": …, "bytes": …}`. A round is what a process
-that knows nothing does: connect, load the thread, one model node and one tool node, persist. The graph stands
-still before its model node, as ours does before Decide.
+Reads a line `<channel> <blocks>` and answers with a line `{"cpu_ms": …, "bytes": …}`. A round is that of a
+process without a cache: connect, load the thread, one model node and one tool node, persist. The graph pauses
+before its model node, as ours does before Decide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Whole(TypedDict):
 
 
 class Delta(TypedDict):
-    """The beta channel: a checkpoint holds what is new."""
+    """The beta channel: a checkpoint holds the changes."""
 
     messages: Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer)]
 
@@ -56,12 +56,12 @@ def look(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def think(state: dict[str, Any]) -> dict[str, Any]:
-    """Be the instant model."""
+    """The model node, with the instant model."""
     return {"messages": [call(len(state["messages"]), TEXT[:150], TEXT[:200])]}
 
 
 def build(schema: type[Any]) -> Any:
-    """Return the graph, standing still before its model node."""
+    """Return the graph, paused before its model node."""
     graph = StateGraph(schema)
     graph.add_node("model", think)
     graph.add_node("tools", look)
@@ -122,7 +122,7 @@ class Peer:
 
 
 def stored(path: Path) -> int:
-    """Return how many bytes of checkpoints and writes a database holds."""
+    """Return the size of a database's checkpoints and writes in bytes."""
     connection = sqlite3.connect(path)
     found = connection.execute(STORED).fetchone()[0]
     connection.close()

@@ -1,4 +1,4 @@
-"""Counts the calls that go to DynamoDB and S3, and what a write there costs, on moto."""
+"""A meter for calls to DynamoDB and S3 and for write units, on moto."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meter:
     write_units: Counter[str] = field(default_factory=Counter)
 
     def on_call(self, operation: str, units: float) -> None:
-        """Count a call of the table; moto reports the same units for every item, so they are not taken."""
+        """Count a call of the table; moto's consumed units are the same for every item, so they are ignored."""
         self.calls[operation] += 1
 
     def on_object(self, model: Any, **_: Any) -> None:
@@ -35,12 +35,15 @@ class Meter:
         self.calls[f"s3:{model.name}"] += 1
 
     def on_put(self, params: Mapping[str, Any], **_: Any) -> None:
-        """Count the units of a put: one a KiB begun. The one transaction, admission, is no part of a round."""
+        """Count the units of a put: one per started KiB.
+
+        The one transaction, admission, is not part of a round.
+        """
         item = params["Item"]
         self.write_units[item["pk"]["S"].partition("#")[0]] += -(-item_bytes(item) // UNIT_BYTES)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Reset the counts."""
         self.calls.clear()
         self.write_units.clear()
 
@@ -65,7 +68,7 @@ def _value_bytes(value: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Store:
-    """A table and a bucket on moto, with a meter at both."""
+    """A table and a bucket on moto, each with a meter."""
 
     table: Table
     artifacts: S3Artifacts
@@ -74,7 +77,7 @@ class Store:
 
 @contextmanager
 def metered_store() -> Iterator[Store]:
-    """Yield an empty store; nothing leaves this process."""
+    """Yield an empty store; all calls stay in this process."""
     with mock_aws():
         session.cache_clear()
         session().set_config_variable("region", REGION)

@@ -1,4 +1,4 @@
-"""The peer's own environment and process, and the programs that do no more than a round must."""
+"""The peer's own environment and process, and programs with the minimal work of a round."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SEGMENT_BLOCKS = 256
 
 
 class NoPeerError(Exception):
-    """The peer cannot be had here; the message says why."""
+    """The peer is not available here; the message says why."""
 
 
 class LangGraph:
-    """LangGraph in a process of its own, which takes a sample when asked."""
+    """LangGraph in a process of its own, which takes samples on request."""
 
     def __init__(self) -> None:
-        """Start the process and take a first sample; the first time, build its environment. Raises NoPeerError."""
+        """Start the process and take a first sample; build its environment if needed. Raises NoPeerError."""
         python = build_environment()
         self._process = subprocess.Popen(
             [python, str(HERE / "langgraph_worker.py")],
@@ -50,7 +50,7 @@ class LangGraph:
         self._process.wait()
 
     def sample(self, channel: str, blocks: int) -> float:
-        """Return the CPU milliseconds of one round; what it stored is in `bytes`."""
+        """Return the CPU milliseconds of one round; the size of its writes is in `bytes`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(channel, blocks, file=self._process.stdin, flush=True)
@@ -63,7 +63,7 @@ class LangGraph:
 
 
 def build_environment() -> str:
-    """Return the environment's interpreter; install it if the requirements are not the ones it was made from."""
+    """Return the environment's interpreter; install it if the requirements have changed."""
     python, made_from = ENVIRONMENT / "bin" / "python", ENVIRONMENT / "requirements.txt"
     if made_from.exists() and made_from.read_bytes() == REQUIREMENTS.read_bytes():
         return str(python)
@@ -84,17 +84,17 @@ def build_environment() -> str:
 class Splice:
     """The limit of a resumed round: rendered blocks in SQLite, read, joined, two more put, committed to disk.
 
-    With `segment_blocks`, what is old is stored that many blocks a row, and only the rest block by block.
+    With `segment_blocks`, old blocks are stored that many per row, and only the rest individually.
     """
 
     def __init__(self, folder: Path, *, segment_blocks: int = 1) -> None:
-        """Keep databases in `folder`."""
+        """Store databases in `folder`."""
         self._folder = folder
         self._segment_blocks = segment_blocks
         self._body = json.dumps({"type": "text", "text": prose(500)})
 
     def sample(self, blocks: int) -> float:
-        """Return the CPU milliseconds of one round over so many blocks."""
+        """Return the CPU milliseconds of one round over this many blocks."""
         path = self._folder / f"{self._segment_blocks}-{blocks}.db"
         if not path.exists():
             self._seed(path, blocks)

@@ -1,6 +1,7 @@
-"""The whole way from pieces of a generation to lanes, over sixteen rounds of about a million characters.
+"""The whole pipeline from pieces of a generation to lanes, over sixteen rounds of about a million characters.
 
-That is parser, admission, fields, citations and the widget of programs, with a new parser and a new show a round.
+It includes parser, admission, fields, citations and the program widget, with a new parser and a new `Show`
+per round.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def make_rules() -> RoundRules:
 
 
 def show_round(pieces: list[str], rules: RoundRules) -> Iterator[list[LaneEvent]]:
-    """Yield what one generation shows, piece by piece."""
+    """Yield the lane events of one generation, piece by piece."""
     parser, show = ChannelParser(), Show(rules)
     feed, tell = parser.feed, show.show
     for piece in pieces:
@@ -140,7 +141,7 @@ def _run_pipeline(rounds: list[list[str]], rules: RoundRules) -> None:
 
 
 def _check_lanes(rounds: list[list[str]], rules: RoundRules) -> None:
-    """Raise MeasureError unless every lane came and ended well, and the programs are whole."""
+    """Raise MeasureError unless every lane is present and complete, and the programs are whole."""
     shown = 0
     for pieces in rounds:
         events = [event for told in show_round(pieces, rules) for event in told]

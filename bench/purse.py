@@ -1,4 +1,4 @@
-"""What requests cost, and the least they could have cost: prices as multiples of a plain input token."""
+"""The cost of requests, and their minimal cost: prices as multiples of a plain input token."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Bill:
         self.requests += 1
 
     def merge(self, other: Bill) -> None:
-        """Count what another bill counts."""
+        """Add another bill's counts."""
         self.read += other.read
         self.write_5m += other.write_5m
         self.write_1h += other.write_1h
@@ -68,20 +68,20 @@ class Bill:
 
     @property
     def cached_dollars(self) -> float:
-        """The price of what stands before the last marks alone."""
+        """The price of the part before the last marks."""
         return self.dollars - (self.plain * PLAIN + self.output * OUTPUT) * DOLLARS_PER_TOKEN
 
     @property
     def read_share(self) -> float:
-        """The part of the tokens that came out of the cache."""
+        """The share of tokens read from the cache."""
         return self.read / self.prompt if self.prompt else 0.0
 
 
 class Ideal:
-    """A cache that may be marked anywhere and looks back as far as it likes: what a request's text alone decides.
+    """A cache with marks anywhere and unlimited look-back: the minimum for the text of the requests.
 
-    Of each request, the longest beginning that a request of the last five minutes had as well is read, byte by byte;
-    the rest up to its last mark is written, and what stands behind that is paid in full.
+    Of each request, the longest prefix shared with a request of the last five minutes is read, byte by byte;
+    the rest up to its last mark is written, and the text after that is paid in full.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class Ideal:
 
 
 def common_bytes(one: bytes, other: bytes) -> int:
-    """Return the length of the longest beginning that both have."""
+    """Return the length of the longest common prefix."""
     most = min(len(one), len(other))
     if one.startswith(other) or other.startswith(one):
         return most

@@ -1,7 +1,8 @@
-"""What a round reads that is taken by two processes without memory: calls and bytes, as a conversation grows.
+"""The reads of a round in two processes without caches: calls and bytes, as a conversation grows.
 
-The model counts what it is sent, so the conversation is held within its budget as in life. The log and the store are
-the memory twins, with a meter at each; a query counts once for each page of a megabyte, as DynamoDB gives them.
+The model counts its input, so the conversation is kept within its budget as in production. The log and the
+store are the memory twins, each with a meter; a query counts once for each page of a megabyte, as in
+DynamoDB.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ FLAT: Final = 1.3
 DECIDES: Final = "solver."
 SUMMARY_CHARS: Final = 2_000
 SPREAD: Final = {100: 0, 1000: 75, 5000: 75}
-"""So many blocks are between the rounds that are measured before a size. What a request holds goes up to the budget and
-down to its target again and again; eight rounds of six hundred blocks see all of that, and one would see chance."""
+"""The number of blocks between the measured rounds before a size.
+
+The size of requests repeatedly rises to the budget and falls to its target; eight rounds over six hundred
+blocks cover that, and one would be random.
+"""
 ROUNDS: Final = 8
 
 
@@ -72,7 +76,7 @@ def rows() -> list[Row]:
 
 
 class MeteredLog(MemoryLog):
-    """Counts what is read of it."""
+    """Counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +99,7 @@ class MeteredLog(MemoryLog):
 
 
 class MeteredArtifacts(MemoryArtifacts):
-    """Counts what is read of it."""
+    """Counts its reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +113,7 @@ class MeteredArtifacts(MemoryArtifacts):
 
 
 class CountingModel(InstantModel):
-    """Says what it is given to say, and how many tokens it was sent; whoever wants a summary gets some text."""
+    """Answers with given text and counts its input tokens; a request for a summary gets some text."""
 
     def stream(self, request: ModelRequest) -> InstantStream:
         parts = (*request.system, *request.content)
@@ -129,7 +133,7 @@ class CountedStream(InstantStream):
 
 
 class Conversation:
-    """One conversation that grows, and is measured up to each of its sizes."""
+    """One growing conversation, measured at each of its sizes."""
 
     def __init__(self) -> None:
         self._log, self._artifacts = MeteredLog(), MeteredArtifacts()
@@ -167,7 +171,7 @@ class Conversation:
         }
 
     def _cold_round(self) -> tuple[int, int]:
-        step = self._driver.step()  # which the state machine hands over; reading it is no part of the round
+        step = self._driver.step()  # passed on by the state machine; reading it is not part of the round
         calls_before, bytes_before = self._read()
         left = [History(), History()]
         after = self._driver.round(lambda: left.pop(0), step)

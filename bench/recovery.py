@@ -1,7 +1,7 @@
-"""A worker killed in mid-round: how long until another one has taken the round, on the deployed local stage.
+"""A worker killed in mid-round: the time until another one has taken the round, on the deployed local stage.
 
-The worker that decides is killed while the model streams. What follows is Step Functions' first interval, a cold start and
-the batch by which the next attempt takes the round; its time stands in the log.
+The worker that decides is killed while the model streams. That leads to Step Functions' first interval, a
+cold start and the batch by which the next attempt takes the round; its time is in the log.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rows() -> list[Row]:
 
 
 def _recover(stage: LocalStage) -> float:
-    """Kill whoever decides a turn of its own; return the seconds until the round is taken again."""
+    """Kill the worker that decides a new turn; return the seconds until the round is taken again."""
     conversation, word = f"bench-{secrets.token_hex(6)}", f"w{secrets.token_hex(5)}"
     _write_slowly(stage, word)
     command = [STEPLINE, "send", f"Tell me about the word {word}.", "--conversation", conversation, "--new"]
@@ -68,7 +68,7 @@ def _recover(stage: LocalStage) -> float:
 
 
 def _taken(conversation: str) -> list[float]:
-    """Return when attempts took a round of a conversation, in seconds since the epoch."""
+    """Return the times of attempts to take a conversation's rounds, in seconds since the epoch."""
     return [
         datetime.fromisoformat(batch["at"]).timestamp()
         for batch in stepline("log", conversation, "--json")
@@ -77,7 +77,7 @@ def _taken(conversation: str) -> list[float]:
 
 
 def _kill(stage: LocalStage) -> int:
-    """Kill the processes that decide for this stage; return how many there were."""
+    """Kill the processes that decide for this stage; return their number."""
     workers = [process for process in Path("/proc").iterdir() if process.name.isdigit()]
     pids = [int(process.name) for process in workers if _decides(process, stage.endpoint)]
     for pid in pids:
@@ -89,13 +89,13 @@ def _decides(process: Path, endpoint: str) -> bool:
     try:
         command = (process / "cmdline").read_bytes().split(b"\0")
         environment = (process / "environ").read_bytes().split(b"\0")
-    except OSError:  # it ended meanwhile, or is somebody else's
+    except OSError:  # it has ended, or belongs to another user
         return False
     return HANDLER in command and f"AWS_ENDPOINT_URL={endpoint}".encode() in environment
 
 
 def _write_slowly(stage: LocalStage, word: str) -> None:
-    """Ask the scripted model to take its time for the first request that holds `word`."""
+    """Make the scripted model slow for the first request that contains `word`."""
     fault: dict[str, Any] = {"kind": "slow_tokens", "token_delay_ms": TOKEN_DELAY_MS, "match": word}
     request = urllib.request.Request(
         f"{stage.model_url}/control/faults", data=json.dumps(fault).encode(), method="POST"

@@ -1,4 +1,4 @@
-"""A round's request out of a conversation that is known, and out of its stored log, beside a mere join of its text."""
+"""Rendering a round's request from a cached conversation, and from its stored log, beside a join of its text."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def rows() -> list[Row]:
 
 
 class Rendering:
-    """One conversation, at the moment in which its next round is due."""
+    """One conversation, at the moment when its next round is due."""
 
     def __init__(self, bodies: list[bytes], kept: Mapping[str, bytes]) -> None:
-        """Keep its log and its objects, and its timeline without the newest round."""
+        """Store its log and its objects, and its timeline without the newest round."""
         self._bodies, self._kept = bodies, kept
         self._segment = decode_batch(bodies[-1]).state.segment
         self._agent = make_agent()
@@ -45,16 +45,16 @@ class Rendering:
         batches = Journal(app.ports, LANE, "bench").since(0)
         self._newest = batches[-2:]
         self._known = Timeline.empty(LANE).extended(batches[:-2])
-        self._request(self._known)  # what is made on first use is made
+        self._request(self._known)  # so that lazy values are created
         request = self._request(self._known.extended(self._newest))
         self.texts = [part.text for part in (*request.system, *request.content)]
 
     def warm(self) -> ModelRequest:
-        """Take in one round and render."""
+        """Fold one round and render."""
         return self._request(self._known.extended(self._newest))
 
     def cold(self) -> ModelRequest:
-        """Read what is stored, fold it and render."""
+        """Read the log, fold it and render."""
         app = self._app()
         return self._request(History().load(Journal(app.ports, LANE, "bench"), segment=self._segment))
 

@@ -1,9 +1,9 @@
-"""A resumed round: what a process that remembers nothing spends on one Decide and one Act, and what it puts.
+"""A resumed round: the CPU time of one Decide and one Act in a process without a cache, and the bytes put.
 
-The log stands as bytes in the memory twin, its segments beside it. A sample reads and folds them, renders the request,
-takes one decision of an instant model, puts it, runs one tool and puts its result. The peer does the same on SQLite,
-and neither forgets anything; what the limit of a context saves is a row of its own. Between two segments a log grows,
-so a sample is taken where half of that has grown.
+The log is in the memory twin as bytes, beside its segments. A sample reads and folds them, renders the
+request, takes one decision of an instant model, puts it, runs one tool and puts its result. The peer does the
+same on SQLite. Neither reduces the context; the saving by the context limit is a row of its own. Between two
+segments the log grows, so a sample is taken at half of that growth.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ class Resumed:
     """Our round over one stored conversation."""
 
     def __init__(self, told: App, blocks: int) -> None:
-        """Keep the log up to about so many blocks, and the objects; every sample starts from them."""
+        """Store the log up to about this many blocks, and the objects, from which every sample starts."""
         self._bodies, self._kept = _half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
         self._agent = make_agent()
         self._model = InstantModel(say_call(thinking_chars=150, argument_chars=200))
         self.put_bytes = self.new_bytes = 0
 
     def sample(self) -> float:
-        """Return the CPU milliseconds of one round in a new app with an empty memory."""
+        """Return the CPU milliseconds of one round in a new app without a cache."""
         app = in_memory(Settings.from_env({}))
         stored(app)[:] = self._bodies
         objects(app).update(self._kept)
         driver = Driver(ports=app.ports, agent=self._agent, model=self._model)
-        step = driver.step()  # which the state machine hands over
+        step = driver.step()  # passed on by the state machine
         spent_ms = cpu_ms(lambda: driver.round(History, step))
         new = stored(app)[len(self._bodies) :]
         if len(new) != 2:
@@ -81,7 +81,7 @@ class Resumed:
 
 
 def _half_grown(bodies: list[bytes]) -> list[bytes]:
-    """Return the log up to where a decision is due and half of a segment is behind the last one."""
+    """Return the log up to where a decision is due and half a segment has been written since the last one."""
     for at in range(len(bodies), 0, -1):
         batch = decode_batch(bodies[at - 1])
         if not batch.state.segment:
@@ -96,7 +96,7 @@ def _half(batch: Batch) -> bool:
 
 
 def _block_bytes(batch: Batch) -> int:
-    """Return the bytes of a batch's blocks, as JSON: what anybody would have to store of them."""
+    """Return the size of a batch's blocks as JSON, which every implementation has to store."""
     found = 0
     for entry in batch.entries:
         if isinstance(entry, Decided):
@@ -146,7 +146,7 @@ def _stored(ours: dict[int, Resumed], peer: LangGraph | None, reason: str) -> li
 
 
 def _growth() -> Row:
-    """Return how a round grows once the limit of a context is reached."""
+    """Return how a round grows after the context limit is reached."""
     told = converse(max(SIZES), CountingModel())
     ours = {blocks: Resumed(told, blocks) for blocks in SIZES[1:]}
     found = interleave({str(blocks): one.sample for blocks, one in ours.items()}, ROUNDS)
@@ -161,7 +161,7 @@ def _growth() -> Row:
 
 
 def _sealing(told: App) -> Row:
-    """Return what a round spends in addition if it seals."""
+    """Return the additional cost of a round that seals."""
     timeline = Timeline.empty(Driver.lane).extended(map(decode_batch, stored(told)))
     sizes = [len(body) for key, body in objects(told).items() if key.startswith("seg/")]
     rounds = Policy().seal_batches // 2

@@ -1,4 +1,4 @@
-"""A row of the results, the metrics that must be there, and how both are shown."""
+"""A row of the results, the required metrics, and the output formats."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ LISTED = (
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
     *EXEC_METRICS,
 )
-"""Every run has these; without one of them it failed."""
+"""The required metrics; a run without one of them has failed."""
 
 MORE_IS_BETTER = frozenset({"MB/s", "of the speed"})
-"""Units in which a goal is a least value; in every other it is a most value."""
+"""Units in which a goal is a minimum; in all others it is a maximum."""
 
 
 class MeasureError(Exception):
-    """What was measured is not what the metric says: better no value than a wrong one."""
+    """The measurement does not match its metric: no value is better than a wrong one."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The best that this machine can do for the same result, by the simplest program that gets it."""
+    """The best value on this machine for the same result, by the simplest program."""
 
     name: str
     value: float
@@ -76,9 +76,9 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One metric. `peers` and `limit` come from the same run; `note` says how the value was come by.
+    """One metric. `peers` and `limit` come from the same run; `note` says how the value was obtained.
 
-    No value: what is measured is not on this machine, and the note says what that is.
+    Without a value, the measured part is missing on this machine, and the note names it.
     """
 
     metric: str
@@ -91,14 +91,14 @@ class Row:
 
     @property
     def met(self) -> bool | None:
-        """Whether the value reaches its goal; None without one of them."""
+        """True if the value reaches its goal; None without one of them."""
         if self.goal is None or self.value is None:
             return None
         return self.value >= self.goal if self.unit in MORE_IS_BETTER else self.value <= self.goal
 
 
 def missing(rows: Iterable[Row]) -> list[str]:
-    """Return the listed metrics that have no row, in their order."""
+    """Return the required metrics without a row, in order."""
     found = {row.metric for row in rows}
     return [metric for metric in LISTED if metric not in found]
 

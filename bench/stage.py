@@ -1,6 +1,7 @@
-"""Turns through the deployed local stage: what a tool round costs beside its model, and in how many transitions.
+"""Turns through the deployed local stage: the overhead of a tool round beside its model, and its transitions.
 
-The scripted model answers without a pause. Times come from the execution's history, the model's own from the log.
+The scripted model answers without delay. Times come from the execution's history, the model's own from the
+log.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _tool_rounds(stage: LocalStage, *, is_first: bool) -> list[tuple[float, int]
 
 
 def _entered(stage: LocalStage, execution: str) -> list[tuple[str, datetime]]:
-    """Return the states of an execution in the order in which it entered them, and when."""
+    """Return the states of an execution in order of entry, with the times."""
     arn = stage.machine_arn.replace(":stateMachine:", ":execution:")
     pages = client("stepfunctions", stage).get_paginator("get_execution_history")
     return [
@@ -91,7 +92,7 @@ def _entered(stage: LocalStage, execution: str) -> list[tuple[str, datetime]]:
 
 
 def _answer_without_pause(stage: LocalStage, word: str) -> None:
-    """Ask the scripted model to answer requests that hold `word` at once."""
+    """Make the scripted model answer requests that contain `word` at once."""
     fault = {"kind": "slow_tokens", "token_delay_ms": 0, "count": FAULTS, "match": word}
     request = urllib.request.Request(
         f"{stage.model_url}/control/faults", data=json.dumps(fault).encode(), method="POST"
@@ -101,7 +102,7 @@ def _answer_without_pause(stage: LocalStage, word: str) -> None:
 
 
 def stepline(*arguments: str) -> list[dict[str, Any]]:
-    """Return the JSON lines of a command."""
+    """Return a command's JSON lines."""
     done = subprocess.run(
         [STEPLINE, *arguments],
         capture_output=True,

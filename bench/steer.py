@@ -1,7 +1,7 @@
-"""How long a steer takes to cut a generation off: from a message that comes in until the model's stream is aborted.
+"""The time from a steer's admission until the model's stream is aborted.
 
-The way is the deployed one, from admission to the watch beside the stream. DynamoDB is moto in this process: there is no
-network, and Python's own work in its place. The Redis is a real server on this machine.
+The path is the deployed one, from admission to the watch beside the stream. DynamoDB is moto in this process,
+with Python's own time in place of the network. Redis is a real server on this machine.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from stepline.settings import Settings
 GOALS_MS: Final = {"steer_ms_log": 500.0, "steer_ms_redis": 100.0}
 SAMPLES: Final = 15
 SETTLED_S: Final = 0.2
-"""How long a generation goes on at least before somebody steers: a watch begins with it."""
+"""The minimum duration of a generation before the steer: a watch begins with it."""
 PATIENCE_S: Final = 30.0
 
 
 def rows() -> list[Row]:
-    """Return `steer_ms_log` and `steer_ms_redis`; the second without a value where no server can be started."""
+    """Return `steer_ms_log` and `steer_ms_redis`; the second without a value if no server can be started."""
     with metered_store() as store:
         found = [_row("steer_ms_log", _ports(store, redis_url=""))]
         program = shutil.which("redis-server")
@@ -73,7 +73,10 @@ def _row(metric: str, ports: Ports) -> Row:
 
 
 def _sample(ports: Ports, conversation: str) -> tuple[float, float]:
-    """Steer one running generation; return the milliseconds until it is cut off, and until the steer is admitted."""
+    """Steer one running generation.
+
+    Return the milliseconds until it is aborted, and until the steer is admitted.
+    """
     lane = Lane(tenant="bench", project="bench", conversation=conversation.replace("_", "-"))
     opened = admit(ports, lane, Arrival(message_id="m0", user="bench", text="Tell me everything.")).batch
     cut, cut_s = threading.Event(), [0.0]
@@ -104,7 +107,7 @@ def _ports(store: Store, *, redis_url: str) -> Ports:
 
 @contextlib.contextmanager
 def redis_server(program: str) -> Iterator[str]:
-    """Run a server that keeps nothing; yield its URL."""
+    """Run a server without persistence; yield its URL."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,8 +1,8 @@
-"""One tool round on the real adapters over moto: how often it calls, and what its writes cost.
+"""One tool round on the real adapters over moto: its number of calls, and its write units.
 
-A round is 4.2 KB: a thought and a call of 600 bytes, and a result of 3.6 KB. Its conversation has a thousand blocks,
-more than one page of a query; Decide and Act are two functions, each with a memory of its own. A warm one remembers
-the conversation, a cold one reads it.
+A round is 4.2 KB: a thought and a call of 600 bytes, and a result of 3.6 KB. Its conversation has a thousand
+blocks, more than one page of a query; Decide and Act are two functions, each with a cache of its own. A warm
+one has the conversation cached, a cold one reads it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A minute of text through the relay: what it stores, in write units. Time is simulated, the relay is the real one."""
+"""The write units of a minute of text through the relay. Time is simulated, the relay is the real one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TOKENS_A_SECOND = 60
 TOKEN = "four"
 SECONDS = 60
 TICK_S = (
-    0.001  # asking takes time: on a clock that stands still a wait of a rounding error would last for ever
+    0.001  # reading the clock takes time: on one that stands still, a wait of a rounding error would never end
 )
 
 
 class PacedQueue(queue.SimpleQueue[tuple[str, str]]):
-    """The relay's queue as a model fills it: a token each sixtieth of a second of a clock that waiting moves on."""
+    """The relay's queue as filled by a model: a token per sixtieth of a second, on a clock moved by waiting."""
 
     def __init__(self, clock: MemoryClock) -> None:
-        """Begin now."""
+        """Start now."""
         super().__init__()
         self._clock = clock
         self._told = 0
 
     def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for the next token, or for as long as the caller would."""
+        """Wait for the next token, or for the caller's timeout."""
         if self._told == TOKENS_A_SECOND * SECONDS:
             return super().get()
         wait_s = max(0.0, self._told / TOKENS_A_SECOND - self._clock.monotonic_s())
@@ -43,7 +43,7 @@ class PacedQueue(queue.SimpleQueue[tuple[str, str]]):
         return ("answer.0", TOKEN)
 
     def get_nowait(self) -> tuple[str, str]:
-        """Return the next token if its time has come."""
+        """Return the next token if it is due."""
         if self._told == TOKENS_A_SECOND * SECONDS:
             return super().get_nowait()
         return self.get(timeout=0)

@@ -1,4 +1,4 @@
-"""CPU time, taken so that the noise of a shared machine hits everybody alike."""
+"""CPU time, measured so that the noise of a shared machine affects all samples alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 
 def cpu_ms(run: Callable[[], object]) -> float:
-    """Return the CPU time of this process in one call, garbage collected before and never while it is prepared."""
+    """Return the CPU time of this process in one call, with a garbage collection before and none during it."""
     gc.collect()
     start = time.process_time()
     run()

@@ -1,8 +1,9 @@
-"""The same conversation as a plain transcript with automatic caching: what an agent pays that only appends.
+"""The same conversation as a plain transcript with automatic caching: the cost of an append-only agent.
 
-Messages as a native tool-calling transcript has them: the prompt, then for each round the words and the calls of the
-assistant and the results, a content block each, and the answer. One mark moves with the end, and nothing is ever left
-out. A call and a result count as their JSON, with a result's text as it is; there are no headers, paths and times.
+Messages as in a native tool-calling transcript: the prompt, then for each round the assistant's text and
+calls and the results, a content block each, and the answer. One mark moves with the end, and nothing is ever
+left out. A call and a result count as their JSON, with a result's text unchanged; there are no headers, paths
+and times.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ TOOL: Final = "bench.look"
 
 
 def bill_transcript(script: Script, *, system: str, request_s: float) -> Bill:
-    """Return what the conversation costs so; a request takes `request_s` with its tools."""
+    """Return the conversation's bill; a request takes `request_s` with its tools."""
     now_s, bill, ends = 0.0, Bill(), TTL_S["5m"]
     cache = PromptCache(now_s=lambda: now_s)
     blocks = [_block(system)]

@@ -1,8 +1,9 @@
-"""A long conversation to pay for: what is said in it, what its tools return, and how long its user is away.
+"""A long conversation for measuring cost: its messages, its tool results, and its user's pauses.
 
-Twenty turns of six tool rounds and an answer. A result has 900 tokens at the median (log-normal, sigma 0.6). Four
-pauses in five last 30 to 240 seconds, three in twenty 5 to 40 minutes, one in twenty 1 to 4 hours. In the wide variant
-three rounds in twenty hold as many calls as a round may have. The same seed gives the same conversation.
+Twenty turns of six tool rounds and an answer. A result has 900 tokens at the median (log-normal, sigma 0.6).
+Four pauses in five last 30 to 240 seconds, three in twenty 5 to 40 minutes, one in twenty 1 to 4 hours. In
+the wide variant three rounds in twenty have the maximum number of calls. The same seed gives the same
+conversation.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _WORDS: Final = (
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the tool: `name` is its argument, `text` its result; `source` says that it brings one to cite."""
+    """One call of the tool: `name` is its argument, `text` its result; `source` says that it has one to cite."""
 
     name: str
     text: str
@@ -37,13 +38,13 @@ class Call:
 
     @property
     def mark(self) -> str:
-        """The last line of the result, by which its being whole is seen."""
+        """The last line of the result, which shows that it is complete."""
         return self.text.rpartition("\n")[2]
 
 
 @dataclass(frozen=True)
 class ToolRound:
-    """What the model says in one round, and the calls it asks for."""
+    """The model's text in one round, and its calls."""
 
     thinking: str
     notes: str
@@ -52,7 +53,7 @@ class ToolRound:
 
 @dataclass(frozen=True)
 class Turn:
-    """What the user asks after `gap_s` of silence, and how it is answered."""
+    """The user's message after `gap_s` of silence, and its answer."""
 
     gap_s: float
     prompt: str
@@ -63,7 +64,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Script:
-    """A whole conversation; `facts` are the names of the calls in whose results something is planted."""
+    """A whole conversation; `facts` are the names of the calls whose results have planted facts."""
 
     seed: int
     turns: tuple[Turn, ...]
