@@ -1,6 +1,7 @@
-"""The generated pages of the documentation, a module each; `make docs` writes them.
+"""The generated pages of the documentation, one module each; `make docs` writes them.
 
-The folder is the table: every module beside `__main__` is a page, with its path in `PATH` and its text from `render()`.
+The folder is the table: every module beside `__main__` is a page, with its path in `PATH` and its text from
+`render()`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ DOCS: Final = Path(__file__).parents[1]
 
 PAGES: Final = tuple(sorted(module.name for module in iter_modules(__path__) if module.name != "__main__"))
 SYNTHESISED: Final = ("access", "cost")
-"""Pages that load the CDK: they are imported when they are asked for, and their tests are in tests/stacks."""
+"""Pages that load the CDK: they are imported on demand, and their tests are in tests/stacks."""
 
 
 class Page(Protocol):
-    """What every module here has."""
+    """The interface of every module here."""
 
     PATH: Path
 

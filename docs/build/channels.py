@@ -1,4 +1,4 @@
-"""docs/reference/channels.md: the grammar and the rules of a generation, from the tables the code runs on."""
+"""docs/reference/channels.md: the grammar and the rules of a generation, from the code's own tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS: Final[Mapping[str, Candidate]] = {
     **{kind: Candidate(action="call_tool", strategies=(kind,)) for kind in get_args(Strategy)},
     "an answer": Candidate(action="complete"),
 }
-"""What stands in the table of several actions."""
+"""The cells of the table of several actions."""
 
 _PAGE = """\
 # Channels

@@ -1,4 +1,4 @@
-"""docs/reference/cost.md: what deployments cost, from their templates."""
+"""docs/reference/cost.md: the cost of deployments, from their templates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEPLOYMENTS: Final = {
     "`prod`, `snap_start=false`": replace(_PROD, snap_start=False),
     "`prod` with programs in tasks": replace(_PROD, exec_mode="fargate", exec_image=_IMAGE),
 }
-"""Headings of the page → the stages behind them."""
+"""Headings of the page → their stages."""
 
 _HEAD: Final = f"""\
 # What it costs
@@ -104,7 +104,7 @@ def _exact(usd: float) -> str:
 
 @cache
 def synthesise() -> Mapping[str, Templates]:
-    """Return the templates of every deployment of the page, by its heading."""
+    """Return the templates of every deployment of the page, by heading."""
     with tempfile.TemporaryDirectory() as folder:
         return {
             name: _synthesise(stage, Path(folder) / str(at))
@@ -113,7 +113,7 @@ def synthesise() -> Mapping[str, Templates]:
 
 
 def _synthesise(stage: Stage, folder: Path) -> Templates:
-    """Return the templates of a stage; `folder` is empty, and what they cost does not depend on the code."""
+    """Return the templates of a stage; `folder` is empty, and the cost does not depend on the code."""
     app = cdk.App(outdir=str(folder / "cdk.out"))
     (folder / "deps/python").mkdir(parents=True)
     code = Code.for_aws(DOCS.parent, deps=folder / "deps")

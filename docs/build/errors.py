@@ -1,4 +1,4 @@
-"""docs/reference/errors.md: the taxonomy as the code states it, and what each code tells its reader."""
+"""docs/reference/errors.md: the error classes from the code, and the meaning of each code."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ NEVER_TOLD = {
 
 
 def fates() -> dict[str, tuple[str, str]]:
-    """Return what each class means and what becomes of it, as the module's docstring says."""
+    """Return the meaning and the handling of each class, from the module's docstring."""
     rows = re.findall(r"[├└]── (\w+) +(.+?) +→ (.+)$", errors.__doc__ or "", re.MULTILINE)
     return {kind: (meaning, fate) for kind, meaning, fate in rows}
 

@@ -1,4 +1,4 @@
-"""docs/reference/events.md: the client events, from the models that they are made of, and the lanes."""
+"""docs/reference/events.md: the client events, from their models, and the lanes."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def _heading(one: EventType) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """Return the anchor that a heading has on GitHub."""
+    """Return the anchor of a heading on GitHub."""
     kept = "".join(c for c in heading.lower() if c.isalnum() or c in "-_ ")
     return kept.replace(" ", "-")
 
 
 def _fields(model: type[EventData | msgspec.Struct], prefix: str = "") -> Iterator[str]:
-    """Yield a row for each field, and for the fields of what it holds."""
+    """Yield a row for each field, and for the fields of its value."""
     hints = typing.get_type_hints(model, include_extras=True)
     for field in msgspec.structs.fields(model):
         kind, means = hints[field.name], ""
@@ -182,7 +182,7 @@ def _fields(model: type[EventData | msgspec.Struct], prefix: str = "") -> Iterat
 
 
 def _inner(kind: Any) -> tuple[type[msgspec.Struct] | None, bool]:
-    """Return the value that a field holds, if it is one or a list of them, and whether it is a list."""
+    """Return the type of a field's value, if it is one or a list of them, and True if it is a list."""
     options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     for option in options:
         many = typing.get_origin(option) is list

@@ -1,4 +1,4 @@
-"""docs/reference/execution.md: profiles, limits, descriptors, and every code that a run can end with."""
+"""docs/reference/execution.md: profiles, limits, descriptors, and every code of a run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CONTRACT = {
     "fargate_config_missing": "mode `fargate`: neither the profile nor the deployment says where tasks start; `missing`",
     "payload_too_large": f"mode `fargate`: the descriptors take more than the {SECRET_MAX_BYTES // 1024} KiB of a secret",
 }
-"""Why a program is not run, in the order of the checks."""
+"""Reasons why a program is not run, in the order of the checks."""
 
 RUN = {
     "timeout": "ended by its time limit",
@@ -92,7 +92,7 @@ RUN = {
     "missing_output_files": "the program ended well, and a promised file is missing or empty",
     "artifact_validation_failed": "the program ended well, and a promised file is not taken over",
 }
-"""What a run ends with: of several, the first."""
+"""The codes of a run's end; of several, the first one applies."""
 
 OUTPUT = {
     "missing_file": "the program did not write it",
@@ -116,7 +116,7 @@ OUTPUT = {
     "content_type_mismatch": "its bytes do not begin as those of the type that its name says, or it is a text only by its name",
     "artifact_not_in_contract": "too many files that no contract names",
 }
-"""Why a file is not taken over."""
+"""Reasons why a file is not taken over."""
 
 ARCHIVE = {
     "archive_unreadable": "two readers could see two different contents, or this one less than another: a zip with anything before, between or behind its members; encrypted ones too",

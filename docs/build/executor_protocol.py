@@ -1,4 +1,4 @@
-"""docs/reference/executor-protocol.md: what a program and its supervisor say to each other."""
+"""docs/reference/executor-protocol.md: the messages between a program and its supervisor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED = {
     "reply_too_large": "the tool's result does not fit into a reply",
     "tool_failed": "the tool failed in a way that is no mistake of the program; the log of the supervisor has it",
 }
-"""Codes of refusals, in the order of the checks. The tool's own codes follow."""
+"""Codes of refusals, in the order of the checks, before the tool's own codes."""
 
 ENDS = HANGS_UP | {"too_many_connections"}
 

@@ -1,4 +1,4 @@
-"""docs/reference/live-events.md: what each class of events does, from the code's table and from the loop's own runs."""
+"""docs/reference/live-events.md: the effects of event classes, from the code's table and runs of the loop."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ EXAMPLES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def message(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return an example as it goes over the websocket."""
+    """Return an example as sent over the websocket."""
     return {"action": "event", "conversation": "conv_7f3a", "message_id": "e_1", **fields}
 
 
@@ -277,7 +277,7 @@ def _heard() -> list[str]:
 
 
 def _own(event_class: EventClass, phase: str) -> str:
-    """Return the events of the very batch that admits the event, but for those of a conversation's beginning."""
+    """Return the events of the admitting batch, except those of a conversation's beginning."""
     scene = play(event_class, phase, begun=True)
     (batch,) = (
         batch

@@ -14,7 +14,7 @@ _TABLES = re.compile(r"(^\| (rule taken back \| [^\n]+) \|\n\|---\|---\|\n)((?:\
 
 
 def render() -> str:
-    """Return the page as it is, with the tables as the ablations say."""
+    """Return the page with updated tables."""
     return _TABLES.sub(lambda found: found[1] + _rows(found[2]), PATH.read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""docs/reference/messages.md: what a client may send, and the frames it receives."""
+"""docs/reference/messages.md: the messages of clients, and the frames that they receive."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ SAMPLES: dict[str, event.Frame] = {
 
 
 def action(message: type) -> str:
-    """Return the word with which a message begins."""
+    """Return a message's action."""
     schema = TypeAdapter(message).json_schema()
     return str(schema["properties"]["action"]["const"])
 

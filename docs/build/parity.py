@@ -1,7 +1,7 @@
-"""docs/reference/parity.md: the terms of the design, where each one lives and which test holds it.
+"""docs/reference/parity.md: the terms of the design, each with its module and its test.
 
-A term is `done` if what it means is there and tested, `partial` if a part of it is (the note says which is not),
-`planned` if nothing is. Of the first two the module must hold the word and the test file must exist.
+A term is `done` if it is implemented and tested, `partial` if a part of it is (the note names the rest),
+`planned` otherwise. For the first two the module must contain the word and the test file must exist.
 """
 
 from __future__ import annotations

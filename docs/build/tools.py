@@ -27,7 +27,7 @@ runs twice. A deployment that runs no programs has none of the tools that are fo
 
 
 def documented_specs() -> tuple[ToolSpec, ...]:
-    """Return the contracts of all tools that come with the library, those that only some agents have included."""
+    """Return the contracts of all tools in the library, including those of only some agents."""
     return (*default_registry(executes=True).specs, SEARCH)
 
 
