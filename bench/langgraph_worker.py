@@ -72,7 +72,7 @@ def build(schema: type[Any]) -> Any:
 
 
 def history(blocks: int) -> list[AnyMessage]:
-    """Return as many messages as we have blocks: turns of a prompt, a followup, four calls with results, an answer."""
+    """Return as many messages as our blocks, in turns of prompt, followup, four calls and results, answer."""
     found: list[AnyMessage] = []
     while len(found) < blocks:
         n = len(found)

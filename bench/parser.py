@@ -204,7 +204,7 @@ def _best_s(makers: Mapping[str, Callable[[], Any]], pieces: list[str], rounds: 
 
 
 def rows() -> list[Row]:
-    """Return `splitter_mb_s_<n>`, `splitter_ratio_find_<n>`, and how the speed holds from small to large."""
+    """Return `splitter_mb_s_<n>`, `splitter_ratio_find_<n>`, and the speed ratio of large to small texts."""
     return [*_speed_rows(), *_size_rows()]
 
 

@@ -15,9 +15,7 @@ from stepline.adapters.relay import ThreadedRelay, ThreadedRelayStream
 TOKENS_A_SECOND = 60
 TOKEN = "four"
 SECONDS = 60
-TICK_S = (
-    0.001  # reading the clock takes time: on one that stands still, a wait of a rounding error would never end
-)
+TICK_S = 0.001  # reading the clock takes time: on a frozen one, a wait of a rounding error never ends
 
 
 class PacedQueue(queue.SimpleQueue[tuple[str, str]]):

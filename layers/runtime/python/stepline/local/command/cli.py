@@ -74,7 +74,7 @@ def up(*, bundle: str, as_json: bool) -> None:
 def down(as_json: bool) -> None:
     """Stop the local stage; conversations are kept.
 
-    A turn that still runs is taken over by the next `up`.
+    A turn that is still running is resumed by the next `up`.
     """
     from stepline.local.stage import lifecycle
 
@@ -88,7 +88,7 @@ def down(as_json: bool) -> None:
 @main.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Say what runs on this machine, and where.
+    """Show what runs on this machine, and where.
 
     Exit code 1 unless all of it does.
     """
@@ -115,8 +115,8 @@ def status(as_json: bool) -> None:
 def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -> None:
     """Check what the local stage needs, or an AWS account.
 
-    Under what is missing stands how to mend it. A line that begins with `off`, `warn` or `unknown` stops nothing. Exit
-    code 1 if one begins with `NO`.
+    Each problem is followed by its remedy. A line that begins with `off`, `warn` or `unknown` is no failure.
+    Exit code 1 if one begins with `NO`.
     """
     from stepline.local.terminal.json_lines import render_json
 
@@ -148,14 +148,15 @@ def doctor(*, aws: bool, stage: str, profile: str, region: str, as_json: bool) -
 def chat(*, conversation: str, new: bool, user: str, stage: str, token_command: str, as_json: bool) -> None:
     """Talk to the agent, on a terminal or from a pipe.
 
-    On a terminal there is a prompt, and a pipe says a message a line. Without --conversation the last one goes on; /new
-    or --new begins another, /help lists the commands.
+    A terminal has a prompt; a pipe has one message per line. Without --conversation the last one is
+    continued; /new or --new begins another, /help lists the commands.
 
-    While the agent works, a line that is typed is heard with what it does next; /steer TEXT interrupts it, and /stop or
-    Ctrl-C ends the turn. What it does not hear of any more comes back to the prompt. Ctrl-C clears a line that is
+    While the agent works, a typed line is included in its next step; /steer TEXT interrupts it, and /stop or
+    Ctrl-C ends the turn. Lines that it no longer reads return to the prompt. Ctrl-C clears a line that is
     begun, and a second one on an empty line leaves.
 
-    With --json a terminal is read like a pipe. From a pipe the exit code is 0 if the last turn completed, else 1.
+    With --json a terminal is read like a pipe. From a pipe the exit code is 0 if the last turn completed,
+    else 1.
     """
     from stepline.local.conversation import new_conversation
     from stepline.local.terminal.chat import run_chat

@@ -47,11 +47,11 @@ def deploy(
     no_smoke: bool,
     as_json: bool,
 ) -> None:
-    """Deploy a stage to an AWS account, or bring it up to date.
+    """Deploy a stage to an AWS account, or update it.
 
-    Choices are remembered, so that the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them. With
-    STEPLINE_TOKEN set, the turn at the end is that token's; otherwise a user of the stage's pool is made for it.
-    Exit code 0 if all went well, 3 if the stage stands but its first turn failed, else 1.
+    Choices are remembered, so that the next time `--stage NAME` is enough; docs/how-to/deploy.md lists them.
+    With STEPLINE_TOKEN set, the turn at the end uses that token; otherwise a user of the stage's pool is
+    created for it. Exit code 0 on success, 3 if the stage is deployed but its first turn failed, else 1.
     """
     import msgspec
 
@@ -82,7 +82,8 @@ def deploy(
 def destroy(*, stage: str, profile: str, region: str, yes: bool, as_json: bool) -> None:
     """Delete a deployed stage.
 
-    What stays is listed with the commands that delete it. Stage `prod` keeps its table, bucket and users; every other stage loses them.
+    Retained resources are listed with the commands that delete them. Stage `prod` keeps its table, bucket and
+    users; every other stage loses them.
     """
     from stepline.local.cloud.deploy import Order
     from stepline.local.cloud.deployment import check_stage

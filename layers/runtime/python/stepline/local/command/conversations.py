@@ -90,10 +90,11 @@ def event(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Tell a conversation of an event, and wait for its turn.
+    """Send an event to a conversation, and wait for its turn.
 
-    KIND is form, wizard, alert, steer, stop, or any other. Waits until no turn is running; Ctrl-C ends the wait, not
-    the turn. Exit code 0 if the event was taken and the turn, if there was one, completed, else 1.
+    KIND is form, wizard, alert, steer, stop, or any other. Waits until no turn is running; Ctrl-C ends the
+    wait, not the turn. Exit code 0 if the event was accepted and the turn, if there was one, completed, else
+    1.
     """
     said = parse_payload(payload)
     _tell(
@@ -124,11 +125,10 @@ def watch(
     token_command: str,
     as_json: bool,
 ) -> None:
-    """Show what happened, and go on until no turn is running.
+    """Show what happened, and follow until no turn is running.
 
-    Under each answer stands what its turn consumed.
-
-    With --have, running text begins where an earlier `send --json` was cut off.
+    Below each answer is the usage of its turn. With --have, running text begins where an earlier `send
+    --json` was cut off.
     """
     from stepline.local.client.state import ClientState, LaneText
     from stepline.local.conversation import watch as follow
@@ -171,8 +171,8 @@ def log(conversation: str, after: int, as_json: bool) -> None:
 def conversations(user: str, as_json: bool) -> None:
     """List your conversations on the local stage, newest first.
 
-    Each with the time of its last event, how its last turn stands, and its title. They are read from the table; the API
-    of a deployed stage has no list of them.
+    Each with the time of its last event, the state of its last turn, and its title. They are read from the
+    table; the API of a deployed stage has no list of them.
     """
     from stepline.local.caller import PROJECT, TENANT, find_stage, name_user
     from stepline.local.command.batches import open_log
@@ -191,8 +191,9 @@ def conversations(user: str, as_json: bool) -> None:
 def token(*, user: str, stage: str, token_command: str, as_json: bool) -> None:
     """Print a token for a client of your own.
 
-    On the local stage a fresh one, good for an hour. With --stage it is the one that STEPLINE_TOKEN or --token-command
-    gives. With --json also where to use it: the `url` of the websocket and, where it renews itself, the `api_url`.
+    On the local stage a new one, valid for an hour. With --stage it is the one from STEPLINE_TOKEN or
+    --token-command. With --json also its addresses: the `url` of the websocket and, where it renews itself,
+    the `api_url`.
     """
     from stepline.local.terminal.json_lines import render_json
 

@@ -36,8 +36,8 @@ Line = dict[str, Any]
 def logs(function: str, *, follow: bool, as_json: bool) -> None:
     """Show what functions of the local stage logged.
 
-    Oldest first. FUNCTION is one of them, such as decide; without it all. Under a line that failed stands the error with the end of
-    its traceback. Without --follow these are the last 200 lines.
+    Oldest first. FUNCTION is one of them, such as decide; by default all. A failed line is followed by the
+    error with the end of its traceback. Without --follow these are the last 200 lines.
     """
     from botocore.exceptions import HTTPClientError
 
