@@ -130,12 +130,10 @@ def find_base(proc: Path = PROC) -> Base | None:
 
 
 def request_base(pid: int, proc: Path = PROC) -> Base | None:
-    """Have systemd create a scope around a process of ours without children.
+    """Have systemd create a scope around a childless process of ours; return the scope's base.
 
-    Return it, the process in a leaf.
-
-    The scope ends with its last process. None without systemd, if it refuses, or if memory is not counted in
-    v2.
+    The process is then in a leaf of the scope, which ends with its last process. None without systemd, if it
+    refuses, or if memory is not counted in v2.
     """
     if _own(proc)[0] is not V2 or not SYSTEMD.exists():
         return None

@@ -127,8 +127,8 @@ def watch(
 ) -> None:
     """Show what happened, and follow until no turn is running.
 
-    Below each answer is the usage of its turn. With --have, running text begins where an earlier `send
-    --json` was cut off.
+    Below each answer is the usage of its turn. With --have, running text begins where an earlier
+    `send --json` was cut off.
     """
     from stepline.local.client.state import ClientState, LaneText
     from stepline.local.conversation import watch as follow

@@ -1,8 +1,8 @@
 """Find, copy and test the bundle of the local stage.
 
-It is found in the caller's folder, copied for the functions, and tested before it is deployed. `python -m
-stepline.local.stage.bundle_code MODULE` is the test. It runs in a process of its own that sees what functions
-see, and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
+It is found in the caller's folder, copied for the functions, and tested before it is deployed.
+`python -m stepline.local.stage.bundle_code MODULE` is the test. It runs in a process of its own that sees
+what functions see, and prints one JSON object: `{"notes": [...]}`, or `{"code", "message", "where"}`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class _Message(_Closed):
 
 
 class Send(_Message):
-    """Say something. The same `message_id` again is the same message, answered but not admitted twice."""
+    """Send a message. The same `message_id` again is the same message, answered but not admitted twice."""
 
     action: Literal["send"]
     message_id: _Segment
@@ -55,9 +55,9 @@ class AttachmentReference(_Closed):
 
 
 class Event(_Message):
-    """Tell the conversation what happened: a message, a form, a wizard's step, an alert, or say steer or stop.
+    """Send an event: a message, a form, a wizard's step, an alert, a steer or a stop.
 
-    `payload` says what; its `text` is the event's text. The same `message_id` again is the same event.
+    `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event.
     """
 
     action: Literal["event"]
@@ -76,7 +76,7 @@ class StreamCursor(_Closed):
 
 
 class Resume(_Message):
-    """Listen, and get everything after event number `after`, then what the running stream holds beyond `stream`."""
+    """Subscribe, and get every event after number `after`, then the running text beyond `stream`."""
 
     action: Literal["resume"]
     after: _Number = 0
@@ -90,7 +90,7 @@ class Ping(_Message):
 
 
 class Auth(_Closed):
-    """Go on with a later token of the same user, tenant and project, for which a ticket stands; also after expiry."""
+    """Renew with a ticket for a later token of the same user, tenant and project; also after expiry."""
 
     action: Literal["auth"]
     ticket: Annotated[str, Field(min_length=1, max_length=128)]

@@ -67,7 +67,7 @@ class SyncFrame(Value, tag="sync", tag_field="frame"):
 
 
 class AckFrame(Value, tag="ack", tag_field="frame"):
-    """The answer to one message: where it stands in the log."""
+    """The answer to one message: its place in the log."""
 
     message_id: str
     conversation: str

@@ -3,9 +3,9 @@
     response := junk? (channel junk?)*
     channel  := "<channel:" NAME ">" body "</channel:" NAME ">"
 
-Names are matched without regard to case. Up to four blanks are tolerated where models put them (`<
-channel:thinking >`), so a tag has a maximum length, and text is known to be no tag as soon as it stops being
-a prefix of one.
+Names are matched without regard to case. Up to four blanks are tolerated where models put them
+(`< channel:thinking >`), so a tag has a maximum length, and text is known to be no tag as soon as it stops
+being a prefix of one.
 """
 
 from __future__ import annotations
