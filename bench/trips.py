@@ -78,7 +78,9 @@ class Trip:
     def trace(self, frame: FrameType, event: str, result: object) -> None:
         """Take a call or a return into account; a profile function."""
         code = frame.f_code
-        ours = code.co_filename.startswith(LIBRARY) and not code.co_name.startswith("<")  # comprehensions are no calls
+        ours = code.co_filename.startswith(LIBRARY) and not code.co_name.startswith(
+            "<"
+        )  # comprehensions are no calls
         if self.over or event not in {"call", "return"} or not ours:
             return
         place = (code.co_filename.removeprefix(LIBRARY).removesuffix(".py"), code.co_name)

@@ -19,7 +19,7 @@ from stepline.timeline.compacted import (
     CARRIED_MAX,
     PIECE_BYTES,
     PLANS_BYTES,
-    Compaction,
+    Compactions,
     compact,
     fit_room,
     newest_of_each,
@@ -176,7 +176,7 @@ def test_the_newest_of_each_kind_are_carried() -> None:
 
 
 def test_how_compaction_stands_follows_its_entries() -> None:
-    stands = Compaction().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
+    stands = Compactions().ended(entry(cut=30, summary="s")).ended(entry(split=33, checkpoint="c"))
     assert stands.memory is not None
     assert stands.checkpoint is not None
     assert stands.turned().checkpoint is None

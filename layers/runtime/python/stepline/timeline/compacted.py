@@ -38,7 +38,7 @@ PIECE_BYTES: Final = 320
 """Minimum bytes that a piece is cut to; if there is not enough room for that, the oldest go."""
 
 
-class Compaction(Value):
+class Compactions(Value):
     """The state of compaction in a conversation.
 
     `pending` began in the open turn and has not ended. `memory` and `checkpoint` are the newest entries whose
@@ -52,26 +52,26 @@ class Compaction(Value):
     status: str = ""
     wasted: bool = False
 
-    def begun(self, entry: Compacting) -> Compaction:
+    def begun(self, entry: Compacting) -> Compactions:
         """Return the state after a compaction has begun."""
         return replace(self, pending=entry)
 
-    def ended(self, entry: Compacted) -> Compaction:
+    def ended(self, entry: Compacted) -> Compactions:
         """Return the state after a compaction has ended."""
         done = entry.status == "completed"
-        return Compaction(
+        return Compactions(
             memory=entry if done and entry.cut else self.memory,
             checkpoint=entry if done and entry.split else self.checkpoint,
             status=entry.status,
             wasted=entry.usage is not None and entry.reason not in ("", "steered"),
         )
 
-    def turned(self) -> Compaction:
+    def turned(self) -> Compactions:
         """Return the state after the open turn has ended."""
         return replace(self, pending=None, checkpoint=None)
 
 
-UNTOUCHED: Final = Compaction()
+UNTOUCHED: Final = Compactions()
 
 
 def give_up(begun: Compacting, at: str, *, status: Literal["skipped", "error"], reason: str) -> Compacted:

@@ -61,7 +61,7 @@ from stepline.rendering.turn_facts import (
     feedback_path,
     steered_path,
 )
-from stepline.timeline.compacted import UNTOUCHED, Compaction, compact
+from stepline.timeline.compacted import UNTOUCHED, Compactions, compact
 from stepline.timeline.view import View
 
 TITLE_CHARS: Final = 80
@@ -111,7 +111,7 @@ class Timeline:
     parts: RequestParts = field(default_factory=RequestParts)
     asked: Asked = NEVER_ASKED
     pruned: str = ""
-    compaction: Compaction = UNTOUCHED
+    compaction: Compactions = UNTOUCHED
     base: int = 0
     batches: tuple[Batch, ...] = ()
     load: Loader | None = field(default=None, compare=False, repr=False)

@@ -11,7 +11,7 @@ from stepline.model.decision import Action
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.spec import Effect, ToolSpec
 
-Run: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
+ToolFunction: TypeAlias = Callable[[Mapping[str, Any], ToolContext], ToolOutput]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Tool:
     """A contract and the function that fulfils it. `run` gets parameters that the schema has accepted."""
 
     spec: ToolSpec
-    run: Run
+    run: ToolFunction
 
 
 class Registry:

@@ -25,7 +25,7 @@ class Done(Value):
     text: str = ""
 
 
-class Run(Protocol):
+class RunCommand(Protocol):
     """Start a program, by default in the checkout, and wait for its end."""
 
     def __call__(

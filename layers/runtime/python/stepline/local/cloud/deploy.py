@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from stepline.errors import AuthError, DependencyError, InputError, SteplineError
 from stepline.local.check import Check
 from stepline.local.cloud.account import Account, open_account
-from stepline.local.cloud.child import Run, run
+from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
 from stepline.local.cloud.health import stands
 from stepline.local.cloud.readiness import (
@@ -67,7 +67,7 @@ class Desk:
     home: Path
     confirm: Callable[[str], bool]
     say: Progress
-    run: Run = run
+    run: RunCommand = run
     open_account: Callable[[str, str], Account] = open_account
     install: Callable[[Path, Progress], None] = install_cdk
     stands: Callable[[Account, str], bool] = stands
