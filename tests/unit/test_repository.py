@@ -11,7 +11,7 @@ from stepline.loop.graph import LAUNCHES, ROUTES, TASKS
 from tests.unit.docs.markdown import anchors, links
 from tests.unit.docs.source import DOCS, LIBRARY, ROOT, files, name, nodes, pages, python_files, tree
 
-AGENTS_LINES_MAX = 80
+AGENTS_LINES_MAX = 120
 
 TESTS = ROOT / "tests"
 CODE = ("layers/runtime", "lambdas", "stacks", "docs/build", "bench")
