@@ -20,7 +20,7 @@ from stepline.model.version import AgentVersion
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.signal import Signals
-from stepline.protocol.decision.fanout import ACTIONS_MAX, FanoutRule
+from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from stepline.bundle.descriptor_set import Descriptors
     from stepline.ports.search import WebSearch
 
-STEER_POLL_MS: Final = 300
 TASK_FIELDS: Final = (
     "stage",
     "bundle",
@@ -50,37 +49,31 @@ def policy(settings: Settings) -> Policy:
     rounds = ROUND_CAP.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.max_iterations
     )
-    standard = Policy()
     return Policy(
         max_iterations=rounds,
         turn_deadline_s=settings.turn_deadline_s,
         user_messages_per_minute=settings.user_messages_per_minute,
         event_credit=max(0, settings.event_credit),
-        finalize_rounds=_positive(settings.finalize_rounds, standard.finalize_rounds),
-        finalize_max_tokens=_positive(settings.finalize_max_tokens, standard.finalize_max_tokens),
+        finalize_rounds=settings.finalize_rounds,
+        finalize_max_tokens=settings.finalize_max_tokens,
         context=context_rules(settings),
     )
 
 
 def context_rules(settings: Settings) -> ContextRules:
-    """Return the limits of a conversation's context as the deployment sets them; a count that is not positive is the default."""
-    standard = ContextRules()
+    """Return the limits of a conversation's context as the deployment sets them."""
     roles = plan_roles(settings.model_provider, settings.model_roles)
     model = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE]).model
     return ContextRules(
         max_tokens=CONTEXT_CAP.resolve(
             props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_max_tokens
         ),
-        window_tokens=_positive(settings.context_window_tokens, standard.window_tokens),
-        ttl_s=max(0, settings.cache_ttl_s),
-        keep_turns=_positive(settings.keep_recent_turns, standard.keep_turns),
-        intact_turns=_positive(settings.keep_intact_turns, standard.intact_turns),
+        window_tokens=settings.context_window_tokens,
+        ttl_s=settings.cache_ttl_s,
+        keep_turns=settings.keep_recent_turns,
+        intact_turns=settings.keep_intact_turns,
         cache_minimum_tokens=cache_minimum(model, settings.cache_minimum_tokens),
     )
-
-
-def _positive(number: int, default: int) -> int:
-    return number if number > 0 else default
 
 
 def agent_version(settings: Settings) -> AgentVersion:
@@ -100,7 +93,7 @@ def fanout(settings: Settings) -> FanoutRule:
     mode = MULTI_ACTION.resolve(
         props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
     )
-    return FanoutRule(mode=mode, max_actions=_positive(settings.max_actions_per_round, ACTIONS_MAX))
+    return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
 
 
 def execution_runtime(
@@ -182,7 +175,7 @@ class Live(NamedTuple):
 
 def live_of(settings: Settings, log: Log, posting: Broadcast) -> Live:
     """Return the live ways of a deployment; nothing is connected yet, and without a Redis nothing of it is loaded."""
-    poll_s = _positive(settings.steer_poll_ms, STEER_POLL_MS) / 1000
+    poll_s = settings.steer_poll_ms / 1000
     if not (settings.redis_url or settings.redis_secret_arn):
         return Live(signals=PollingSignals(log, poll_s), broadcast=posting)
     from stepline.adapters.redis.broadcast import Broadcasts, RedisBroadcast  # noqa: PLC0415 - as above
