@@ -145,7 +145,7 @@ class Scene:
         return act(self.ports, self.agent, self.history, step or self.now())
 
     def execute(self, step: Step) -> Step:
-        return execute(self.ports, self.backends.get, step)
+        return execute(self.ports, lambda profile: self.backends.get(profile.backend), step)
 
     def close(self, step: Step | None = None, **fields: Any) -> Step:
         return close(self.ports, step or self.now(**fields))
@@ -211,7 +211,7 @@ class Scene:
 
     def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
         """Let the agent run programs; what a run comes to is what `run` says."""
-        runtime = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+        runtime = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=runtime)
         self.backends["process"] = MemoryExecutor(run)
         return self.backends["process"]

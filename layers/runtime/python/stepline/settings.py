@@ -13,11 +13,24 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import FANOUT_MODES, FanoutMode
-from stepline.model.program.execution import MODES, Mode, Scope, Strategy, Switch
+from stepline.model.program.execution import Placement, Scope, Strategy, Switch
 from stepline.model.version import VERSIONS, AgentVersion
 
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
+ExecMode: TypeAlias = Literal["none", "process", "docker", "fargate"]
+EXEC_MODES: Final[Mapping[str, ExecMode]] = {
+    **{mode: mode for mode in get_args(ExecMode)},
+    "local": "process",
+    "external": "fargate",
+}
+"""Each word for where programs run, and its mode; settings and documents of `execution.runtime` use them."""
+PLACEMENTS: Final[Mapping[ExecMode, Placement]] = {
+    "process": "inline",
+    "docker": "inline",
+    "fargate": "remote",
+}
+"""Where the programs of a mode run; a mode that runs some is the name of a backend."""
 T = TypeVar("T")
 
 
@@ -343,11 +356,11 @@ class Settings(Value):
         "",
         "File of JSON lines, or folder with `*.jsonl`, in which `web_tools.web_search` searches. Empty: the collection that comes with the library.",
     )
-    exec_mode: Mode = setting(
+    exec_mode: ExecMode = setting(
         "EXEC_RUNTIME_MODE",
         "none",
         "Where programs run, unless `execution.runtime` sets it. `local` is `process`, `external` is `fargate`.",
-        choices=MODES,
+        choices=EXEC_MODES,
     )
     exec_image: str = setting("PY_CODE_EXEC_IMAGE", "py-code-exec:latest", "Image of mode `docker`.")
     exec_timeout_s: int = setting(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stepline.bundle.descriptor_set import Descriptors
     from stepline.bundle.parts import Parts
     from stepline.model.ids import Lane
-    from stepline.model.program.execution import Mode, Scope
+    from stepline.model.program.execution import RuntimeProfile, Scope
     from stepline.model.step import Step
     from stepline.ports.channel import Principal
     from stepline.ports.executor import Executor, Job
@@ -136,7 +136,7 @@ class App:
     def _placed(self, execution: Execution) -> Execution:
         """Say where this deployment runs programs, and what it hands to a task."""
         placed = replace(execution, places=places_of(self.settings))
-        if execution.profile.mode != "fargate":
+        if execution.profile.placement != "remote":
             return placed
         from stepline.bundle.descriptor_set import encode_payload  # noqa: PLC0415 - as descriptors
 
@@ -149,9 +149,9 @@ class App:
 
         return scope_texts(self.descriptor_texts, scope, self.descriptors.bundle_id)
 
-    def backend(self, mode: Mode) -> Executor | None:
-        """Return the place where programs of this mode run, kept warm; None if this process has none."""
-        match mode:
+    def backend(self, profile: RuntimeProfile) -> Executor | None:
+        """Return what runs the programs of a profile, kept warm; None if this process has none."""
+        match profile.backend:
             case "process":
                 return self._process
             case "docker":

@@ -14,14 +14,14 @@ from stepline.bundle.overrides import CONTEXT_CAP, MULTI_ACTION, ROUND_CAP, VERS
 from stepline.context.rules import ContextRules
 from stepline.events.filter import EventFilter
 from stepline.log.bindings import Policy
-from stepline.loop.agent import DECISION_ROLE, HOST_MODES
-from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
+from stepline.loop.agent import DECISION_ROLE
+from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.version import AgentVersion
 from stepline.ports.channel import Broadcast
 from stepline.ports.log import Log
 from stepline.ports.signal import Signals
 from stepline.protocol.decision.fanout import FanoutRule
-from stepline.settings import Settings, env
+from stepline.settings import PLACEMENTS, Settings, env
 from stepline.tools.context import ReadCaps, fit_read_caps
 
 if TYPE_CHECKING:
@@ -103,15 +103,16 @@ def execution_runtime(
 
     The active bundle's descriptor counts after its properties, and the assembly's where the setting is empty.
     """
-    if settings.exec_mode == "none":
+    if settings.exec_mode not in PLACEMENTS:
         return None
     default = RuntimeProfile(
-        mode=settings.exec_mode,
+        placement=PLACEMENTS[settings.exec_mode],
+        backend=settings.exec_mode,
         image=settings.exec_image,
         container_strategy=settings.exec_strategy,
         network_mode=settings.exec_network_mode,
         descriptor_payload_scope=settings.descriptor_payload_scope,
-        fargate=Fargate(
+        task=TaskConfig(
             cluster=settings.fargate_cluster,
             task_definition=settings.fargate_task_definition,
             container_name=settings.fargate_container_name,
@@ -121,7 +122,7 @@ def execution_runtime(
             platform_version=settings.fargate_platform_version,
         ),
     )
-    from stepline.bundle.runtime_profile import resolve_runtime  # noqa: PLC0415 - only where programs run
+    from stepline.bootstrap.runtime_profile import resolve_runtime  # noqa: PLC0415 - only where programs run
 
     limits = Limits(timeout_s=settings.exec_timeout_s)
     profile, limits = resolve_runtime(
@@ -132,15 +133,13 @@ def execution_runtime(
         limits=limits,
         region=region_of(settings),
     )
-    return None if profile.mode == "none" else (profile, limits)
+    return (profile, limits) if profile.backend else None
 
 
-def places_of(settings: Settings) -> frozenset[Mode]:
-    """Return the modes that this deployment has a place for: all beside the functions, tasks, or both."""
-    places: set[Mode] = set(HOST_MODES) if settings.exec_mode in HOST_MODES else {settings.exec_mode}
-    if settings.fargate_cluster:
-        places.add("fargate")
-    return frozenset(places - {"none"})
+def places_of(settings: Settings) -> frozenset[Placement]:
+    """Return where this deployment can run programs: inline, in remote tasks, or both."""
+    places = {PLACEMENTS[settings.exec_mode]} if settings.exec_mode in PLACEMENTS else set()
+    return frozenset(places | ({"remote"} if settings.fargate_cluster else set()))
 
 
 def region_of(settings: Settings) -> str:

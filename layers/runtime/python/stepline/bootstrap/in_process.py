@@ -15,7 +15,8 @@ import msgspec
 
 from stepline.adapters.in_process_machine import InProcessMachine
 from stepline.bundle.parts import Parts
-from stepline.loop.agent import HOST_MODES
+from stepline.model.program.execution import RuntimeProfile
+from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:
     from stepline.bootstrap.app import App
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from stepline.loop.agent import Agent
     from stepline.model.step import Step
     from stepline.ports.model import ModelClient
-    from stepline.settings import Settings
 
-PLACES: Final = tuple(sorted(HOST_MODES))
+PROFILES: Final = tuple(
+    RuntimeProfile(backend=mode) for mode, placement in PLACEMENTS.items() if placement == "inline"
+)
+"""A profile of each backend that runs programs here."""
 STEPS_AT_ONCE: Final = 64
 """How many steps run at once, each in a thread; the others wait for one."""
 
@@ -73,7 +76,7 @@ class InProcess:
         with self._lock:
             homes, self._homes = list(self._homes.values()), {}
         for home in homes:
-            for executor in filter(None, map(home.backend, PLACES)):
+            for executor in filter(None, map(home.backend, PROFILES)):
                 executor.close()
 
     def _home(self, parts: Parts) -> App:
@@ -81,8 +84,8 @@ class InProcess:
         with self._lock:
             if parts not in self._homes:
                 home = replace(self._app, made=self.build_agent(parts))
-                for mode in PLACES:
-                    home.backend(mode)  # made here, once: nothing starts before its first run
+                for profile in PROFILES:
+                    home.backend(profile)  # made here, once: nothing starts before its first run
                 self._homes[parts] = home
             return self._homes[parts]
 
@@ -113,5 +116,6 @@ class InProcessLoop:
 
 
 def _without_tasks(settings: Settings) -> Settings:
-    mode = "none" if settings.exec_mode == "fargate" else settings.exec_mode
+    remote = PLACEMENTS.get(settings.exec_mode) == "remote"
+    mode = "none" if remote else settings.exec_mode
     return msgspec.structs.replace(settings, exec_mode=mode, fargate_cluster="")

@@ -1,6 +1,6 @@
 """A turn: Decide and Act alternate, and Close ends it, as the table of the graph says.
 
-Step Functions runs it from `stepline.loop.definition`, a process of one's own from `stepline.bundle.react`, the fault
+Step Functions runs it from `stacks.definition`, a process of one's own from `stepline.bundle.react`, the fault
 harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
 
     course = turn(step, jitter=jitter)
