@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stepline.bootstrap.choice import task_settings
+from stepline.bootstrap.agent_choice import task_settings
 from stepline.errors import SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.program.execution import Run

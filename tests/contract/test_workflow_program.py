@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import load_tools
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import InputError

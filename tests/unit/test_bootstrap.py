@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepline.bootstrap import in_memory
-from stepline.bootstrap.choice import execution_runtime
+from stepline.bootstrap.agent_choice import execution_runtime
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.descriptor_set import decode_payload, parse_descriptors
 from stepline.errors import InputError, ToolError
 from stepline.settings import Settings, handed_on

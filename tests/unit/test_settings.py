@@ -1,7 +1,8 @@
 import pytest
 
-from stepline.bootstrap import in_memory, policy
-from stepline.bootstrap.choice import read_caps, task_settings
+from stepline.bootstrap.agent_choice import read_caps, task_settings
+from stepline.bootstrap.choice import policy
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE

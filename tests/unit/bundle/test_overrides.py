@@ -1,7 +1,7 @@
 import pytest
 
-from stepline.bootstrap import in_memory
-from stepline.bootstrap.choice import fanout
+from stepline.bootstrap.agent_choice import fanout
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.overrides import (
     CONTEXT_CAP,
     MULTI_ACTION,

@@ -11,7 +11,8 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.bootstrap import App, in_memory
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.errors import SteplineError
 from stepline.ingress.admit import Admitted, Arrival, admit
@@ -78,7 +79,7 @@ class Scene:
     """The world of one test; `script` is what the model says, in order."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
-        self.app: App = in_memory(Settings.from_env({}), log=log)
+        self.app: LoopApp = in_memory(Settings.from_env({}), log=log)
         self.ports: Ports = replace(self.app.ports, policy=replace(self.app.ports.policy, **policy))
         self.model = MemoryModelClient(*script)
         self.agent: Agent = self.app.agent

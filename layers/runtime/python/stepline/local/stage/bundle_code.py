@@ -142,7 +142,7 @@ def _try(module: str, folder: Path, home: Path, project: Path, progress: Progres
 
 def load(module: str) -> list[str]:
     """Load the bundle and build its agent; return what a person should know of it. Raises InputError, or as its code does."""
-    from stepline.bootstrap import in_memory
+    from stepline.bootstrap.memory_wiring import in_memory
     from stepline.bundle.workflow import BaseWorkflow, load_workflow
     from stepline.settings import Settings, env
 
