@@ -20,7 +20,8 @@ from bench.workload import Call, Script, Turn
 from bundles.default import WORKFLOW
 from stepline.adapters.anthropic.call import ModelRole, plan_call
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.bootstrap import in_memory, read_caps
+from stepline.bootstrap.agent_choice import read_caps
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step

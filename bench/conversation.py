@@ -16,7 +16,9 @@ import msgspec
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.bootstrap import App, in_memory, read_caps
+from stepline.bootstrap.agent_choice import read_caps
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
 from stepline.delivery.effect import standing_step
@@ -157,7 +159,7 @@ class Driver:
         return act(self.ports, self.agent, history(), after) if after.route == "act" else after
 
 
-def converse(blocks: int, model: InstantModel | None = None) -> App:
+def converse(blocks: int, model: InstantModel | None = None) -> LoopApp:
     """Return a stored conversation of at least this many blocks.
 
     An instant model counts a thousand tokens for every request, so that no compaction is needed; and nothing
@@ -180,14 +182,14 @@ def converse(blocks: int, model: InstantModel | None = None) -> App:
     return app
 
 
-def stored(app: App) -> list[bytes]:
+def stored(app: LoopApp) -> list[bytes]:
     """Return the bytes of the conversation's batches, mutable."""
     log = app.ports.log
     assert isinstance(log, MemoryLog)
     return log.batches.setdefault(LANE.key(), [])
 
 
-def objects(app: App) -> dict[str, bytes]:
+def objects(app: LoopApp) -> dict[str, bytes]:
     """Return the stored objects, segments and spills, mutable."""
     artifacts = app.ports.artifacts
     assert isinstance(artifacts, MemoryArtifacts)

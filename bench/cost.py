@@ -16,7 +16,7 @@ from bench.row import Limit, MeasureError, Row
 from bench.transcript import bill_transcript
 from bench.workload import FACTS, Script, write_script
 from bundles.default import WORKFLOW
-from stepline.bootstrap import read_caps
+from stepline.bootstrap.agent_choice import read_caps
 from stepline.bundle.assembly import build_agent
 from stepline.context.rules import ContextRules
 from stepline.protocol.decision.fanout import FanoutRule

@@ -26,7 +26,7 @@ from bench.conversation import (
 from bench.row import MeasureError, Row
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.log import MemoryLog
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.local.scripted.messages_request import count_tokens
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History

@@ -8,7 +8,8 @@ from typing import Final
 from bench.conversation import LANE, converse, cut, make_agent, objects, stored
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
-from stepline.bootstrap import App, in_memory
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.effect import standing_step
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import History
@@ -58,7 +59,7 @@ class Rendering:
         app = self._app()
         return self._request(History().load(Journal(app.ports, LANE, "bench"), segment=self._segment))
 
-    def _app(self) -> App:
+    def _app(self) -> LoopApp:
         app = in_memory(Settings.from_env({}))
         stored(app)[:] = self._bodies
         objects(app).update(self._kept)

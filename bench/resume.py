@@ -20,7 +20,8 @@ from bench.peer import SEGMENT_BLOCKS, LangGraph, NoPeerError, Splice
 from bench.reads import CountingModel
 from bench.row import Limit, MeasureError, Row
 from bench.timing import cpu_ms, interleave
-from stepline.bootstrap import App, in_memory
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.log.bindings import Policy
 from stepline.log.timeline_cache import History
 from stepline.model.batch import Batch, decode_batch
@@ -56,7 +57,7 @@ def rows() -> list[Row]:
 class Resumed:
     """Our round over one stored conversation."""
 
-    def __init__(self, told: App, blocks: int) -> None:
+    def __init__(self, told: LoopApp, blocks: int) -> None:
         """Store the log up to about this many blocks, and the objects, from which every sample starts."""
         self._bodies, self._kept = _half_grown(cut(stored(told), decode_batch, blocks)), objects(told)
         self._agent = make_agent()
@@ -160,7 +161,7 @@ def _growth() -> Row:
     )
 
 
-def _sealing(told: App) -> Row:
+def _sealing(told: LoopApp) -> Row:
     """Return the additional cost of a round that seals."""
     timeline = Timeline.empty(Driver.lane).extended(map(decode_batch, stored(told)))
     sizes = [len(body) for key, body in objects(told).items() if key.startswith("seg/")]

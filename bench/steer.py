@@ -23,8 +23,8 @@ from bench.meter import Store, metered_store
 from bench.row import MeasureError, Row
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.choice import live_of
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.posting import Posting
 from stepline.ingress.admit import Arrival, admit
 from stepline.log.bindings import Ports

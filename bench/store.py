@@ -17,7 +17,7 @@ from stepline.adapters.aws.delta import DynamoDeltas
 from stepline.adapters.aws.log import DynamoLog
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.adapters.relay import ThreadedRelay
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.log.bindings import Ports
 from stepline.log.timeline_cache import History
 from stepline.model.batch import decode_batch

@@ -39,7 +39,9 @@ def build_host(
     `cancel` ends those that still run when the program has ended.
     """
     from stepline.adapters.memory.meter import MemoryMeter  # noqa: PLC0415 - most runs call no tool
-    from stepline.bootstrap import on_aws  # noqa: PLC0415 - see above
+    from stepline.bootstrap.aws_wiring import on_aws  # noqa: PLC0415 - see above
+    from stepline.bootstrap.loop_app import LoopApp  # noqa: PLC0415 - see above
+    from stepline.bootstrap.program_backend import ProgramBackends  # noqa: PLC0415 - see above
     from stepline.model.batch import decode_batch  # noqa: PLC0415 - see above
     from stepline.ports.executor import Job  # noqa: PLC0415 - see above
     from stepline.settings import Settings  # noqa: PLC0415 - see above
@@ -47,7 +49,7 @@ def build_host(
     # For the cloud's SDK, which reads its own variables; a program that shares this container could fill the
     # default folder.
     os.environ.update(variables, TMPDIR=str(private))  # noqa: TID251 - see above
-    app = on_aws(Settings.from_env(variables), MemoryMeter())
+    app = on_aws(Settings.from_env(variables), MemoryMeter(), LoopApp)
     if artifacts:
         app = replace(app, ports=replace(app.ports, artifacts=artifacts))
     job = Job(
@@ -57,4 +59,4 @@ def build_host(
         spool=private,
         cancel=cancel,
     )
-    return app.tool_host(job)
+    return ProgramBackends(app).tool_host(job)

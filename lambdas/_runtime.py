@@ -1,18 +1,19 @@
-"""What every handler shares: the logger, the metrics, the wired app, and the one catch-all at the edge."""
+"""Parts that handlers share: the logger, the metrics, the wiring, and the one catch-all at the edge."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 from snapshot_restore_py import register_after_restore, register_before_snapshot
 
-from stepline.bootstrap import App, on_aws
+from stepline.bootstrap.app import App
+from stepline.bootstrap.aws_wiring import on_aws
 from stepline.bootstrap.snapshot import forget, warm
 from stepline.errors import SteplineError
 from stepline.metrics import EDGE_ERRORS, NAMESPACE, SERVICE, dimensions
@@ -27,21 +28,43 @@ INTERNAL = SteplineError.code
 UNITS = {"Ms": MetricUnit.Milliseconds, "Seconds": MetricUnit.Seconds}
 
 Event: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+A = TypeVar("A", bound=App)
+
+_MADE: list[Callable[[], None]] = []
+"""Clears each thing that was made for this environment."""
 
 
-@cache
-def app() -> App:
-    """Return the app, wired on first use from the environment."""
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """Make something on first use, once an environment; an environment continued from a snapshot makes its own."""
+    made = cache(make)
+    _MADE.append(made.cache_clear)
+    return made
+
+
+def wired(kind: type[A]) -> Callable[[], A]:
+    """Return a function that returns the app, wired on first use from the environment."""
+    return once(lambda: wire(kind))
+
+
+def wire(kind: type[A]) -> A:
+    """Wire an app of this kind from the environment, and name the stage in every metric."""
     environ = os.environ  # noqa: TID251 - the composition root's one look at the environment
     settings = Settings.from_env(environ)
     metrics.set_default_dimensions(**dimensions(settings.stage))
-    return on_aws(settings, PowertoolsMeter(), handed=handed_on(environ))
+    return on_aws(settings, PowertoolsMeter(), kind, handed=handed_on(environ))
 
 
 def restored() -> None:
     """Begin as a new environment does: nothing that was made before the snapshot is used after it."""
     forget()
-    app.cache_clear()
+    drop()
+
+
+def drop() -> None:
+    """Drop everything that was made once."""
+    for clear in _MADE:
+        clear()
 
 
 class PowertoolsMeter:
@@ -64,8 +87,8 @@ class PowertoolsMeter:
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
     """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name.
 
-    Where Lambda keeps a snapshot of the function, its process is warmed before and cleared after; elsewhere nobody
-    calls these two.
+    Where Lambda keeps a snapshot of the function, its process is warmed before and cleared after; elsewhere these two
+    are not called.
     """
     register_before_snapshot(warm, run.__module__.rpartition(".")[2])
     register_after_restore(restored)

@@ -1,4 +1,4 @@
-"""The HTTP API: tickets for those who cannot send a header with a websocket's handshake."""
+"""The HTTP API: tickets for clients that cannot send a header with a websocket's handshake."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Final
 import msgspec
 
 from lambdas._handshake import read_principal
-from lambdas._runtime import Event, app, edge, logger
+from lambdas._runtime import Event, edge, logger, wired
+from stepline.bootstrap.app import App
 from stepline.errors import AuthError, DependencyError
+from stepline.ingress.access import issue_ticket
 from stepline.model.wire.event import ErrorFrame, encode_frame
 
 TICKETS: Final = "POST /v1/socket-tickets"
-# A ticket is for whoever asked for it, and no cache on the way may keep it.
+# A ticket is for the client that asked for it: no cache may keep it.
 HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+
+app = wired(App)
 
 
 @edge
@@ -23,7 +27,8 @@ def handler(event: Event) -> Event:
     if event["routeKey"] != TICKETS:
         return _refuse(HTTPStatus.NOT_FOUND, "not_found", "there is nothing here")
     try:
-        grant = app().issue_ticket(read_principal(event["requestContext"]["authorizer"]["lambda"]))
+        principal = read_principal(event["requestContext"]["authorizer"]["lambda"])
+        grant = issue_ticket(app().ports, principal, app().settings.socket_url)
     except AuthError as error:
         return _refuse(HTTPStatus.UNAUTHORIZED, error.reason, str(error))
     except DependencyError as error:

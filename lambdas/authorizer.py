@@ -1,27 +1,48 @@
-"""Who may open a websocket or call the HTTP API: a bearer of a ticket or a token, from an allowed site."""
+"""The authorizer of the websocket and the HTTP API: lets a ticket or a token in, from an allowed site."""
 
 from __future__ import annotations
 
 from lambdas._handshake import is_http, read_handshake, render_context
-from lambdas._runtime import Event, app, edge, logger
+from lambdas._runtime import Event, edge, logger, once, wired
+from stepline.bootstrap.app import App
 from stepline.errors import AuthError
+from stepline.ingress.access import Handshake, authenticate
 from stepline.ports.channel import Principal
+from stepline.ports.identity import Identity
+
+app = wired(App)
+
+
+@once
+def identity() -> Identity:
+    from stepline.bootstrap.token_identity import identity_of  # noqa: PLC0415 - PyJWT: 55 ms of CPU, for tokens only
+
+    return identity_of(app().settings)
 
 
 @edge
 def handler(event: Event) -> Event:
     """In: an event of a REQUEST authorizer. Out: its verdict, and the principal as the next function's context.
 
-    What cannot be said now (the issuer or the table does not answer) is no refusal: it propagates, and the gateway
-    answers 500, which tells clients to come again and an alarm that nobody can connect.
+    An issuer or a table that does not answer is no refusal: the error propagates and the gateway answers 500, on which
+    clients try again and an alarm is raised.
     """
     try:
-        principal = app().authenticate(read_handshake(event))
+        principal = _authenticate(read_handshake(event))
     except AuthError as error:
         logger.info("refused at the door", extra={"code": error.reason})
         return {"isAuthorized": False} if is_http(event) else _policy("nobody", "Deny", event["methodArn"])
     logger.info("let in")
     return _allow(event, principal)
+
+
+def _authenticate(shown: Handshake) -> Principal:
+    return authenticate(
+        shown,
+        allowed_origins=app().settings.allowed_origins,
+        tickets=app().ports.tickets,
+        verify=lambda token: identity().verify(token),
+    )
 
 
 def _allow(event: Event, principal: Principal) -> Event:

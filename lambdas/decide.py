@@ -1,12 +1,15 @@
-"""One decision of the model."""
+"""Decide: one decision of the model."""
 
 from __future__ import annotations
 
-import stepline.loop.decide  # noqa: F401 - loaded while the function starts, and not by its first round
-from lambdas._runtime import app, state
+from lambdas._runtime import state, wired
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.loop.decide import decide
 from stepline.model.step import Step
+
+app = wired(LoopApp)
 
 
 @state
 def handler(step: Step) -> Step:
-    return app().decide(step)
+    return decide(app().ports, app().agent, app().model, app().history, step)

@@ -1,11 +1,17 @@
-"""One run of one program."""
+"""Execute: one run of one program."""
 
 from __future__ import annotations
 
-from lambdas._runtime import app, state
+from lambdas._runtime import once, state, wired
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.program_backend import ProgramBackends
+from stepline.loop.programs.execute import execute
 from stepline.model.step import Step
+
+app = wired(LoopApp)
+backends = once(lambda: ProgramBackends(app()))
 
 
 @state
 def handler(step: Step) -> Step:
-    return app().execute(step)
+    return execute(app().ports, backends().find, step)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from lambdas._handshake import read_principal
-from lambdas._runtime import Event, app, edge, logger
+from lambdas._runtime import Event, edge, logger, wired
+from stepline.bootstrap.app import App
 from stepline.metrics import EDGE_ERRORS
 
 OK = {"statusCode": 200}
+
+app = wired(App)
 
 
 @edge
@@ -26,9 +29,11 @@ def handler(event: Event) -> Event:
 
 
 def _receive(connection: str, body: str) -> None:
+    from stepline.ingress.message import receive, report_internal  # noqa: PLC0415 - pydantic: 70 ms of CPU, for messages only
+
     try:
-        app().receive(connection, body)
+        receive(app().ports, connection, body)
     except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was
         app().ports.meter.count(EDGE_ERRORS)
         logger.exception("message failed")
-        app().report_internal(connection, body)
+        report_internal(app().ports, connection, body)

@@ -1,27 +1,32 @@
-"""What lost its owner: one lane for an execution's event, one task for a task's, every old one for the schedule."""
+"""The sweeper of turns and tasks without an owner: of one lane or task by its event, of all that are old by schedule."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from lambdas._runtime import Event, app, edge, logger
-from stepline.loop.programs.remote import StoppedTask
+from lambdas._runtime import Event, edge, logger, wired
+from stepline.bootstrap.app import App
+from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.sweep import sweep, sweep_lane
 from stepline.model.ids import make_lane
+
+app = wired(App)
 
 
 @edge
 def handler(event: Event) -> Event:
     """In: an EventBridge event. Out: how many lanes and tasks came to which end."""
+    counts: dict[str, int]
     match event.get("detail-type"):
         case "Step Functions Execution Status Change":
             step = json.loads(event["detail"]["input"])
             lane = make_lane(step["tenant"], step["project"], step["conversation"])
-            counts = {app().sweep_lane(lane): 1}
+            counts = {sweep_lane(app().ports, lane): 1}
         case "ECS Task State Change":
-            counts = {"waits_ended": int(app().end_wait(_read_task(event["detail"])))}
+            counts = {"waits_ended": int(end_wait(app().ports, _read_task(event["detail"])))}
         case _:
-            counts = app().sweep()
+            counts = sweep(app().ports) | sweep_tasks(app().ports)
     logger.info("swept", extra=dict(counts))
     return dict(counts)
 

@@ -17,6 +17,7 @@ from constructs import Construct
 from stacks.access import LOOP, Resources, bedrock_arns, statements
 from stacks.alarm import Watched, add_alarms
 from stacks.code import Code
+from stacks.definition import render_definition
 from stacks.environment import event_environment, loop_environment
 from stacks.event_source import EventSource
 from stacks.execution import ExecutionStack
@@ -24,7 +25,6 @@ from stacks.function import Function
 from stacks.ingress import STAGE_NAME, IngressStack
 from stacks.stage import Stage
 from stacks.state import StateStack
-from stepline.loop.definition import render_definition
 from stepline.loop.graph import TASKS
 
 ENDED_BADLY: Final = ("FAILED", "TIMED_OUT", "ABORTED")

@@ -8,20 +8,21 @@ from msgspec.structs import fields
 
 from docs.build import DOCS
 from stepline.adapters.docker.command_line import ALLOWED
+from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
 from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES
-from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
-from stepline.model.program.execution import MODES, Limits, RuntimeProfile
+from stepline.model.program.execution import Limits, RuntimeProfile
 from stepline.model.program.task import SECRET_MAX_BYTES
 from stepline.programs.archive.member import ArchiveLimits
 from stepline.programs.contract import FILES_MAX
 from stepline.programs.outcome import Envelope
 from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX
+from stepline.settings import EXEC_MODES
 
 PATH: Final = DOCS / "reference/execution.md"
 MIB = 1024 * 1024
 
 PROFILE = {
-    "mode": f"one of {', '.join(f'`{word}`' for word in MODES)}; `local` is `process`, `external` is `fargate`",
+    "mode": f"one of {', '.join(f'`{word}`' for word in EXEC_MODES)}; `local` is `process`, `external` is `fargate`",
     "enabled": "`false` is mode `none`, whatever `mode` says; `true` by default",
     "image": "mode `docker`: the image of both sides",
     "container_strategy": "mode `docker`: `split` or `combined`; `py_code_exec_container_strategy` is its older name",
@@ -240,7 +241,7 @@ def _profiles() -> list[str]:
 def _keys() -> list[str]:
     default = RuntimeProfile()
     shown = {
-        "mode": f"`{default.mode}`",
+        "mode": "`none`",
         "enabled": "`true`",
         "image": "`py-code-exec:latest`",
         "container_strategy": f"`{default.container_strategy}`",

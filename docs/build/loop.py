@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docs.build import DOCS
+from stacks.definition import ERRORS
 from stepline.loop.graph import (
     DEFAULT_LAUNCH,
     DEFAULT_ROUTE,
@@ -81,6 +82,10 @@ def render() -> str:
             "| state | function s | state s | retried | after that |",
             "|---|---|---|---|---|",
             *rows,
+            "",
+            "Two of the words stand for errors of the service that runs the functions:",
+            "",
+            *(f"- `{word}`: {', '.join(f'`{name}`' for name in names)}" for word, names in ERRORS.items()),
             "",
             f"ExecuteTask starts a task and waits for its token: {REMOTE.timeout_s} s at most, and {REMOTE.heartbeat_s} s",
             "without a sign of life, which covers its provisioning. It is never tried again; Act collects in any case.",

@@ -160,7 +160,7 @@ def process_bench(
     proc: Path = PROC,
 ) -> Iterator[Bench]:
     executor = ProcessExecutor(python=python, home=home, host=host, proc=proc)
-    with bench_of(executor, RuntimeProfile(mode="process")) as bench:
+    with bench_of(executor, RuntimeProfile(backend="process")) as bench:
         yield bench
 
 
@@ -181,7 +181,7 @@ def skip_unsupported(bench: Bench) -> None:
 def docker_bench(strategy: Strategy) -> Iterator[Bench]:
     if reason := docker_missing():
         pytest.skip(reason)
-    profile = RuntimeProfile(mode="docker", image=IMAGE, container_strategy=strategy, network_mode="none")
+    profile = RuntimeProfile(backend="docker", image=IMAGE, container_strategy=strategy, network_mode="none")
     with bench_of(DockerExecutor(environment=DOCKER_ENVIRONMENT), profile) as bench:
         yield bench
 
@@ -192,7 +192,10 @@ def task_bench() -> Iterator[Bench]:
         pytest.skip(reason)
     with (
         Cloud() as cloud,
-        bench_of(TaskExecutor(IMAGE, task_definition(), cloud), RuntimeProfile(mode="fargate")) as bench,
+        bench_of(
+            TaskExecutor(IMAGE, task_definition(), cloud),
+            RuntimeProfile(placement="remote", backend="fargate"),
+        ) as bench,
     ):
         yield bench
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from stepline.bootstrap.choice import task_settings
+from stepline.bootstrap.agent_choice import task_settings
 from stepline.errors import SandboxError
 from stepline.model.batch import encode_batch
-from stepline.model.program.execution import Mode, Run
+from stepline.model.program.execution import Run
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.ports.executor import Job
 from stepline.programs.packed_files import split_files
@@ -41,7 +41,7 @@ class TaskExecutor:
     cloud: Cloud
     descriptors: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    mode: Mode = "fargate"
+    backend: str = "fargate"
     exit_code: int = -1
     log: str = ""
 

@@ -275,7 +275,7 @@ def test_there_is_no_network(bench):
 def test_the_isolation_that_was_reached_is_reported(bench):
     run = bench.ran("import os; print(os.getuid(), os.getgid())")
     assert run.program_log == "1001 1001\n"
-    assert run.isolation.backend == bench.executor.mode
+    assert run.isolation.backend == bench.executor.backend
     assert run.isolation.seccomp
     assert run.isolation.no_new_privs
     assert run.isolation.uid == 1001

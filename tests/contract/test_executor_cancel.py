@@ -61,7 +61,7 @@ def bench(request) -> Iterator[Bench]:
 
 @pytest.fixture
 def memory() -> Iterator[Bench]:
-    with bench_of(MemoryExecutor(lambda _: Run(returncode=0)), RuntimeProfile(mode="process")) as made:
+    with bench_of(MemoryExecutor(lambda _: Run(returncode=0)), RuntimeProfile(backend="process")) as made:
         yield made
 
 
@@ -109,7 +109,7 @@ def test_a_program_that_is_cancelled_ends_and_what_it_wrote_so_far_is_kept(bench
     assert run.seconds < LIMITS.timeout_s
     assert run.program_log == "so far\n"
     assert bench.bytes(run, "outputs/half.txt") == b"half"
-    assert run.isolation.backend == bench.executor.mode
+    assert run.isolation.backend == bench.executor.backend
 
 
 def test_a_program_may_tidy_up_when_it_is_told_to_end(bench):

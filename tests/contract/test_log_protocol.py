@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from stepline.model.entry import Closed
-from stepline.model.program.execution import Mode
+from stepline.model.program.execution import Placement
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
@@ -31,14 +31,14 @@ DEVIATION_RUNS = int(
 )
 
 
-MODES = ("process", "fargate")
+PLACEMENTS = ("inline", "remote")
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_no_random_schedule_with_faults_breaks_the_protocol(mode: Mode) -> None:
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_no_random_schedule_with_faults_breaks_the_protocol(placement: Placement) -> None:
     broken = {}
     for seed in range(RUNS):
-        world = World(mode=mode)
+        world = World(placement=placement)
         viewer = play(world, drawn(seed), Rand(seed))
         if found := violations(world, viewer):
             broken[seed] = found
@@ -54,18 +54,20 @@ def test_frames_that_never_arrive_are_asked_for() -> None:
     assert broken == {}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("name", NAMED)
-def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(name: str, mode: Mode) -> None:
+def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
+    name: str, placement: Placement
+) -> None:
     """Every crash, zombie, lost answer and preemption at every point, one at a time, evenly thinned to a bound."""
     plain = Scripted({})
-    world = World(mode=mode)
+    world = World(placement=placement)
     assert violations(world, play(world, NAMED[name], plain)) == []
     points = [(at, choice) for at, width in enumerate(plain.widths) for choice in range(1, width)]
     stride = max(1, len(points) // DEVIATION_RUNS)
     broken = {}
     for point in points[::stride]:
-        world = World(mode=mode)
+        world = World(placement=placement)
         viewer = play(world, NAMED[name], Scripted(dict([point])))
         if found := violations(world, viewer):
             broken[point] = found

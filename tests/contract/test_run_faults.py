@@ -104,7 +104,7 @@ def test_every_end_of_a_program_has_the_same_envelope(bench, name):
     code, limits, error = FAULTS[name]
     envelope = settle(bench, bench.job(code, limits=replace(LIMITS, **limits)))
     check(envelope, error)
-    assert envelope["backend"] == bench.executor.mode
+    assert envelope["backend"] == bench.executor.backend
 
 
 def test_at_its_deadline_what_was_written_and_printed_is_in_the_envelope(bench):
@@ -133,7 +133,7 @@ def test_a_sandbox_that_is_killed_under_its_program_is_an_error_of_the_run(bench
     # Its containers are found by its name, and so must not be found by anybody else's.
     name = f"tc_{uuid.uuid4().hex[:12]}"
     job = dataclasses.replace(job, request=replace(job.request, exec_id=name))
-    killer = threading.Thread(target=kill_sandbox, args=(bench.executor.mode, name, ended))
+    killer = threading.Thread(target=kill_sandbox, args=(bench.executor.backend, name, ended))
     killer.start()
     try:
         envelope = settle(bench, job)
@@ -177,7 +177,7 @@ def children(parent: int) -> list[str]:
 
 
 def test_an_image_that_is_not_there_is_an_error_of_the_run(bench):
-    if bench.executor.mode != "docker":
+    if bench.executor.backend != "docker":
         pytest.skip("only containers have an image")
     job = bench.job(WRITES)
     profile = replace(job.request.profile, image="stepline-no-such-image:1")

@@ -391,24 +391,23 @@ def test_a_handover_that_no_secret_holds_is_refused(scene):
 @pytest.mark.parametrize("field", ["cluster", "task_definition", "container_name", "subnets"])
 def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(scene, field):
     nothing: Any = () if field == "subnets" else ""
-    scene.configure(replace(PROFILE, fargate=replace(PROFILE.fargate, **{field: nothing})))
+    scene.configure(replace(PROFILE, task=replace(PROFILE.task, **{field: nothing})))
     entry = refused(scene)
     assert entry.error["code"] == "fargate_config_missing"
     assert field in entry.error["message"]
 
 
 @pytest.mark.parametrize(
-    ("mode", "places"),
-    [("docker", {"fargate"}), ("process", {"fargate"}), ("fargate", {"process", "docker"})],
+    ("placement", "places"), [("inline", {"remote"}), ("remote", {"inline"}), ("inline", set())]
 )
-def test_a_mode_without_a_place_here_is_refused_and_never_waited_for(scene, mode, places):
-    scene.configure(replace(PROFILE, mode=mode), places=frozenset(places))
+def test_a_placement_that_is_not_here_is_refused_and_never_waited_for(scene, placement, places):
+    scene.configure(replace(PROFILE, placement=placement), places=frozenset(places))
     assert refused(scene).error["code"] == "backend_unavailable"
 
 
-def test_a_mode_whose_place_went_away_in_mid_turn_ends_the_run(scene):
+def test_a_placement_that_went_away_in_mid_turn_ends_the_run(scene):
     step = launched(scene)
-    scene.configure(PROFILE, places=frozenset({"process"}))
+    scene.configure(PROFILE, places=frozenset({"inline"}))
     scene.act(replace(step, route="prepare", launch=None))
     assert result(scene).error["code"] == "backend_unavailable"
     assert scene.tasks.secrets == {}

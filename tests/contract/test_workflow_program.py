@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import load_tools
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import InputError
@@ -86,7 +86,7 @@ def test_where_only_tasks_run_programs_the_agent_has_none_here(shop):
     agent = runtime_of(None, EXEC_RUNTIME_MODE="fargate", **fargate).build_agent(Shop.parts())
     assert PROGRAM not in agent.tools
     beside = runtime_of(None, EXEC_RUNTIME_MODE="docker", **fargate).build_agent(Shop.parts())
-    assert beside.execution.places == {"process", "docker"}
+    assert beside.execution.places == {"inline"}
 
 
 def test_a_bundle_that_is_not_there_is_named_by_a_code():

@@ -9,8 +9,8 @@ from stepline.adapters.memory.channel import MemoryPublisher
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.adapters.memory.relay import MemoryRelay
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.log.journal import Journal
 from stepline.settings import Settings
 

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
+from stepline.bootstrap.program_backend import ProgramBackends
 from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment
 from stepline.local.stage.program_environment import EXECUTOR_HOME
 from stepline.local.stage.program_image import image_name
 from stepline.loop.programs.execute import execute
 from stepline.model.entry import Closed, Resulted
+from stepline.model.program.execution import RuntimeProfile
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
@@ -43,7 +45,7 @@ class Stage(Scene):
         self.app = replace(in_memory(settings), handed=HANDED)
         self.ports, self.agent, self.model = self.app.ports, self.app.agent, ScriptedClient()
         self.log, self.machine, self.clock = self.ports.log, self.ports.machine, self.ports.clock
-        self.backend = self.app.backend(mode)
+        self.backend = ProgramBackends(self.app).find(RuntimeProfile(backend=mode))
         self.turns = 0
 
     def execute(self, step):

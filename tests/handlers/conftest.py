@@ -11,7 +11,8 @@ import pytest
 from lambdas import _runtime
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.bootstrap import App, in_memory
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.ports.clock import Meter
 from stepline.settings import Settings
 
@@ -40,7 +41,7 @@ class Stage:
         for handler in logging.getLogger("stepline").handlers:
             monkeypatch.setattr(handler, "stream", self._stream)
         self.model = MemoryModelClient()
-        self.app: App
+        self.app: LoopApp
         self.wire()
 
     def wire(self, log: MemoryLog | None = None, **environment: str) -> None:
@@ -48,13 +49,17 @@ class Stage:
         for name, value in environment.items():
             self._monkeypatch.setenv(name, value)
 
-        def wired(settings: Settings, meter: Meter, **_: Any) -> App:
-            self.app = in_memory(settings, log=log, model=self.model, meter=meter)
-            return self.app
+        def wired(settings: Settings, meter: Meter, *_: Any, **__: Any) -> LoopApp:
+            return in_memory(settings, log=log, model=self.model, meter=meter)
 
         self._monkeypatch.setattr(_runtime, "on_aws", wired)
-        _runtime.app.cache_clear()
-        _runtime.app()
+        self.use(_runtime.wire(LoopApp))
+
+    def use(self, app: LoopApp) -> None:
+        """Let every handler work with this app."""
+        self.app = app
+        self._monkeypatch.setattr(_runtime, "on_aws", lambda *_, **__: app)
+        _runtime.drop()
 
     def call(self, handler: Any, event: dict[str, Any]) -> dict[str, Any]:
         """Invoke a handler as Lambda does: everything passes through JSON."""
@@ -86,4 +91,4 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Stage]:
     yield Stage(monkeypatch, capsys)
-    _runtime.app.cache_clear()
+    _runtime.drop()

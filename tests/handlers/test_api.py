@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lambdas import _runtime, api
+from lambdas import api
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import DependencyError
 from stepline.ports.channel import Principal
@@ -68,13 +68,9 @@ class Throttled(MemoryTickets):
         raise DependencyError("AWS answered ThrottlingException")
 
 
-def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(stage: Stage) -> None:
     ports = replace(stage.app.ports, tickets=Throttled(stage.app.ports.clock))
-    app = replace(stage.app, ports=ports)
-    monkeypatch.setattr(_runtime, "on_aws", lambda *_, **__: app)
-    _runtime.app.cache_clear()
+    stage.use(replace(stage.app, ports=ports))
     answer = ask_for_ticket(stage, ADA)
     assert (answer["statusCode"], read(answer)["code"]) == (503, "dependency")
     assert "AWS" not in answer["body"]

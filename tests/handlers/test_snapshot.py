@@ -14,7 +14,7 @@ import pytest
 from moto import mock_aws
 
 import lambdas
-from lambdas import _runtime
+from lambdas import _runtime, authorizer, decide
 from stacks.function import SIZES
 from stepline import adapters, bootstrap
 from stepline.adapters.aws.client import session
@@ -54,7 +54,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     session.cache_clear()
-    _runtime.app.cache_clear()
+    _runtime.drop()
     with mock_aws():
         secrets = boto3.client("secretsmanager")
         arn = secrets.create_secret(Name="model", SecretString="first key")["ARN"]
@@ -74,12 +74,12 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
         _runtime.edge(handler)
         yield SimpleNamespace(registry=registry, secrets=secrets, arn=arn)
     session.cache_clear()
-    _runtime.app.cache_clear()
+    _runtime.drop()
 
 
 def held() -> dict[str, Any]:
     """What a function that has worked keeps."""
-    app = _runtime.app()
+    app = decide.app()
     model = app.model._client("anthropic")
     return {
         "app": app,
@@ -87,7 +87,7 @@ def held() -> dict[str, Any]:
         "table": app.ports.log._table.client,
         "bucket": app.ports.artifacts.client,
         "model": model,
-        "identity": app.identity,
+        "identity": authorizer.identity(),
         "history": app.history,
     }
 
@@ -114,7 +114,7 @@ def test_a_restored_environment_reads_its_settings_anew(
     kept = deployed.registry.keep()
     monkeypatch.setenv("STEPLINE_TABLE", "another")
     deployed.registry.restore(kept)
-    assert _runtime.app().settings.table == "another"
+    assert decide.app().settings.table == "another"
 
 
 def test_two_environments_of_one_snapshot_draw_different_numbers(deployed: Any) -> None:
@@ -153,7 +153,7 @@ def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_
             f"import lambdas.{function}\n"
             "from snapshot_restore_py import get_before_snapshot\n"
             "for hook, args, fields in get_before_snapshot(): hook(*args, **fields)\n"
-            "from lambdas._runtime import app\n"
+            f"from lambdas.{function} import app\n"
             "from stepline.adapters.aws.client import session\n"
             "assert app.cache_info().currsize == session.cache_info().currsize == 0\n"
             "loaded = set(sys.modules)\n"

@@ -25,14 +25,14 @@ from stepline.delivery.posting import Posting
 from stepline.errors import NotFoundError, UnknownOutcome
 from stepline.ingress.message import receive
 from stepline.log.timeline_cache import History
-from stepline.model.program.execution import Fargate, Limits, RuntimeProfile
+from stepline.model.program.execution import Limits, RuntimeProfile, TaskConfig
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
 from tests.contract.conftest import create_machine, create_table
 from tests.unit.loop.scene import LANE, USER, Scene, of
 
 NAME = "calls"
-FARGATE = Fargate(
+TASK = TaskConfig(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
 )
 ITEMS = ("PutItem", "GetItem", "UpdateItem", "DeleteItem")
@@ -177,9 +177,9 @@ class Cloud(Scene):
             grants=S3Grants(name),
             policy=dataclasses.replace(self.ports.policy, seal_batches=2),
         )
-        profile = RuntimeProfile(mode="fargate", fargate=FARGATE)
+        profile = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
         agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=60)))
-        places = dataclasses.replace(agent.execution, places=frozenset({"fargate"}))
+        places = dataclasses.replace(agent.execution, places=frozenset({"remote"}))
         self.agent = dataclasses.replace(agent, execution=places)
 
     def batches(self, lane=LANE):

@@ -4,9 +4,9 @@ import pytest
 from aws_cdk.assertions import Template
 
 from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
+from stacks.definition import render_definition
 from stacks.execution import MEMORY_MIB, ExecutionStack
 from stacks.stage import Stage
-from stepline.loop.definition import render_definition
 from stepline.loop.graph import REMOTE
 from stepline.model.program.image import KEEPER_COMMAND, STRATEGY_VARIABLE
 from stepline.model.program.task import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref, secret_name

@@ -3,10 +3,10 @@ import json
 from aws_cdk.assertions import Match
 
 from stacks.access import ACCESS
+from stacks.definition import render_definition
 from stacks.function import SIZES
 from stacks.loop import ENDED_BADLY
 from stepline.loop import graph
-from stepline.loop.definition import render_definition
 
 
 def definition(synthesis):

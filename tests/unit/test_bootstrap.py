@@ -2,8 +2,8 @@
 
 import pytest
 
-from stepline.bootstrap import in_memory
-from stepline.bootstrap.choice import execution_runtime
+from stepline.bootstrap.agent_choice import execution_runtime
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.descriptor_set import decode_payload, parse_descriptors
 from stepline.errors import InputError, ToolError
 from stepline.settings import Settings, handed_on
@@ -33,7 +33,7 @@ def test_a_deployment_that_runs_no_programs_offers_the_model_none():
 
 def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
     app = in_memory(settings(STEPLINE_EXEC_PACKAGES="numpy,pandas"))
-    assert app.agent.execution.profile.mode == "docker"
+    assert app.agent.execution.profile.backend == "docker"
     assert "numpy, pandas" in app.agent.system
     assert app.agent.execution.tools == ("react.read", "web_tools.web_search", "ctx_tools.fetch_ctx")
     assert "ctx_tools.fetch_ctx" not in app.agent.callable_ids
@@ -42,10 +42,10 @@ def test_where_programs_run_the_model_hears_of_their_packages_and_tools():
 def test_the_bundles_descriptor_counts_after_its_properties():
     descriptors = parse_descriptors({"bundles": BUNDLES})
     profile, limits = execution_runtime(settings(), descriptors)
-    assert (profile.mode, limits.memory_bytes) == ("process", 1 << 30)
+    assert (profile.backend, limits.memory_bytes) == ("process", 1 << 30)
     props = '{"execution": {"runtime": "docker"}}'
     profile, _ = execution_runtime(settings(STEPLINE_BUNDLE_PROPS=props), descriptors)
-    assert profile.mode == "docker"
+    assert profile.backend == "docker"
 
 
 def test_a_tool_called_by_a_program_reads_the_descriptors(tmp_path):
@@ -92,12 +92,12 @@ def test_where_tasks_start_comes_from_the_settings_and_the_bundle_may_say_more()
     props = '{"execution": {"runtime": {"fargate": {"cluster": "theirs", "region": "eu-west-1"}}}}'
     app = in_memory(settings(**FARGATE, STEPLINE_BUNDLE_PROPS=props))
     execution = app.agent.execution
-    assert execution.places == {"fargate"}
-    assert (execution.profile.fargate.cluster, execution.profile.fargate.subnets) == (
+    assert execution.places == {"remote"}
+    assert (execution.profile.task.cluster, execution.profile.task.subnets) == (
         "theirs",
         ("subnet-1", "subnet-2"),
     )
-    assert execution.profile.fargate.container_name == "supervisor"
+    assert execution.profile.task.container_name == "supervisor"
 
 
 def test_a_profile_of_another_region_is_refused():
@@ -110,15 +110,15 @@ def test_a_profile_of_another_region_is_refused():
 @pytest.mark.parametrize("mode", ["process", "docker"])
 def test_where_programs_run_beside_the_functions_both_ways_do_and_tasks_do_not(mode):
     app = in_memory(settings(EXEC_RUNTIME_MODE=mode))
-    assert app.agent.execution.places == {"process", "docker"}
+    assert app.agent.execution.places == {"inline"}
 
 
 def test_a_profile_may_send_programs_to_tasks_where_there_are_some_beside_the_functions():
     props = '{"execution": {"runtime": {"mode": "fargate"}}}'
     given = {**FARGATE, "EXEC_RUNTIME_MODE": "docker", "STEPLINE_BUNDLE_PROPS": props}
     execution = in_memory(settings(**given)).agent.execution
-    assert execution.places == {"process", "docker", "fargate"}
-    assert execution.profile.mode == "fargate"
+    assert execution.places == {"inline", "remote"}
+    assert execution.profile.backend == "fargate"
     assert execution.settings
 
 

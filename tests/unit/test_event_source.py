@@ -145,7 +145,7 @@ def test_a_source_is_made_without_asking_anybody_for_anything():
 def test_a_service_that_says_something_loads_no_model_and_no_framework():
     program = f"""
 import sys
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bootstrap.event_source import EventSource, event_source
 from stepline.settings import Settings
 event_source(Settings.from_env({{}}), source="billing")

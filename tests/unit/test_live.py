@@ -8,7 +8,8 @@ import pytest
 from stepline.adapters.memory.meter import MemoryMeter
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.adapters.redis.signal import RedisSignals
-from stepline.bootstrap import on_aws
+from stepline.bootstrap.app import App
+from stepline.bootstrap.aws_wiring import on_aws
 from stepline.delivery.posting import Posting
 from stepline.log.bindings import Ports
 from stepline.settings import Settings
@@ -17,16 +18,17 @@ SECRET = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:redis"
 
 
 def ports(**said: str) -> Ports:
-    return on_aws(Settings.from_env(said), MemoryMeter()).ports
+    return on_aws(Settings.from_env(said), MemoryMeter(), App).ports
 
 
 LOADED = """
 import sys
 from stepline.adapters.memory.meter import MemoryMeter
-from stepline.bootstrap import on_aws
+from stepline.bootstrap.app import App
+from stepline.bootstrap.aws_wiring import on_aws
 from stepline.settings import Settings
 
-app = on_aws(Settings.from_env({"STEPLINE_REDIS_URL": sys.argv[1]}), MemoryMeter())
+app = on_aws(Settings.from_env({"STEPLINE_REDIS_URL": sys.argv[1]}), MemoryMeter(), App)
 print(type(app.ports.signals).__name__, *sorted({"redis", "stepline.adapters.redis.connection"} & sys.modules.keys()))
 """
 

@@ -1,7 +1,8 @@
 import pytest
 
-from stepline.bootstrap import in_memory, policy
-from stepline.bootstrap.choice import read_caps, task_settings
+from stepline.bootstrap.agent_choice import read_caps, task_settings
+from stepline.bootstrap.choice import policy
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
@@ -30,21 +31,72 @@ OTHER_VALUES = {
 }
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.variable)
-def test_each_setting_is_read_from_its_variable(row):
-    counted = row.default.isdigit()
-    text, value = OTHER_VALUES.get(row.field, ("4711", 4711) if counted else ("something", "something"))
-    assert getattr(Settings.from_env({row.variable: text}), row.field) == value
+EVERY = pytest.mark.parametrize(
+    ("field", "row"), [pytest.param(*item, id=item[1].variable) for item in TABLE.items()]
+)
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.variable)
-def test_an_empty_variable_counts_as_absent(row):
-    assert Settings.from_env({row.variable: ""}) == Settings.from_env({})
+@EVERY
+def test_each_setting_is_read_from_its_variable(field, row):
+    counted = isinstance(row.default, int)
+    text, value = OTHER_VALUES.get(field, ("4711", 4711) if counted else ("something", "something"))
+    assert value != row.default
+    assert getattr(Settings.from_env({row.variable: text}), field) == value
 
 
-def test_the_table_and_the_fields_are_the_same():
-    assert [row.field for row in TABLE] == list(Settings.__struct_fields__)
-    assert len({row.variable for row in TABLE}) == len(TABLE)
+@EVERY
+def test_an_empty_variable_counts_as_absent(field, row):
+    assert Settings.from_env({row.variable: ""}) == Settings.from_env({}) == Settings()
+
+
+@EVERY
+def test_a_default_keeps_its_own_bounds_and_survives_being_written(field, row):
+    written = env(**{field: row.default})
+    assert getattr(Settings.from_env(written), field) == row.default
+
+
+def test_no_two_fields_share_a_variable():
+    assert len({row.variable for row in TABLE.values()}) == len(TABLE)
+
+
+@EVERY
+def test_a_number_outside_its_bounds_is_refused_or_the_default(field, row):
+    outside = [
+        *([row.minimum - 1] if row.minimum is not None else ()),
+        *([row.maximum + 1] if row.maximum is not None else ()),
+    ]
+    for number in outside:
+        if row.or_default:
+            assert getattr(Settings.from_env({row.variable: str(number)}), field) == row.default
+            continue
+        with pytest.raises(InputError) as caught:
+            Settings.from_env({row.variable: str(number)})
+        assert caught.value.reason == "bad_setting"
+        assert str(caught.value) == f"{row.variable} is {number}, not {row.bounds}"
+
+
+def test_bounds_are_inclusive_and_what_is_no_number_lies_in_none():
+    fraction = "AI_REACT_READ_VISIBLE_CONTEXT_FRACTION"
+    assert Settings.from_env({fraction: "1"}).read_visible_context_fraction == 1
+    assert Settings.from_env({"STEPLINE_USER_MESSAGES_PER_MINUTE": "0"}).user_messages_per_minute == 0
+    for text in ("nan", "inf"):
+        with pytest.raises(InputError, match=f"{fraction} is {text}, not from 0 to 1"):
+            Settings.from_env({fraction: text})
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("STEPLINE_USER_MESSAGES_PER_MINUTE", "-1"),
+        ("STEPLINE_CACHE_TTL_S", "-1"),
+        ("STEPLINE_TURN_DEADLINE_S", "0"),
+        ("AI_REACT_READ_VISIBLE_CONTEXT_FRACTION", "1.5"),
+        ("PY_CODE_EXEC_TIMEOUT", "0"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_with_its_bounds(variable, text):
+    with pytest.raises(InputError, match=rf"{variable} is {text}, not (at least|from) \d"):
+        Settings.from_env({variable: text})
 
 
 @pytest.mark.parametrize("rounds", ["0", "-3"])

@@ -334,13 +334,13 @@ ABLATIONS = (
     Ablation(
         rule="R11 a task takes the marker of its run first",
         breaks=frozenset({"effect twice, unmarked", "effect twice, marked", "a run denied that took place"}),
-        world=lambda: World(mode="fargate", marker=False),
+        world=lambda: World(placement="remote", marker=False),
         faults=ROUGH,
     ),
     Ablation(
         rule="R11 the row of a handover is there before its secret",
         breaks=frozenset({"a secret left behind"}),
-        world=lambda: World(mode="fargate", row_first=False),
+        world=lambda: World(placement="remote", row_first=False),
         faults=ROUGH,
         scenario=lambda _: TAKEN_IN_A_RUN,
     ),

@@ -153,7 +153,7 @@ def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = Tr
         if calm >= 2:
             world.clock.pause(timedelta(minutes=2).total_seconds())
             world.sweeper()
-    if world.mode == "fargate":
+    if world.placement == "remote":
         world.clock.pause(timedelta(hours=1).total_seconds())
         world.sweeper()
         _calm(world, chooser)

@@ -41,7 +41,7 @@ from stepline.model.batch import EMPTY, Batch
 from stepline.model.decision import Action
 from stepline.model.entry import Decided, Deferred
 from stepline.model.ids import Lane, call_id, utc
-from stepline.model.program.execution import Fargate, Limits, Mode, RuntimeProfile
+from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
 from stepline.ports.model import NO_MODEL
 from stepline.tools.context import ReadCaps
@@ -64,7 +64,7 @@ SEAL_BATCHES = 3
 class World:
     """Everything that outlives a process, and the processes."""
 
-    mode: Mode = "process"
+    placement: Placement = "inline"
     marker: bool = True
     row_first: bool = True
     once: str = "once"
@@ -93,16 +93,16 @@ class World:
         self.tasks = MemoryTasks(self.clock)
         self.grants = MemoryGrants(self.artifacts, self.clock)
         self.cloud = Cloud(self.tasks, self.grants, self.effects, marker=self.marker)
-        fargate = Fargate(cluster="c", task_definition="d", container_name="s", subnets=("n",))
+        task = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
         self.agent = Agent(
             system="",
             registry=registry(self.effects, once=self.once, mutable=self.mutable),
             caps=ReadCaps(),
             execution=Execution(
-                profile=RuntimeProfile(mode=self.mode, fargate=fargate),
+                profile=RuntimeProfile(placement=self.placement, task=task),
                 limits=Limits(),
                 tools=(),
-                places=frozenset({self.mode}),
+                places=frozenset({self.placement}),
             ),
         )
 

@@ -23,7 +23,7 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Clock": frozenset({"now", "monotonic_s", "pause"}),
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),
-    "Executor": frozenset({"mode", "close"}),
+    "Executor": frozenset({"backend", "close"}),
     "Feed": frozenset({"follow"}),
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "write"}),  # they sign, and nobody hears of it

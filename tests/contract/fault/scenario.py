@@ -104,7 +104,7 @@ MEMORY: Final = Scenario(
 
 TASK: Final = Scenario(
     name="task",
-    world=world_of({"1.0": coded("totals.csv"), "1.1": written("so-far.md", LONG)}, mode="fargate"),
+    world=world_of({"1.0": coded("totals.csv"), "1.1": written("so-far.md", LONG)}, placement="remote"),
     first=text("Count in a task."),
     cues={"program 1.0": {"s1": steer("Enough.")}},
 )

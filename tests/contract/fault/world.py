@@ -16,7 +16,7 @@ from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import MemoryModelStream, Say
 from stepline.adapters.memory.relay import MemoryRelay
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.delivery.posting import Posting
 from stepline.events.derive import newest_event
 from stepline.log.bindings import Ports
@@ -29,7 +29,7 @@ from stepline.loop.programs.execute import execute
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Entry, Opened
 from stepline.model.ids import Lane
-from stepline.model.program.execution import CollectedFile, Fargate, Limits, Mode, Run, RuntimeProfile
+from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
 from stepline.model.step import Step
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelRequest
@@ -46,7 +46,7 @@ from .boundary import Reach, doors
 LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
 USER: Final = "ada"
 STRIKE: Final = "test.strike"
-FARGATE: Final = Fargate(cluster="c", task_definition="d", container_name="s", subnets=("n",))
+TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
 PIECE_CHARS: Final = 400
 SAMPLE: Final = "[sample]"
 """Stands in a generation for which one it is."""
@@ -68,7 +68,7 @@ class World:
     speech: Speech
     policy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     agent_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    mode: Mode = "process"
+    placement: Placement = "inline"
     hearing: Hearing = "prompt"
     once: Effect = "once"
     log: Any = dataclasses.field(default_factory=MemoryLog)
@@ -137,10 +137,10 @@ class World:
     def agent(self, reach: Reach) -> Agent:
         """Return the agent: a tool that may run once only, one that writes files, and programs."""
         execution = Execution(
-            profile=RuntimeProfile(mode=self.mode, fargate=FARGATE),
+            profile=RuntimeProfile(placement=self.placement, task=TASK),
             limits=Limits(timeout_s=60),
             tools=(),
-            places=frozenset({self.mode}),
+            places=frozenset({self.placement}),
         )
         registry = Registry([self._strike(reach), WRITE_TOOL, exec_tool()])
         fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}

@@ -86,7 +86,9 @@ def bench():
     executor = DockerExecutor(
         descriptors={"assembly": "a: 1\n", "secrets": "key: planted\n"}, environment=DOCKER_ENVIRONMENT
     )
-    profile = RuntimeProfile(mode="docker", image=IMAGE, network_mode="none", cpus="1", memory="1073741824")
+    profile = RuntimeProfile(
+        backend="docker", image=IMAGE, network_mode="none", cpus="1", memory="1073741824"
+    )
     with bench_of(executor, profile) as made:
         yield made
 

@@ -30,7 +30,7 @@ REQUEST = ExecRequest(
     contract=(),
     tools=("react.read", "ctx_tools.fetch_ctx", "ctx_tools.other"),
     limits=Limits(timeout_s=30, max_delta_bytes=10 * MIB, processes=77, open_files=99),
-    profile=RuntimeProfile(mode="docker", image="image:1"),
+    profile=RuntimeProfile(backend="docker", image="image:1"),
 )
 
 

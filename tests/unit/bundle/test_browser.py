@@ -8,8 +8,8 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.browser import missing_blocks, place_blocks, read_blocks
 from stepline.errors import InputError, LimitError
 from stepline.model.block import Produced

@@ -1,7 +1,7 @@
 import pytest
 
-from stepline.bootstrap import in_memory
-from stepline.bootstrap.choice import fanout
+from stepline.bootstrap.agent_choice import fanout
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.overrides import (
     CONTEXT_CAP,
     MULTI_ACTION,
@@ -101,7 +101,7 @@ def test_where_no_place_says_so_the_setting_decides(row, props, assembly):
 
 @pytest.mark.parametrize("row", TWO)
 def test_a_default_is_the_settings_own(row):
-    (field,) = (setting.field for setting in TABLE if setting.variable == row.setting)
+    (field,) = (field for field, setting in TABLE.items() if setting.variable == row.setting)
     assert getattr(Settings.from_env({}), field) == row.default
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import MemoryModelClient
-from stepline.bootstrap import in_memory
 from stepline.bootstrap.in_process import InProcess
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.parts import Parts, load_skills, load_tools
 from stepline.bundle.skill import Skill, check_skills, render_skills, skill_shelf
 from stepline.bundle.workflow import load_workflow

@@ -29,7 +29,7 @@ SYSTEM_MAX_CHARS = 22_000
 """Bound of everything together, with the catalogue."""
 
 CAPS = ReadCaps()
-RUNTIME = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
 ONE, SEVERAL, CLASSIC = (
     FanoutRule(),
     FanoutRule(mode="safe_fanout", max_actions=5),

@@ -1,7 +1,7 @@
 from msgspec.structs import fields
 
 from docs.build import execution, executor_protocol
-from stepline.bundle.runtime_profile import FARGATE, KEYS, LIMITS
+from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS
 from stepline.model.program.execution import Isolation, Limits
 from stepline.programs.outcome import Envelope
 

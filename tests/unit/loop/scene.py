@@ -11,7 +11,8 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.bootstrap import App, in_memory
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.errors import SteplineError
 from stepline.ingress.admit import Admitted, Arrival, admit
@@ -78,7 +79,7 @@ class Scene:
     """The world of one test; `script` is what the model says, in order."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
-        self.app: App = in_memory(Settings.from_env({}), log=log)
+        self.app: LoopApp = in_memory(Settings.from_env({}), log=log)
         self.ports: Ports = replace(self.app.ports, policy=replace(self.app.ports.policy, **policy))
         self.model = MemoryModelClient(*script)
         self.agent: Agent = self.app.agent
@@ -145,7 +146,7 @@ class Scene:
         return act(self.ports, self.agent, self.history, step or self.now())
 
     def execute(self, step: Step) -> Step:
-        return execute(self.ports, self.backends.get, step)
+        return execute(self.ports, lambda profile: self.backends.get(profile.backend), step)
 
     def close(self, step: Step | None = None, **fields: Any) -> Step:
         return close(self.ports, step or self.now(**fields))
@@ -211,7 +212,7 @@ class Scene:
 
     def programs(self, run: Callable[[Job], Run]) -> MemoryExecutor:
         """Let the agent run programs; what a run comes to is what `run` says."""
-        runtime = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+        runtime = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), runtime=runtime)
         self.backends["process"] = MemoryExecutor(run)
         return self.backends["process"]

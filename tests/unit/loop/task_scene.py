@@ -24,17 +24,17 @@ from stepline.adapters.memory.task import MemoryTask, MemoryTasks
 from stepline.bundle.assembly import build_agent
 from stepline.loop.programs.make_outcome import BYTES, JSON
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
-from stepline.model.program.execution import CollectedFile, Fargate, Limits, Run, RuntimeProfile
+from stepline.model.program.execution import CollectedFile, Limits, Run, RuntimeProfile, TaskConfig
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
 
 from .scene import Scene
 
-FARGATE = Fargate(
+TASK = TaskConfig(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
 )
-PROFILE = RuntimeProfile(mode="fargate", fargate=FARGATE)
+PROFILE = RuntimeProfile(placement="remote", backend="fargate", task=TASK)
 BODY = b"a,b\n1,2\n"
 
 
@@ -126,7 +126,7 @@ class TaskScene(Scene):
             ReadCaps(), parts=WORKFLOW.parts(), runtime=(profile, Limits(timeout_s=timeout_s))
         )
         assert agent.execution is not None
-        given = {"places": frozenset({"fargate"}), **execution}
+        given = {"places": frozenset({"remote"}), **execution}
         self.agent = dataclasses.replace(agent, execution=dataclasses.replace(agent.execution, **given))
 
     @property

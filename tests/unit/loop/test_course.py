@@ -2,8 +2,8 @@
 
 import pytest
 
+from stacks.definition import render_definition
 from stepline.errors import DependencyError, Fenced, ModelOverloaded, ModelRateLimited, ToolError
-from stepline.loop.definition import render_definition
 from stepline.loop.graph import STATES, TASKS
 from stepline.loop.turn import Patience, catcher, caught, following
 from stepline.model.step import Step

@@ -8,7 +8,7 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
 from stepline.loop.title import ROLE

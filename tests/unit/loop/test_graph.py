@@ -4,9 +4,9 @@ import re
 import pytest
 
 from docs.build.loop import EXAMPLE_STEP, render_mermaid
+from stacks.definition import ERRORS, render_definition
 from stepline import errors
 from stepline.loop import graph
-from stepline.loop.definition import render_definition
 from stepline.model.program.task import Launch
 
 FUNCTIONS = {
@@ -138,9 +138,12 @@ def test_every_retryable_error_of_ours_is_retried_where_it_can_be_raised(task):
 
 
 @pytest.mark.parametrize("task", RETRIED, ids=lambda task: task.name)
-def test_unknown_outcomes_are_matched_after_every_named_error(task):
-    assert task.retries[-1].errors == graph.UNKNOWN_ERRORS
-    assert task.retries[0].errors == graph.TRANSPORT_ERRORS
+def test_unknown_outcomes_are_matched_after_every_named_error(task, definition):
+    assert task.retries[-1].errors == (graph.UNKNOWN,)
+    assert task.retries[0].errors == (graph.TRANSPORT,)
+    rendered = [retry["ErrorEquals"] for retry in definition["States"][task.name]["Retry"]]
+    assert rendered[-1] == list(ERRORS[graph.UNKNOWN])
+    assert rendered[0] == list(ERRORS[graph.TRANSPORT])
 
 
 def test_a_delay_never_grows_past_its_cap(definition):

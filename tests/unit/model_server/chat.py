@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.executor import MemoryExecutor
 from stepline.adapters.memory.model import MemoryModelStream, Say
-from stepline.bootstrap import in_memory
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.local.scripted.fault import spoil_prefix
 from stepline.local.scripted.messages_request import parse_prompt
 from stepline.local.scripted.policy import answer_prompt

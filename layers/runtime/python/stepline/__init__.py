@@ -15,9 +15,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from stepline.bootstrap import in_memory
     from stepline.bootstrap.event_source import EventSource, event_source
     from stepline.bootstrap.in_process import InProcess
+    from stepline.bootstrap.memory_wiring import in_memory
     from stepline.bundle.generation.stream import (
         ChannelSpec,
         ChannelSubscribers,
@@ -66,7 +66,7 @@ _STREAM: Final = (
 _HOMES: Final = {
     name: module
     for module, names in {
-        "bootstrap": "in_memory",
+        "bootstrap.memory_wiring": "in_memory",
         "bootstrap.event_source": "EventSource event_source",
         "bootstrap.in_process": "InProcess",
         "bundle.generation.stream": _STREAM,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepline.adapters.aws.client import take_role
 from stepline.adapters.memory.meter import MemoryMeter
-from stepline.bootstrap.wiring import on_aws
+from stepline.bootstrap.app import App
+from stepline.bootstrap.aws_wiring import on_aws
 from stepline.errors import InputError, LimitError
 from stepline.ingress.admit import Arrival, Standing, standing_of
 from stepline.ingress.event_validation import take_event
@@ -109,7 +110,7 @@ def event_source(
     With `role_arn` all of the library in this process acts under that role from now on, and otherwise under the
     credentials that AWS's clients find. Raises InputError `bad_source`, or `another_role`, one was taken already.
     """
-    made = EventSource(on_aws(settings, meter or MemoryMeter()).ports, source=source)
+    made = EventSource(on_aws(settings, meter or MemoryMeter(), App).ports, source=source)
     if role_arn:
         take_role(role_arn, source)
     return made

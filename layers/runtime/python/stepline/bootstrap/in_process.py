@@ -14,19 +14,27 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from stepline.adapters.in_process_machine import InProcessMachine
+from stepline.bootstrap.program_backend import ProgramBackends
 from stepline.bundle.parts import Parts
-from stepline.loop.agent import HOST_MODES
+from stepline.loop.act import act
+from stepline.loop.close import close
+from stepline.loop.decide import decide
+from stepline.loop.programs.execute import execute
+from stepline.model.program.execution import RuntimeProfile
+from stepline.settings import PLACEMENTS, Settings
 
 if TYPE_CHECKING:
-    from stepline.bootstrap.app import App
+    from stepline.bootstrap.loop_app import LoopApp
     from stepline.log.bindings import Ports
     from stepline.log.timeline_cache import History
     from stepline.loop.agent import Agent
     from stepline.model.step import Step
     from stepline.ports.model import ModelClient
-    from stepline.settings import Settings
 
-PLACES: Final = tuple(sorted(HOST_MODES))
+PROFILES: Final = tuple(
+    RuntimeProfile(backend=mode) for mode, placement in PLACEMENTS.items() if placement == "inline"
+)
+"""A profile of each backend that runs programs here."""
 STEPS_AT_ONCE: Final = 64
 """How many steps run at once, each in a thread; the others wait for one."""
 
@@ -34,7 +42,7 @@ STEPS_AT_ONCE: Final = 64
 class InProcess:
     """What workflows run on (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: LoopApp) -> None:
         """Use the ports and the settings of `app`, but for its machine."""
         self.machine = InProcessMachine()
         self.threads = ThreadPoolExecutor(STEPS_AT_ONCE, thread_name_prefix="stepline")
@@ -42,7 +50,7 @@ class InProcess:
         self._app = replace(app, settings=_without_tasks(app.settings), ports=ports)
         self._lock = Lock()
         self._model: ModelClient | None = None
-        self._homes: dict[Parts, App] = {}
+        self._homes: dict[Parts, ProgramBackends] = {}
         self._programs = Lock()
 
     @property
@@ -73,16 +81,16 @@ class InProcess:
         with self._lock:
             homes, self._homes = list(self._homes.values()), {}
         for home in homes:
-            for executor in filter(None, map(home.backend, PLACES)):
+            for executor in filter(None, map(home.find, PROFILES)):
                 executor.close()
 
-    def _home(self, parts: Parts) -> App:
-        """Return the app that runs the programs of bundles with these modules, and keeps their place warm."""
+    def _home(self, parts: Parts) -> ProgramBackends:
+        """Return the backends that run the programs of bundles with these modules, kept warm."""
         with self._lock:
             if parts not in self._homes:
-                home = replace(self._app, made=self.build_agent(parts))
-                for mode in PLACES:
-                    home.backend(mode)  # made here, once: nothing starts before its first run
+                home = ProgramBackends(replace(self._app, made=self.build_agent(parts)))
+                for profile in PROFILES:
+                    home.find(profile)  # made here, once: nothing starts before its first run
                 self._homes[parts] = home
             return self._homes[parts]
 
@@ -94,24 +102,25 @@ class InProcessLoop:
     `programs` is held while one runs: an executor takes one at a time.
     """
 
-    app: App
+    app: LoopApp
     programs: Lock
-    home: Callable[[], App]
+    home: Callable[[], ProgramBackends]
 
     def decide(self, step: Step) -> Step:
-        return self.app.decide(step)
+        return decide(self.app.ports, self.app.agent, self.app.model, self.app.history, step)
 
     def act(self, step: Step) -> Step:
-        return self.app.act(step)
+        return act(self.app.ports, self.app.agent, self.app.history, step)
 
     def execute(self, step: Step) -> Step:
         with self.programs:
-            return self.home().execute(step)
+            return execute(self.app.ports, self.home().find, step)
 
     def close(self, step: Step) -> Step:
-        return self.app.close(step)
+        return close(self.app.ports, step)
 
 
 def _without_tasks(settings: Settings) -> Settings:
-    mode = "none" if settings.exec_mode == "fargate" else settings.exec_mode
+    remote = PLACEMENTS.get(settings.exec_mode) == "remote"
+    mode = "none" if remote else settings.exec_mode
     return msgspec.structs.replace(settings, exec_mode=mode, fargate_cluster="")

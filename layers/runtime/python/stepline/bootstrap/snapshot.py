@@ -1,7 +1,7 @@
-"""A function's process as a snapshot that many environments continue: what is loaded into it, what none may share.
+"""A function's process as a snapshot that many environments continue: code is loaded into it, and nothing else.
 
-Loaded is code, and code only: no client, no credential, no look at the clock. Whatever else the process had come to
-hold is thrown away when it is restored, and made again by whoever needs it.
+No client, no credential, no time of the clock: everything that the process has made until then is dropped when an
+environment is restored, and made again on its next use.
 """
 
 from __future__ import annotations
@@ -11,32 +11,35 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from stepline.adapters.anthropic import client as anthropic
 from stepline.adapters.aws import client
 
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
-    "authorizer": (*client.MODULES, "stepline.adapters.oidc"),
-    "socket": (*client.MODULES, "stepline.ingress.message"),
+    "authorizer": ("stepline.adapters.aws.client", "stepline.bootstrap.token_identity"),
+    "socket": ("stepline.adapters.aws.client", "stepline.ingress.message"),
     "decide": (
-        *client.MODULES,
-        *anthropic.MODULES,
+        "stepline.adapters.aws.client",
+        "stepline.adapters.anthropic.client",
         "stepline.bundle.assembly",
         "bundles.default.tools_descriptor",
     ),
 }
-"""Of each function that a person waits for, what its first call would load."""
+"""Modules that the first call loads, for each function that a person waits for."""
 
 
 def warm(function: str) -> None:
-    """Load what a function's first call needs. It takes a second at most, and a snapshot may take minutes."""
+    """Load what a function's first call needs. It takes a second at most, and a snapshot may take minutes.
+
+    The `MODULES` of an adapter are the parts of an SDK that it loads on first use.
+    """
     for name in WARMED.get(function, ()):
-        importlib.import_module(name)
+        for part in getattr(importlib.import_module(name), "MODULES", ()):
+            importlib.import_module(part)
 
 
 def forget() -> None:
-    """Give up what the library keeps for the process: the session with its credentials, and the random sequence.
+    """Drop what the library keeps for the process: the session with its credentials, and the random sequence.
 
-    Everything else it keeps hangs on the `App`, which its owner drops.
+    Everything else belongs to the handler's app, which the handler drops.
     """
     client.session.cache_clear()
     random.seed()

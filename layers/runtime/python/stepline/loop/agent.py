@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from stepline.model.program.execution import PREVIEW_CHARS, Limits, Mode, RuntimeProfile
+from stepline.model.program.execution import PREVIEW_CHARS, Limits, Placement, RuntimeProfile
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import ReadCaps, Shelf
 from stepline.tools.registry import Registry
@@ -16,15 +16,12 @@ from stepline.tools.spec import ToolSpec
 DECISION_ROLE: Final = "solver.react.v2.decision.v2.regular"
 """The role of the round's decision, in the map from role to model."""
 
-HOST_MODES: Final[frozenset[Mode]] = frozenset({"process", "docker"})
-"""Modes that run programs beside the functions, as `process` and `docker` do."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """How the agent's programs run: place, limits, callable tools, and how much of their texts is shown.
 
-    `places` are the modes that this deployment has a place for. `descriptors` and `settings` are the
+    `places` are the placements that this deployment has. `descriptors` and `settings` are the
     variables that a task is handed for its tools. Secret.
     """
 
@@ -32,7 +29,7 @@ class Execution:
     limits: Limits
     tools: tuple[str, ...]
     preview_chars: int = PREVIEW_CHARS
-    places: frozenset[Mode] = HOST_MODES
+    places: frozenset[Placement] = frozenset({"inline"})
     descriptors: Mapping[str, str] = field(default_factory=dict, repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
 

@@ -26,20 +26,10 @@ TASK_MARGIN_S: Final = 30
 EXECUTION_TIMEOUT_S: Final = 3600
 ACT_TIMEOUT_S: Final = 870
 
-# Lambda refused or lost the request before the handler ran: safe to ask again for longer.
-TRANSPORT_ERRORS: Final = (
-    "Lambda.ServiceException",
-    "Lambda.AWSLambdaException",
-    "Lambda.SdkClientException",
-    "Lambda.ClientExecutionTimeoutException",
-    "Lambda.TooManyRequestsException",
-    "Lambda.ResourceNotReadyException",
-    "Lambda.SnapStartException",
-    "Lambda.SnapStartNotReadyException",
-    "Lambda.SnapStartTimeoutException",
-)
-# The handler may have run, to an unknown point: the next attempt reads from the log how far.
-UNKNOWN_ERRORS: Final = ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout")
+TRANSPORT: Final = "Transport"
+"""Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""
+UNKNOWN: Final = "Unknown"
+"""Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
 MODEL_ERRORS: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
 OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in MODEL_ERRORS)
 
@@ -85,10 +75,10 @@ def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retr
     """Return retries with the specific errors before the unknown ones; each list has its own count."""
     overload = (Retry(errors=MODEL_ERRORS, interval_s=5, tries=3),) if model else ()
     return (
-        Retry(errors=TRANSPORT_ERRORS, interval_s=1, tries=transport),
+        Retry(errors=(TRANSPORT,), interval_s=1, tries=transport),
         *overload,
         Retry(errors=OWN_ERRORS, interval_s=1, tries=2),
-        Retry(errors=UNKNOWN_ERRORS, interval_s=2, tries=unknown),
+        Retry(errors=(UNKNOWN,), interval_s=2, tries=unknown),
     )
 
 

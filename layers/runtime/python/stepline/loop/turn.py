@@ -1,12 +1,11 @@
 """A turn: Decide and Act alternate, and Close ends it, as the graph defines.
 
-Step Functions runs it from `stepline.loop.definition`, a process of one's own from `stepline.bundle.react`,
+Step Functions runs it from `stacks.definition`, a process of one's own from `stepline.bundle.react`,
 the fault harness from `tests/contract/fault`. Nothing waits here and nothing is run; the driver does both:
 
     course = turn(step, jitter=jitter)
-    visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state with
-        visit.step
-    visit = course.send(answer)     # the step that it answered; course.throw(error) if it failed
+    visit = next(course)            # wait for visit.pause_s, then ask the function of visit.state
+    visit = course.send(answer)     # with visit.step; course.throw(error) if it failed
 
 Source: docs/concepts/turn.md.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stepline.model.batch import Batch
-from stepline.model.program.execution import ExecRequest, Mode, Run
+from stepline.model.program.execution import ExecRequest, Run
 from stepline.ports.boundary import write
 from stepline.ports.signal import Cancel, NeverCancelled
 
@@ -34,7 +34,7 @@ class Executor(Protocol):
     """A backend. One instance serves many runs, one at a time."""
 
     @property
-    def mode(self) -> Mode:
+    def backend(self) -> str:
         """The backend's mode."""
         ...
 

@@ -97,7 +97,7 @@ def make_envelope(request: ExecRequest, run: Run, verdicts: Verdicts) -> Envelop
         runtime_tracebacks=tracebacks(run.runtime_log),
         seconds=run.seconds,
         returncode=run.returncode,
-        backend=run.isolation.backend or request.profile.mode,
+        backend=run.isolation.backend or request.profile.backend,
         isolation=run.isolation,
         log_bytes=run.log_bytes,
         files=tuple(_file(request, verdict) for verdict in verdicts.taken),

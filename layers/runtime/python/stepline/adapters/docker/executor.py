@@ -62,7 +62,7 @@ from stepline.adapters.sandbox.exit_code import (
 from stepline.adapters.sandbox.quota import FILE, WORKSPACE
 from stepline.errors import DependencyError, NotFoundError, SandboxError
 from stepline.model.batch import encode_batch
-from stepline.model.program.execution import ExecRequest, Isolation, Limits, Mode, Run
+from stepline.model.program.execution import ExecRequest, Isolation, Limits, Run
 from stepline.ports.executor import Job
 
 MEMORY: Final = "memory_limit"
@@ -185,7 +185,7 @@ class Launched:
 class DockerExecutor:
     """Backend `docker`. `docker` is the command; it reads its own variables (DOCKER_HOST, DOCKER_CONTEXT, …)."""
 
-    mode: Mode = "docker"
+    backend: str = "docker"
 
     def __init__(
         self,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from stepline.model.program.execution import Mode, Run
+from stepline.model.program.execution import Run
 from stepline.ports.executor import Job
 
-MODE: Final[Mode] = "process"
+BACKEND: Final = "process"
 
 
 class MemoryExecutor:
@@ -19,8 +19,8 @@ class MemoryExecutor:
         self._run = run
 
     @property
-    def mode(self) -> Mode:
-        return MODE
+    def backend(self) -> str:
+        return BACKEND
 
     def run(self, job: Job) -> Run:
         if job.cancel.requested:

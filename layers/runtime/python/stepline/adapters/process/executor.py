@@ -34,7 +34,7 @@ from stepline.adapters.sandbox.tail import Tail, drain
 from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
-from stepline.model.program.execution import MIB, Isolation, Limits, Mode, Run
+from stepline.model.program.execution import MIB, Isolation, Limits, Run
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.programs.manifest import Manifest
@@ -76,7 +76,7 @@ class ProcessExecutor:
         self._next: RunFolder | None = None
 
     @property
-    def mode(self) -> Mode:
+    def backend(self) -> str:
         return "process"
 
     def run(self, job: Job) -> Run:

@@ -152,7 +152,7 @@ def load(module: str) -> list[str]:
 
     Raises InputError, and errors of the bundle's code.
     """
-    from stepline.bootstrap import in_memory
+    from stepline.bootstrap.memory_wiring import in_memory
     from stepline.bundle.workflow import BaseWorkflow, load_workflow
     from stepline.settings import Settings, env
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.local.install.package import make_environment
@@ -16,7 +16,7 @@ from stepline.local.stage.deployed import HOME, REPOSITORY, install_environment,
 from stepline.local.stage.emulator import Progress
 from stepline.local.stage.program_image import build_image, find_daemon, find_image, image_name, remove_images
 from stepline.model.base import Value
-from stepline.model.program.execution import Mode
+from stepline.settings import ExecMode
 
 MODE_VARIABLE: Final = "STEPLINE_EXEC_MODE"
 DOCKER_VARIABLES: Final = (
@@ -36,12 +36,7 @@ _SOCKET: Final = "unix://"
 RETRY_S: Final = 3600
 """A failed build is tried again after this time, or when Docker is requested by name."""
 
-_MODES: Final[dict[str, Mode]] = {
-    "none": "none",
-    "process": "process",
-    "docker": "docker",
-    "fargate": "fargate",
-}
+_MODES: Final[dict[str, ExecMode]] = {mode: mode for mode in get_args(ExecMode)}
 _NAMESPACES: Final = 0x20000000 | 0x40000000 | 0x00020000  # CLONE_NEW{PID,NET,NS}
 _NEW_USER: Final = 0x10000000
 _TRY: Final = """
@@ -54,7 +49,7 @@ raise SystemExit(ctypes.get_errno() if libc.unshare({flags}) else 0)
 class Backend(Value):
     """A mode, and the reason why it cannot be used, or ""."""
 
-    mode: Mode
+    mode: ExecMode
     obstacle: str = ""
     remedy: str = ""
 
@@ -86,7 +81,7 @@ def prepare(home: Path, progress: Progress) -> dict[str, str]:
     if docker.obstacle and process.obstacle:
         progress(f"the agent cannot run programs here: {docker.obstacle}; {process.obstacle}")
         return _settings()
-    mode: Mode = "process" if docker.obstacle else "docker"
+    mode: ExecMode = "process" if docker.obstacle else "docker"
     return _settings(mode, image=image, python=python, tasks=not _as_tasks(docker).obstacle)
 
 
@@ -153,7 +148,7 @@ def _as_tasks(docker: Backend) -> Backend:
 
 
 def _settings(
-    mode: Mode = "none", *, image: str = "", python: str = "", tasks: bool = False
+    mode: ExecMode = "none", *, image: str = "", python: str = "", tasks: bool = False
 ) -> dict[str, str]:
     return {
         "exec_mode": mode,
@@ -225,7 +220,7 @@ def _is_fresh(failed: Path, image: str) -> bool:
     return failed.exists() and failed.read_text() == image and time.time() - failed.stat().st_mtime < RETRY_S
 
 
-def _asked() -> Mode | None:
+def _asked() -> ExecMode | None:
     """Return the mode that the environment requests, if any."""
     word = install_environment().get(MODE_VARIABLE, "")
     if not word:

@@ -23,7 +23,7 @@ from stepline.loop.programs.make_outcome import BROKEN, claim_run, conclude, loa
 from stepline.loop.programs.remote import NO_PLACE
 from stepline.loop.steer import steer_in
 from stepline.model.batch import Batch, State
-from stepline.model.program.execution import ExecRequest, Mode
+from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
 from stepline.ports.signal import Cancel
@@ -31,7 +31,7 @@ from stepline.programs.envelope import Envelope, lost_envelope
 
 logger = logging.getLogger(__name__)
 
-Backends = Callable[[Mode], Executor | None]
+Backends = Callable[[RuntimeProfile], Executor | None]
 """Returns the backend of a mode, kept warm; None if this deployment does not have it."""
 
 
@@ -73,7 +73,7 @@ def _run(
     ports: Ports, backends: Backends, batches: Sequence[Batch], request: ExecRequest, cancel: Cancel
 ) -> Envelope:
     """Run the program until it ends or is cancelled, and put its result."""
-    executor = backends(request.profile.mode)
+    executor = backends(request.profile)
     if executor is None:
         return _put_lost(ports, request, "backend_unavailable", NO_PLACE)
     with tempfile.TemporaryDirectory(prefix=f"stepline-spool-{os.getpid()}-") as folder:

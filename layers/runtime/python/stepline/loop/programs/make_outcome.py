@@ -126,7 +126,7 @@ def find_outcome(artifacts: Artifacts, request: ExecRequest) -> Envelope | None:
     found = _find(artifacts, _key(request, RESULT))
     if found is not None:
         return decode_envelope(found)
-    if request.profile.mode != "fargate":
+    if request.profile.placement != "remote":
         return None
     report = _find(artifacts, _key(request, RUN))
     if report is None:
@@ -184,7 +184,7 @@ CUT_SHORT: Final = (
 )
 CAUSE_CHARS: Final = 300
 
-_OF_ECS: Final = ("Ecs.", "ECS.", "AmazonECS.")
+_OF_LAUNCH: Final = ("Ecs.", "ECS.", "AmazonECS.")
 """Prefixes of RunTask errors in Step Functions: of the SDK integration, and two older ones."""
 
 _REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
@@ -200,7 +200,7 @@ def explain_loss(error: Mapping[str, Any] | None, *, begun: bool, steered: bool 
         return _explain_begun(name)
     if steered or name == STEERED:
         return CANCELLED, NOT_WANTED
-    if name.startswith(_OF_ECS):
+    if name.startswith(_OF_LAUNCH):
         return RUN_FAILED, f"No task could be started for the program: {cause or name}. Nothing happened."
     if name == "States.HeartbeatTimeout":
         return NOT_STARTED, NO_SIGN

@@ -88,12 +88,12 @@ def advance_program(attempt: Attempt, timeline: Timeline, index: int, action: Ac
         return replace(attempt.step, route=timeline.state.route(), attempt=0, error=None)
     try:
         request = _plan(attempt, timeline, action)
-        if request.profile.mode == "fargate":
+        if request.profile.placement == "remote":
             check_handover(attempt, request)
     except (ToolError, PathError) as refused:
         return record(attempt, tail, index, _refusal(attempt, timeline, action, refused))
     request = keep_request(attempt.ports.artifacts, request)
-    if request.profile.mode == "fargate":
+    if request.profile.placement == "remote":
         put_parcel(attempt.ports, timeline, request)
     lasts_s = deadline_s(request.profile, request.limits.timeout_s, collect_s=COLLECT_S)
     ends = attempt.ports.clock.now() + timedelta(seconds=lasts_s)
@@ -109,7 +109,7 @@ def _launch(attempt: Attempt, timeline: Timeline, request: ExecRequest) -> Step 
     A function that runs it watches the log itself. A task is interrupted by the process that admits the
     steer, which may have looked for it too early.
     """
-    if request.profile.mode != "fargate":
+    if request.profile.placement != "remote":
         return replace(attempt.step, route="execute", attempt=0, error=None)
     launched = launch_task(attempt, request)
     since = attempt.journal.since(timeline.n, consistent=True)
@@ -149,7 +149,7 @@ def _plan(attempt: Attempt, timeline: Timeline, action: Action) -> ExecRequest:
 
 def most_seconds(profile: RuntimeProfile, limit_s: int) -> int:
     """Return the maximum seconds of a program: the state that waits for a task has its own timeout."""
-    return min(limit_s, RUN_MAX_S) if profile.mode == "fargate" else limit_s
+    return min(limit_s, RUN_MAX_S) if profile.placement == "remote" else limit_s
 
 
 def fit_timeout(asked_s: int | None, most_s: int) -> int:
@@ -180,7 +180,7 @@ def _go_on(attempt: Attempt, timeline: Timeline, index: int, action: Action) -> 
     batch = record(attempt, timeline.tail, index, _result(attempt, timeline, action, request, envelope))
     if batch is not None:
         _count(attempt, request, envelope)
-        if request.profile.mode == "fargate":
+        if request.profile.placement == "remote":
             give_back(attempt.ports, request, reported=reported)
     return batch
 
@@ -251,4 +251,4 @@ def _can_launch(attempt: Attempt, state: State, request: ExecRequest) -> bool:
 def _has_place(attempt: Attempt, request: ExecRequest) -> bool:
     """Return True if this deployment, which may be newer than the request's, can run it."""
     execution = attempt.agent.execution
-    return execution is not None and request.profile.mode in execution.places
+    return execution is not None and request.profile.placement in execution.places

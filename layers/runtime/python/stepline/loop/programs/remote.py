@@ -70,10 +70,10 @@ def check_place(execution: Execution) -> None:
     Raises ToolError: `backend_unavailable`; `fargate_config_missing`, naming the missing fields.
     """
     profile = execution.profile
-    if profile.mode not in execution.places:
+    if profile.placement not in execution.places:
         raise ToolError(NO_PLACE, code="backend_unavailable")
-    missing = [name for name in _NEEDED if not getattr(profile.fargate, name)]
-    if profile.mode == "fargate" and missing:
+    missing = [name for name in _NEEDED if not getattr(profile.task, name)]
+    if profile.placement == "remote" and missing:
         raise ToolError(
             f"programs cannot be started here: the deployment does not say {', '.join(missing)}",
             code="fargate_config_missing",
@@ -90,7 +90,7 @@ def check_handover(attempt: Attempt, request: ExecRequest) -> None:
     if size_bytes > SECRET_MAX_BYTES:
         raise ToolError(
             f"what the task needs takes {size_bytes} bytes, and a secret holds {SECRET_MAX_BYTES}: the descriptors are too "
-            "large for mode fargate",
+            "large for a task",
             code="payload_too_large",
         )
 
@@ -118,7 +118,7 @@ def rights_last(ports: Ports, request: ExecRequest) -> bool:
     """Return True if the parcel's rights, given after the request was made, outlast another wait."""
     made = datetime.fromisoformat(request.at)
     lasts = timedelta(seconds=GRANT_S - WAIT_S)
-    return request.profile.mode != "fargate" or ports.clock.now() - made <= lasts
+    return request.profile.placement != "remote" or ports.clock.now() - made <= lasts
 
 
 def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
@@ -130,25 +130,25 @@ def readable_keys(timeline: Timeline, request: ExecRequest) -> tuple[str, ...]:
 
 def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
     """Hand the run over and return the step that starts its task. Raises DependencyError."""
-    lane, fargate = request.lane, request.profile.fargate
+    lane, task = request.lane, request.profile.task
     ref = run_ref(lane, request.turn, request.exec_id)
     secret = attempt.ports.tasks.hand_over(
         ref,
         _render_handover(attempt, request),
-        cluster=fargate.cluster,
+        cluster=task.cluster,
         deadline=utc(attempt.ports.clock.now() + timedelta(seconds=WAIT_S)),
     )
     launch = Launch(
         ref=ref,
         client_token=f"{ref}-{attempt.step.epoch}",
         secret=secret,
-        cluster=fargate.cluster,
-        task_definition=fargate.task_definition,
-        container_name=fargate.container_name,
-        subnets=fargate.subnets,
-        security_groups=fargate.security_groups,
-        assign_public_ip=fargate.assign_public_ip,
-        platform_version=fargate.platform_version,
+        cluster=task.cluster,
+        task_definition=task.task_definition,
+        container_name=task.container_name,
+        subnets=task.subnets,
+        security_groups=task.security_groups,
+        assign_public_ip=task.assign_public_ip,
+        platform_version=task.platform_version,
     )
     return replace(attempt.step, route="execute_task", attempt=0, error=None, launch=launch)
 
@@ -167,7 +167,7 @@ def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:
 
 def deadline_s(profile: RuntimeProfile, timeout_s: int, *, collect_s: int) -> int:
     """Return the seconds from a program's launch to its latest possible end."""
-    return PROVISION_S + timeout_s + COLLECT_S if profile.mode == "fargate" else timeout_s + collect_s
+    return PROVISION_S + timeout_s + COLLECT_S if profile.placement == "remote" else timeout_s + collect_s
 
 
 def _render_handover(attempt: Attempt, request: ExecRequest) -> str:

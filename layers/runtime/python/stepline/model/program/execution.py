@@ -7,7 +7,6 @@ Source: docs/concepts/execution.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -19,22 +18,11 @@ from stepline.model.source import Source
 PREVIEW_CHARS: Final = 8_000
 MIB: Final = 1024 * 1024
 
-Mode: TypeAlias = Literal["none", "process", "docker", "fargate"]
+Placement: TypeAlias = Literal["inline", "remote"]
 Strategy: TypeAlias = Literal["split", "combined"]
 Visibility: TypeAlias = Literal["external", "internal"]
 Scope: TypeAlias = Literal["active_bundle", "all"]
 Switch: TypeAlias = Literal["ENABLED", "DISABLED"]
-
-
-MODES: Final[Mapping[str, Mode]] = {
-    "none": "none",
-    "process": "process",
-    "local": "process",
-    "docker": "docker",
-    "fargate": "fargate",
-    "external": "fargate",
-}
-"""The accepted values of `mode`, each with its mode."""
 
 
 class ContractFile(Value):
@@ -75,7 +63,7 @@ class Limits(Value):
     log_bytes: int = 256 * 1024
 
 
-class Fargate(Value):
+class TaskConfig(Value):
     """The ECS settings for tasks of mode `fargate`.
 
     Empty names are unknown; without them no program can be started.
@@ -91,10 +79,15 @@ class Fargate(Value):
 
 
 class RuntimeProfile(Value):
-    """`execution.runtime` after selection and precedence. Source: docs/reference/execution.md#profiles."""
+    """`execution.runtime` after selection and precedence. Source: docs/reference/execution.md#profiles.
+
+    An `inline` program runs in the function that executes the step, a `remote` one in a task of its own. `backend`
+    is the name of what runs it, for its adapter, records and readers.
+    """
 
     name: str = ""
-    mode: Mode = "none"
+    placement: Placement = "inline"
+    backend: str = ""
     image: str = ""
     container_strategy: Strategy = "split"
     network_mode: str = "host"
@@ -102,7 +95,7 @@ class RuntimeProfile(Value):
     memory: str = ""
     extra_args: tuple[str, ...] = ()
     descriptor_payload_scope: Scope = "active_bundle"
-    fargate: Fargate = Fargate()
+    task: TaskConfig = TaskConfig()
 
 
 class ExecRequest(Value):

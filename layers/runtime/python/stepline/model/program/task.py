@@ -26,7 +26,7 @@ RUN_MAX_S: Final = 1500
 COLLECT_S: Final = 60
 """For the steps after the program: collecting, storing, reporting."""
 STOP_S: Final = 120
-"""From a task's SIGTERM to its SIGKILL, the longest that Fargate grants."""
+"""From a task's SIGTERM to its SIGKILL, the longest that the service grants."""
 
 STEERED: Final = "Steered"
 """The error name by which a steer ends a state that waits for a task."""

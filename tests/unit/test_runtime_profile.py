@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from stepline.bundle.runtime_profile import KEYS, UNLIMITED_BYTES, resolve_runtime
+from stepline.bootstrap.runtime_profile import KEYS, UNLIMITED_BYTES, resolve_runtime
 from stepline.errors import InputError
-from stepline.model.program.execution import MIB, Fargate, Limits, RuntimeProfile
+from stepline.model.program.execution import MIB, Limits, RuntimeProfile, TaskConfig
 
-DEPLOYMENT = RuntimeProfile(mode="process", image="ours:1", network_mode="host")
+DEPLOYMENT = RuntimeProfile(backend="process", image="ours:1", network_mode="host")
 DOCKER = {
     "mode": "docker",
     "image": "py-code-exec:latest",
@@ -56,7 +56,7 @@ def test_a_docker_profile_is_read_whole():
     profile, limits = resolve(runtime({"use": "docker", "profiles": {"docker": DOCKER}}))
     assert profile == RuntimeProfile(
         name="docker",
-        mode="docker",
+        backend="docker",
         image="py-code-exec:latest",
         container_strategy="split",
         network_mode="host",
@@ -74,8 +74,8 @@ def test_a_docker_profile_is_read_whole():
 )
 def test_a_configuration_for_aws_is_understood_and_kept(said):
     profile = resolved(said, region="eu-central-1")
-    assert profile.mode == "fargate"
-    assert profile.fargate == Fargate(
+    assert (profile.placement, profile.backend) == ("remote", "fargate")
+    assert profile.task == TaskConfig(
         cluster="arn:aws:ecs:eu-central-1:123456789012:cluster/c",
         task_definition="exec-task",
         container_name="exec",
@@ -87,10 +87,10 @@ def test_a_configuration_for_aws_is_understood_and_kept(said):
 
 
 def test_what_a_profile_does_not_say_about_tasks_the_deployment_does():
-    default = replace(DEPLOYMENT, fargate=Fargate(cluster="ours", subnets=("subnet-9",)))
+    default = replace(DEPLOYMENT, task=TaskConfig(cluster="ours", subnets=("subnet-9",)))
     said = {"mode": "fargate", "fargate": {"subnets": ["subnet-1"]}}
     profile, _ = resolve_runtime(runtime(said), {}, default)
-    assert profile.fargate == Fargate(cluster="ours", subnets=("subnet-1",))
+    assert profile.task == TaskConfig(cluster="ours", subnets=("subnet-1",))
 
 
 @pytest.mark.parametrize(
@@ -110,26 +110,27 @@ def test_another_region_than_the_deployments_is_refused_by_its_place(said, place
 
 
 @pytest.mark.parametrize(
-    ("word", "mode"),
+    ("word", "placed"),
     [
-        ("none", "none"),
-        ("process", "process"),
-        ("local", "process"),
-        ("docker", "docker"),
-        ("fargate", "fargate"),
-        ("external", "fargate"),
+        ("none", ("inline", "")),
+        ("process", ("inline", "process")),
+        ("local", ("inline", "process")),
+        ("docker", ("inline", "docker")),
+        ("fargate", ("remote", "fargate")),
+        ("external", ("remote", "fargate")),
     ],
 )
-def test_a_mode_has_its_name_and_an_older_one(word, mode):
-    assert resolved(word).mode == mode
-    assert resolved({"mode": word}).mode == mode
+def test_a_mode_has_its_name_and_an_older_one_and_says_where_programs_run(word, placed):
+    for said in (word, {"mode": word}):
+        profile = resolved(said)
+        assert (profile.placement, profile.backend) == placed
 
 
 def test_one_word_is_a_profile_before_it_is_a_mode():
     """`docker` is the profile of that name where there is one, wherever it stands."""
     assembly = runtime({"profiles": {"docker": {"mode": "docker", "image": "theirs:1"}}})
     assert resolve(runtime("docker"), assembly)[0].image == "theirs:1"
-    assert resolve(runtime("docker"))[0] == msgspec.structs.replace(DEPLOYMENT, mode="docker")
+    assert resolve(runtime("docker"))[0] == msgspec.structs.replace(DEPLOYMENT, backend="docker")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_the_call_chooses_before_all_selectors(selectors):
 
 def test_what_stands_beside_the_profiles_overrides_the_chosen_one():
     profile = resolved({"use": "big", "image": "fixed:1", "profiles": TWO})
-    assert (profile.mode, profile.image) == ("docker", "fixed:1")
+    assert (profile.backend, profile.image) == ("docker", "fixed:1")
 
 
 @pytest.mark.parametrize(
@@ -190,37 +191,37 @@ def test_the_strongest_place_decides(places, image):
 def test_profiles_of_two_places_are_one(props, assembly, image):
     """A bundle may choose a profile of the assembly and change it; the assembly cannot change the bundle's."""
     profile, _ = resolve(runtime(props), runtime(assembly))
-    assert (profile.image, profile.mode) == (image, "process" if image == "small:1" else "docker")
+    assert (profile.image, profile.backend) == (image, "process" if image == "small:1" else "docker")
 
 
 def test_each_key_comes_from_the_strongest_place_that_has_it():
     profile, _ = resolve(runtime({"cpus": 2}), runtime({"mode": "docker", "cpus": 1}))
-    assert (profile.mode, profile.cpus, profile.image) == ("docker", "2", "ours:1")
+    assert (profile.backend, profile.cpus, profile.image) == ("docker", "2", "ours:1")
 
 
 def test_the_older_names_are_understood_and_count_less():
     old = {"exec_runtime": {"mode": "docker"}, "py_code_exec_container_strategy": "combined"}
-    assert resolve(old)[0].mode == "docker"
+    assert resolve(old)[0].backend == "docker"
     assert resolve(old)[0].container_strategy == "combined"
-    assert resolve({**old, **runtime("none")})[0].mode == "none"
+    assert resolve({**old, **runtime("none")})[0].backend == ""
     both = {"py_code_exec_container_strategy": "combined", "container_strategy": "split"}
     assert resolved(both).container_strategy == "split"
     assert resolve({"py_code_exec_container_strategy": "combined"})[0].container_strategy == "combined"
 
 
 def test_what_is_not_enabled_runs_nothing():
-    assert resolved({**DOCKER, "enabled": False}).mode == "none"
-    assert resolved({**DOCKER, "enabled": True}).mode == "docker"
-    assert resolved({"use": "big", "profiles": {"big": {**BIG, "enabled": False}}}).mode == "none"
+    assert resolved({**DOCKER, "enabled": False}).backend == ""
+    assert resolved({**DOCKER, "enabled": True}).backend == "docker"
+    assert resolved({"use": "big", "profiles": {"big": {**BIG, "enabled": False}}}).backend == ""
     assert (
-        resolved({"enabled": True, "use": "big", "profiles": {"big": {**BIG, "enabled": False}}}).mode
+        resolved({"enabled": True, "use": "big", "profiles": {"big": {**BIG, "enabled": False}}}).backend
         == "docker"
     )
 
 
 def test_fargate_has_a_switch_of_its_own():
-    assert resolved({"mode": "fargate", "fargate": {"enabled": False}}).mode == "none"
-    assert resolved({"mode": "docker", "fargate": {"enabled": False}}).mode == "docker"
+    assert resolved({"mode": "fargate", "fargate": {"enabled": False}}).backend == ""
+    assert resolved({"mode": "docker", "fargate": {"enabled": False}}).backend == "docker"
 
 
 def test_the_platform_limits_and_the_bundle_limits_more_strongly_key_by_key():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from stepline.loop.graph import (
     DEFAULT_LAUNCH,
@@ -18,11 +18,29 @@ from stepline.loop.graph import (
     ROUTES,
     START,
     TASKS,
+    TRANSPORT,
+    UNKNOWN,
     Retry,
     Task,
     absent_states,
 )
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE
+
+ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
+    TRANSPORT: (
+        "Lambda.ServiceException",
+        "Lambda.AWSLambdaException",
+        "Lambda.SdkClientException",
+        "Lambda.ClientExecutionTimeoutException",
+        "Lambda.TooManyRequestsException",
+        "Lambda.ResourceNotReadyException",
+        "Lambda.SnapStartException",
+        "Lambda.SnapStartNotReadyException",
+        "Lambda.SnapStartTimeoutException",
+    ),
+    UNKNOWN: ("Lambda.Unknown", "Sandbox.Timedout", "Runtime.ExitError", "States.Timeout"),
+}
+"""Step Functions' names of the errors that the table has one word for."""
 
 
 def render_definition(
@@ -120,7 +138,7 @@ def _render_remote(partition: str) -> dict[str, Any]:
 
 def _render_retry(retry: Retry) -> dict[str, Any]:
     return {
-        "ErrorEquals": list(retry.errors),
+        "ErrorEquals": [name for error in retry.errors for name in ERRORS.get(error, (error,))],
         "IntervalSeconds": retry.interval_s,
         "MaxAttempts": retry.tries,
         "BackoffRate": 2,

@@ -35,7 +35,8 @@ from stepline.bundle.property import (
     read_word,
     refuse,
 )
-from stepline.model.program.execution import MODES, Fargate, Limits, RuntimeProfile, Scope, Strategy
+from stepline.model.program.execution import Limits, RuntimeProfile, Scope, Strategy, TaskConfig
+from stepline.settings import EXEC_MODES, PLACEMENTS
 
 PATHS: Final = ("execution.runtime", "exec_runtime")
 """The paths in properties, descriptor and assembly; the second is the older name."""
@@ -99,7 +100,7 @@ FARGATE: Final[Mapping[str, Reader]] = {
 """Keys of mode `fargate`, which may also be in a mapping `fargate`, with precedence."""
 
 KEYS: Final[Mapping[str, Reader]] = {
-    "mode": read_choice(MODES),
+    "mode": read_choice(EXEC_MODES),
     "enabled": read_flag,
     "image": read_word,
     "container_strategy": read_choice({name: name for name in get_args(Strategy)}),
@@ -116,7 +117,6 @@ KEYS: Final[Mapping[str, Reader]] = {
 ALIASES: Final = {"py_code_exec_container_strategy": "container_strategy"}
 
 _PROFILE_FIELDS: Final = (
-    "mode",
     "image",
     "container_strategy",
     "network_mode",
@@ -145,7 +145,7 @@ def resolve_runtime(
     limits: Limits = Limits(),  # noqa: B008 - a frozen value
     region: str = "",
 ) -> tuple[RuntimeProfile, Limits]:
-    """Return the profile for a call's program, and its limits.
+    """Return the profile for a call's program, and its limits; without a backend the program has no place.
 
     `profile` is the name requested by the call. `default` and `limits` are the fallback. `region` is the
     deployment's own, the only one that a profile may name. Raises InputError `bad_setting`, naming the place
@@ -208,9 +208,9 @@ def _read_word(word: str, place: str, names: Collection[str]) -> _Source:
     """Parse the short form: the name of a profile, or a mode."""
     if word in names:
         return _Source(selected=word)
-    if word not in MODES:
+    if word not in EXEC_MODES:
         refuse(place, "the name of a profile or a mode")
-    return _Source(keys={"mode": MODES[word]})
+    return _Source(keys={"mode": EXEC_MODES[word]})
 
 
 def _known(name: Any, place: str, names: Collection[str]) -> str:
@@ -275,12 +275,15 @@ def _build_profile(default: RuntimeProfile, name: str, merged: Mapping[str, Any]
     fields = {field: merged[field] for field in _PROFILE_FIELDS if field in merged}
     if "memory" in merged:
         fields["memory"] = str(merged["memory"])
-    tasks = {field: merged[field] for field in Fargate.__struct_fields__ if field in merged}
-    profile = replace(default, name=name, fargate=replace(default.fargate, **tasks), **fields)
+    tasks = {field: merged[field] for field in TaskConfig.__struct_fields__ if field in merged}
+    mode = merged.get("mode", default.backend or "none")
     enabled = merged.get("enabled", True)
-    if profile.mode == "fargate":
+    if mode == "fargate":
         enabled = enabled and merged.get("fargate_enabled", True)
-    return profile if enabled else replace(profile, mode="none")
+    profile = replace(default, name=name, task=replace(default.task, **tasks), **fields)
+    if not enabled or mode not in PLACEMENTS:
+        return replace(profile, placement="inline", backend="")
+    return replace(profile, placement=PLACEMENTS[mode], backend=mode)
 
 
 def _build_limits(default: Limits, merged: Mapping[str, Any]) -> Limits:

@@ -1,0 +1,113 @@
+"""The agent's part of the settings: its version, its limits, and where its programs run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stepline.bootstrap.choice import context_rules
+from stepline.bootstrap.runtime_profile import resolve_runtime
+from stepline.bundle.overrides import MULTI_ACTION, VERSION
+from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
+from stepline.model.version import AgentVersion
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.settings import PLACEMENTS, Settings, env
+from stepline.tools.context import ReadCaps, fit_read_caps
+
+if TYPE_CHECKING:
+    from stepline.bundle.descriptor_set import Descriptors
+
+TASK_FIELDS: Final = (
+    "stage",
+    "bundle",
+    "exec_mode",
+    "exec_text_preview_max_chars",
+    "search_corpus",
+    "read_visible_max_chars",
+    "read_visible_max_tokens",
+    "read_visible_max_bytes",
+    "read_visible_context_fraction",
+    "context_max_tokens",
+    "context_window_tokens",
+)
+"""Settings that a task is handed for its tools."""
+
+
+def agent_version(settings: Settings) -> AgentVersion:
+    """Return the version of the agent's way of working."""
+    return VERSION.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.agent_version
+    )
+
+
+def fanout(settings: Settings) -> FanoutRule:
+    """Return how many actions a round may take, and which together."""
+    mode = MULTI_ACTION.resolve(
+        props=settings.bundle_props, assembly=settings.assembly, setting=settings.multi_action
+    )
+    return FanoutRule(mode=mode, max_actions=settings.max_actions_per_round)
+
+
+def execution_runtime(
+    settings: Settings, descriptors: Descriptors | None = None
+) -> tuple[RuntimeProfile, Limits] | None:
+    """Return where programs run and within which limits; None for a deployment that runs none.
+
+    The active bundle's descriptor counts after its properties, and the assembly's where the setting is empty.
+    """
+    if settings.exec_mode not in PLACEMENTS:
+        return None
+    default = RuntimeProfile(
+        placement=PLACEMENTS[settings.exec_mode],
+        backend=settings.exec_mode,
+        image=settings.exec_image,
+        container_strategy=settings.exec_strategy,
+        network_mode=settings.exec_network_mode,
+        descriptor_payload_scope=settings.descriptor_payload_scope,
+        task=TaskConfig(
+            cluster=settings.fargate_cluster,
+            task_definition=settings.fargate_task_definition,
+            container_name=settings.fargate_container_name,
+            subnets=settings.fargate_subnets,
+            security_groups=settings.fargate_security_groups,
+            assign_public_ip=settings.fargate_assign_public_ip,
+            platform_version=settings.fargate_platform_version,
+        ),
+    )
+    limits = Limits(timeout_s=settings.exec_timeout_s)
+    profile, limits = resolve_runtime(
+        settings.bundle_props,
+        settings.assembly or (descriptors.assembly if descriptors else {}),
+        default,
+        descriptor=descriptors.config if descriptors else {},
+        limits=limits,
+        region=region_of(settings),
+    )
+    return (profile, limits) if profile.backend else None
+
+
+def places_of(settings: Settings) -> frozenset[Placement]:
+    """Return where this deployment can run programs: inline, in remote tasks, or both."""
+    places = {PLACEMENTS[settings.exec_mode]} if settings.exec_mode in PLACEMENTS else set()
+    return frozenset(places | ({"remote"} if settings.fargate_cluster else set()))
+
+
+def region_of(settings: Settings) -> str:
+    """Return the region that the deployment is in; empty where there is no state machine to tell."""
+    return settings.machine_arn.split(":")[3] if settings.machine_arn else ""
+
+
+def task_settings(settings: Settings) -> dict[str, str]:
+    """Return the variables of a task's supervisor: what its tools need, and no way to the table, the bucket or the model."""
+    fields = {field: getattr(settings, field) for field in TASK_FIELDS}
+    return env(**fields | {"context_max_tokens": context_rules(settings).max_tokens})
+
+
+def read_caps(settings: Settings) -> ReadCaps:
+    """Return how much a read may show, as the deployment sets it."""
+    return fit_read_caps(
+        max_chars=settings.read_visible_max_chars,
+        max_tokens=settings.read_visible_max_tokens,
+        max_bytes=settings.read_visible_max_bytes,
+        context_fraction=settings.read_visible_context_fraction,
+        window_tokens=context_rules(settings).budget,
+    )

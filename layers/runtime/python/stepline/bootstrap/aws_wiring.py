@@ -1,0 +1,78 @@
+"""Every port over AWS, or over an emulator of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from stepline.adapters.aws.artifacts import S3Artifacts
+from stepline.adapters.aws.delta import DynamoDeltas
+from stepline.adapters.aws.grant import S3Grants
+from stepline.adapters.aws.log import DynamoLog
+from stepline.adapters.aws.machine import StepFunctionsMachine
+from stepline.adapters.aws.publisher import GatewayPublisher
+from stepline.adapters.aws.rate import DynamoRate
+from stepline.adapters.aws.subscription import DynamoSubscriptions
+from stepline.adapters.aws.table import Table
+from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.aws.ticket import DynamoTickets
+from stepline.adapters.parallel import ParallelPosts
+from stepline.adapters.relay import ThreadedRelay
+from stepline.adapters.system import SystemClock
+from stepline.bootstrap.choice import live_of, outward, policy, search_of
+from stepline.delivery.posting import Posting
+from stepline.log.bindings import Ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepline.bootstrap.app import App
+    from stepline.ports.clock import Meter
+    from stepline.settings import Settings
+
+A = TypeVar("A", bound="App")
+
+
+def on_aws(settings: Settings, meter: Meter, kind: type[A], *, handed: Mapping[str, str] | None = None) -> A:
+    """Wire an app of this kind to AWS, or to an emulator of it; nothing is connected before its first use."""
+    clock = SystemClock()
+    table = Table(settings.table)
+    deltas = DynamoDeltas(table, clock)
+    subscriptions = DynamoSubscriptions(table, clock)
+    publisher = GatewayPublisher(settings.callback_url)
+    log = DynamoLog(table)
+    posting = Posting(
+        subscriptions=subscriptions,
+        publisher=publisher,
+        meter=meter,
+        clock=clock,
+        post_all=ParallelPosts(),
+    )
+    live = live_of(settings, log, posting)
+    ports = Ports(
+        log=log,
+        artifacts=S3Artifacts(settings.bucket),
+        subscriptions=subscriptions,
+        tickets=DynamoTickets(table, clock),
+        rate=DynamoRate(table),
+        publisher=publisher,
+        broadcast=live.broadcast,
+        signals=live.signals,
+        deltas=deltas,
+        relay=ThreadedRelay(
+            deltas=deltas,
+            subscriptions=subscriptions,
+            publisher=publisher,
+            clock=clock,
+            broadcast=live.beside,
+            post_all=ParallelPosts(),
+        ),
+        machine=StepFunctionsMachine(settings.machine_arn),
+        tasks=EcsTasks(table, settings.stage, clock),
+        grants=S3Grants(settings.bucket),
+        clock=clock,
+        meter=meter,
+        search=search_of(settings),
+        policy=policy(settings),
+        outward=outward(settings),
+    )
+    return kind(settings=settings, ports=ports, handed=handed or {})

@@ -1,0 +1,62 @@
+"""Every port over its memory twin, for tests and for processes of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.memory.grant import MemoryGrants
+from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.rate import MemoryRate
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.memory.signal import MemorySignals
+from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.bootstrap.choice import outward, policy, search_of
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.delivery.posting import Posting
+from stepline.log.bindings import Ports
+
+if TYPE_CHECKING:
+    from stepline.ports.clock import Meter
+    from stepline.ports.model import ModelClient
+    from stepline.settings import Settings
+
+
+def in_memory(
+    settings: Settings,
+    *,
+    log: MemoryLog | None = None,
+    model: ModelClient | None = None,
+    meter: Meter | None = None,
+) -> LoopApp:
+    """Wire the app to the memory twins; the caller drives the executions."""
+    clock = MemoryClock()
+    deltas, subscriptions, publisher = MemoryDeltas(clock), MemorySubscriptions(clock), MemoryPublisher()
+    artifacts, log, meter = MemoryArtifacts(), log or MemoryLog(), meter or MemoryMeter()
+    ports = Ports(
+        log=log,
+        artifacts=artifacts,
+        subscriptions=subscriptions,
+        tickets=MemoryTickets(clock),
+        rate=MemoryRate(),
+        publisher=publisher,
+        broadcast=Posting(subscriptions=subscriptions, publisher=publisher, meter=meter, clock=clock),
+        signals=MemorySignals(log),
+        deltas=deltas,
+        relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
+        machine=MemoryMachine(),
+        tasks=MemoryTasks(clock),
+        grants=MemoryGrants(artifacts, clock),
+        clock=clock,
+        meter=meter,
+        search=search_of(settings),
+        policy=policy(settings),
+        outward=outward(settings),
+    )
+    return LoopApp(settings=settings, ports=ports, given=model)

@@ -1,0 +1,21 @@
+"""The client of the model that the settings name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepline.adapters.anthropic.call import plan_roles
+from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.adapters.aws.secret import secret_text
+
+if TYPE_CHECKING:
+    from stepline.settings import Settings
+
+
+def model_of(settings: Settings) -> AnthropicModelClient:
+    """Return the model client; nothing of the provider's SDK is imported yet."""
+    return AnthropicModelClient(
+        roles=plan_roles(settings.model_provider, settings.model_roles),
+        api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),
+        base_url=settings.anthropic_base_url if settings.model_provider == "anthropic" else "",
+    )

@@ -1,0 +1,85 @@
+"""The backends that run programs in this process, and the tools that those programs may call."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepline.model.ids import utc
+from stepline.programs.host import ToolHost
+from stepline.timeline.fold import Timeline
+from stepline.tools.context import ToolContext
+from stepline.tools.sources import SourcePool
+
+if TYPE_CHECKING:
+    from stepline.bootstrap.loop_app import LoopApp
+    from stepline.model.program.execution import RuntimeProfile, Scope
+    from stepline.ports.executor import Executor, Job
+
+
+class ProgramBackends:
+    """Makes each backend on its first use and keeps it warm."""
+
+    def __init__(self, app: LoopApp) -> None:
+        self._app = app
+
+    def find(self, profile: RuntimeProfile) -> Executor | None:
+        """Return what runs the programs of a profile; None if this process has none."""
+        match profile.backend:
+            case "process":
+                return self._process
+            case "docker":
+                return self._docker
+            case _:
+                return None
+
+    @cached_property
+    def _process(self) -> Executor:
+        from stepline.adapters.process.executor import ProcessExecutor  # noqa: PLC0415 - 33 ms of CPU, in one of two modes
+
+        python, home = Path(self._app.settings.exec_python), Path(self._app.settings.exec_home)
+        return ProcessExecutor(python=python, home=home, host=self.tool_host)
+
+    @cached_property
+    def _docker(self) -> Executor:
+        from stepline.adapters.docker.executor import DockerExecutor  # noqa: PLC0415 - 17 ms of CPU, in the other mode
+
+        scope: Scope = "active_bundle"
+        if self._app.agent.execution:
+            scope = self._app.agent.execution.profile.descriptor_payload_scope
+        return DockerExecutor(descriptors=self._app.scoped_texts(scope), environment=self._app.handed)
+
+    def tool_host(self, job: Job) -> ToolHost:
+        """Return the tools that a job's program may call, as its supervisor runs them."""
+        app, request = self._app, job.request
+        # Most programs call no tool; the log is folded for the first that does.
+        timeline = cache(lambda: Timeline.empty(request.lane).extended(job.batches))
+        pool = cache(lambda: SourcePool(timeline().sources))
+
+        def context(call_id: str) -> ToolContext:
+            return ToolContext(
+                lane=request.lane,
+                turn=request.turn,
+                call_id=call_id,
+                iteration=request.iteration,
+                ts=utc(app.ports.clock.now()),
+                artifacts=app.ports.artifacts,
+                timeline=timeline(),
+                caps=app.agent.caps,
+                model=app.given or app.provider_model(),
+                settings=app.descriptors,
+                secrets=app.descriptors,
+                search=app.ports.search,
+                sources=pool(),
+                shelves=app.agent.shelves,
+                cancel=job.cancel,
+            )
+
+        return ToolHost(
+            exec_id=request.exec_id,
+            registry=app.agent.registry,
+            allowed=request.tools,
+            context=context,
+            clock=app.ports.clock,
+        )
