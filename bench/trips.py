@@ -20,7 +20,8 @@ import stepline
 from bench.conversation import LANE, USER, Driver, InstantModel
 from bundles.default import WORKFLOW
 from stepline.adapters.memory.executor import MemoryExecutor
-from stepline.bootstrap import in_memory, read_caps
+from stepline.bootstrap.agent_choice import read_caps
+from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
 from stepline.ingress.admit import Arrival, admit
 from stepline.log.timeline_cache import History
@@ -154,7 +155,7 @@ TRIPS: Final[tuple[tuple[Trip, str, str], ...]] = (
 
 def make_agent() -> Agent:
     """Return the default agent with programs and a tool that returns its parameter."""
-    runtime = (RuntimeProfile(mode="process"), Limits(timeout_s=60))
+    runtime = (RuntimeProfile(backend="memory"), Limits(timeout_s=60))
     agent = build_agent(read_caps(Settings.from_env({})), parts=WORKFLOW.parts(), runtime=runtime)
 
     def echo(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
