@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stepline.model.base import Value
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 from stepline.ports.boundary import write
 
 

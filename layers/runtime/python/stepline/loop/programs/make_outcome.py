@@ -33,7 +33,7 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.model.program.task import STEERED
+from stepline.model.program.handover import STEERED
 from stepline.ports.artifacts import Artifacts
 from stepline.programs.envelope import (
     CANCELLED,

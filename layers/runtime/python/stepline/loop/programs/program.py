@@ -54,7 +54,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Resulted
 from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
-from stepline.model.program.task import RUN_MAX_S
+from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
 from stepline.programs.blocks import run_blocks
 from stepline.programs.code import check_program, notice_code
