@@ -70,7 +70,7 @@ _HOMES: Final = {
         "bootstrap.event_source": "EventSource event_source",
         "bootstrap.in_process": "InProcess",
         "bundle.generation.stream": _STREAM,
-        "bundle.payload": "PayloadLike TurnResult",
+        "bundle.turn_payload": "PayloadLike TurnResult",
         "bundle.skill": "Skill",
         "bundle.workflow": "BaseWorkflow",
         "delivery.follow": "follow",
