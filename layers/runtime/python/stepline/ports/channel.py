@@ -11,7 +11,6 @@ from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 SUBSCRIPTION_TTL_S: Final = 2 * 3600
 """A websocket lives for two hours at most; what is older is forgotten, and a resume subscribes anew."""
@@ -35,7 +34,6 @@ class Subscriptions(Protocol):
     A principal is remembered beyond its expiry, so that it can be renewed; listening ends with it.
     """
 
-    @write
     def connect(self, connection: str, principal: Principal) -> None:
         """Remember who is behind a connection."""
         ...
@@ -44,22 +42,18 @@ class Subscriptions(Protocol):
         """Return who is behind a connection, by a strong read."""
         ...
 
-    @write
     def disconnect(self, connection: str) -> None:
         """Forget a connection and its subscriptions."""
         ...
 
-    @write
     def renew(self, connection: str, principal: Principal) -> None:
         """Remember who is behind a connection from now on; what it listens to, it hears until their expiry."""
         ...
 
-    @write
     def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
         """Let a connection listen to a conversation until its principal expires, in epoch seconds."""
         ...
 
-    @write
     def drop(self, lane: Lane, connection: str) -> None:
         """End one subscription."""
         ...
@@ -72,7 +66,6 @@ class Subscriptions(Protocol):
 class Broadcast(Protocol):
     """The way to everybody who follows a conversation."""
 
-    @write
     def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
         """Send frames, in order, to whoever follows now; whom they do not reach asks for them later.
 
@@ -82,7 +75,6 @@ class Broadcast(Protocol):
 
 
 class Publisher(Protocol):
-    @write
     def post(self, connection: str, frame: bytes) -> None:
         """Send one frame.
 

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from stepline.model.batch import Batch
 from stepline.model.program.execution import ExecRequest, Mode, Run
-from stepline.ports.boundary import write
 from stepline.ports.signal import Cancel, NeverCancelled
 
 
@@ -37,7 +36,6 @@ class Executor(Protocol):
         """Which backend this is."""
         ...
 
-    @write
     def run(self, job: Job) -> Run:
         """Run the program to its end or its deadline and collect what it wrote.
 

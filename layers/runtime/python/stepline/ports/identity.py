@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from stepline.errors import AuthError
-from stepline.ports.boundary import write
 from stepline.ports.channel import Principal
 
 TICKET_TTL_S: Final = 60
@@ -24,12 +23,10 @@ class Identity(Protocol):
 class Tickets(Protocol):
     """Words that stand for a principal once, for TICKET_TTL_S; only their hashes are kept."""
 
-    @write
     def issue(self, principal: Principal) -> str:
         """Return a new ticket, good until `ticket_ends_at`. Raises AuthError `auth_expired`, DependencyError."""
         ...
 
-    @write
     def redeem(self, ticket: str) -> Principal:
         """Return whom the ticket stands for, and void it: of two who redeem it at once, one is refused.
 

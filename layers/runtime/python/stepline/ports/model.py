@@ -8,7 +8,6 @@ from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.usage import Usage
-from stepline.ports.boundary import write
 
 
 class Part(Value):
@@ -58,7 +57,6 @@ class ModelStream(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
-    @write
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.
 

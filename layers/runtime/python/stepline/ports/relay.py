@@ -9,18 +9,15 @@ from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 
 class RelayStream(Protocol):
     """The stream of one claim. Its one writer pushes; nothing it does may block the writer for long."""
 
-    @write
     def push(self, name: str, text: str) -> None:
         """Append `text` to the lane `name` of the stream."""
         ...
 
-    @write
     def close(self) -> None:
         """Store and post what is left. A piece that cannot be delivered is the resume's business, not an error."""
         ...
@@ -45,7 +42,6 @@ class Delta(Value):
 
 
 class Deltas(Protocol):
-    @write
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         """Store pieces, all of them or none; the same ones twice are one. More than one together cost less."""
         ...

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 
 class Cancel(Protocol):
@@ -46,7 +45,6 @@ class Watch(Cancel, Protocol):
 
 
 class Signals(Protocol):
-    @write
     def notify(self, lane: Lane, n: int) -> None:
         """Tell whoever watches that batch n of the conversation steers. Nothing is raised: the log says it, too."""
         ...

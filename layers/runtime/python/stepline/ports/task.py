@@ -12,7 +12,6 @@ from typing import Protocol
 
 from stepline.model.base import Value
 from stepline.model.program.handover import Grant
-from stepline.ports.boundary import write
 
 
 class Stale(Value):
@@ -23,7 +22,6 @@ class Stale(Value):
 
 
 class Tasks(Protocol):
-    @write
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
         """Keep `text` as a secret and return its name; one that is there stays as it is.
 
@@ -32,7 +30,6 @@ class Tasks(Protocol):
         """
         ...
 
-    @write
     def take_back(self, ref: str) -> None:
         """Delete the secret for good, and then its row; nothing to do if they are gone. Raises DependencyError.
 
@@ -40,7 +37,6 @@ class Tasks(Protocol):
         """
         ...
 
-    @write
     def give_up(self, ref: str) -> None:
         """Delete the secret, and keep its row as one to be swept now: a task may still run. Raises DependencyError."""
         ...
@@ -49,7 +45,6 @@ class Tasks(Protocol):
         """Yield what should have been taken back before an ISO time."""
         ...
 
-    @write
     def stop(self, ref: str, cluster: str, reason: str) -> int:
         """Stop the tasks of a run that still run, and return how many there were. Raises DependencyError."""
         ...
@@ -69,7 +64,6 @@ class Tasks(Protocol):
         """Return the variables that a task, running or just stopped, was started with; none if it is forgotten."""
         ...
 
-    @write
     def fail(self, token: str, error: str, cause: str) -> bool:
         """End the waiting state with an error; false if nobody waits any more. Raises DependencyError."""
         ...
@@ -78,17 +72,14 @@ class Tasks(Protocol):
 class Duty(Protocol):
     """What a task owes to the state that waits for it."""
 
-    @write
     def take(self, secret: str) -> str:
         """Return the text of a handover and delete it. Raises NotFoundError, DependencyError."""
         ...
 
-    @write
     def beat(self, token: str) -> bool:
         """Say that the task lives; false if nobody waits any more. Raises DependencyError."""
         ...
 
-    @write
     def end(self, token: str) -> bool:
         """Say that the task has done what it could; false if nobody waits any more. Raises DependencyError."""
         ...
@@ -113,7 +104,6 @@ class Depot(Protocol):
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
         ...
 
-    @write
     def put(self, grant: Grant, body: bytes | Path) -> bool:
         """Put bytes, or a file's; tell whether this call wrote the object. Raises DependencyError."""
         ...
