@@ -30,27 +30,6 @@ from stepline.model.base import Value
 from stepline.model.ids import SEGMENT, TURN, Lane
 from stepline.model.traversal import check_relative, clean_text, refuse
 
-__all__ = [
-    "FAMILIES",
-    "AttachmentPath",
-    "CallPath",
-    "CodePath",
-    "FilePath",
-    "KnowledgePath",
-    "LogicalPath",
-    "PlanPath",
-    "SkillPath",
-    "SourcesPath",
-    "TurnPath",
-    "artifact_path",
-    "exec_key",
-    "from_physical",
-    "out_key",
-    "parse_path",
-    "physical",
-    "render_path",
-]
-
 Space = Literal["files", "outputs"]
 
 

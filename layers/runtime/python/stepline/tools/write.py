@@ -22,7 +22,7 @@ from stepline.model.file.mime import guess_mime, is_text
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
-from stepline.protocol.citation.citation_stream import cited_sids
+from stepline.protocol.citation.token import cited_sids
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
