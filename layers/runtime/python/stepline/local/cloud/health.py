@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import field
 
-from stepline.local.check import Check
+from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, look
 from stepline.model.base import Value
 
@@ -110,18 +110,15 @@ def health(account: Account, stage: str) -> list[Check]:
 def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
     """Say whether the last deployment went well."""
     if not stacks:
-        return Check(
-            name="stacks",
-            ok=False,
-            detail=f"no stack of stage {stage} is here",
-            remedy=f"stepline deploy --stage {stage} (or another --region, --profile)",
+        return failed(
+            "stacks",
+            f"no stack of stage {stage} is here",
+            f"stepline deploy --stage {stage} (or another --region, --profile)",
         )
     odd = [stack for stack in stacks if stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")]
     detail = ", ".join(f"{stack.name} {stack.status}" for stack in odd or stacks)
     if odd and all(stack.status in UNDER_WAY for stack in odd):
-        return Check(
-            name="stacks", ok=True, note="warn", detail=detail, remedy="wait: a deployment is under way"
-        )
+        return warned("stacks", detail, "wait: a deployment is under way")
     # A rolled back update leaves the release before it running; a rolled back creation leaves nothing.
     remedy = (
         f"stepline deploy --stage {stage}; why it failed:"
@@ -193,7 +190,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
 def check_pool(account: Account, pool: str) -> Check:
     """Say whether anybody can sign in."""
     if not pool:
-        return Check(name="users", ok=True, detail="tokens come from an issuer of your own")
+        return passed("users", "tokens come from an issuer of your own")
 
     def question() -> Check:
         found = account.client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]
@@ -212,7 +209,7 @@ def check_pool(account: Account, pool: str) -> Check:
 def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
     """Say which alarms ring."""
     if not names:
-        return Check(name="alarms", ok=True, detail="the stage has none (-c alarms=true)")
+        return passed("alarms", "the stage has none (-c alarms=true)")
 
     def question() -> Check:
         pages = account.client("cloudwatch").get_paginator("describe_alarms")
