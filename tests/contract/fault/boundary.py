@@ -43,7 +43,6 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),
     "Executor": frozenset({"mode", "close"}),
-    "Feed": frozenset({"follow"}),
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "write"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),

@@ -36,9 +36,6 @@ TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
 """What is said of the title where no gate gives one."""
 
-PROMPT_MAX_CHARS: Final = 12_000
-"""Bound of the instructions without the catalogue, kept by a test: every turn pays for them."""
-
 SEARCH: Final = "web_tools."
 """What brings sources."""
 

@@ -666,7 +666,5 @@ TABLE: Final = tuple(
     for model in MODELS
 )
 ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in TABLE}
-BY_STEP: Final[Mapping[tuple[str, str], EventType]] = {(row.type, row.step): row for row in TABLE}
-"""Rows by type and step: what one type says in several steps has several kinds of data."""
 
 TERMINAL: Final = frozenset({TurnAnswered.EVENT, TurnFailed.EVENT})

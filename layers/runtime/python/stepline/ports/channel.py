@@ -107,9 +107,3 @@ class Following(Protocol):
     def end(self) -> None:
         """End the iteration, from any thread."""
         ...
-
-
-class Feed(Protocol):
-    def follow(self, lane: Lane) -> Following:
-        """Return a way to follow a conversation; nothing is heard before it is entered."""
-        ...
