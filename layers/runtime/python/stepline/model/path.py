@@ -204,11 +204,6 @@ def parse_path(text: str) -> LogicalPath:
     return parse(rest)
 
 
-def render_path(path: LogicalPath) -> str:
-    """Return the canonical text of a path; `parse_path` reads it back as the same value."""
-    return str(path)
-
-
 def exec_key(lane: Lane, turn: str, call: str, name: str) -> str:
     """Return the object key of what belongs to one run: `request.json`, `started.json`, `result.json`."""
     return f"exec/{lane.prefix()}/{turn}/{call}/{name}"

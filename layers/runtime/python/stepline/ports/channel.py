@@ -6,7 +6,6 @@ Feeds: the frames of a conversation as they are sent, for a server that holds cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
@@ -96,9 +95,7 @@ class Following(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def __iter__(self) -> Self: ...
 

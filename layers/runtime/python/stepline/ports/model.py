@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
@@ -53,9 +52,7 @@ class ModelStream(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.

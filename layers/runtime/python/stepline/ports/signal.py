@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Protocol, Self
 
 from stepline.model.ids import Lane
@@ -31,9 +30,7 @@ class Watch(Cancel, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def steer(self) -> int:
         """Return the batch of the newest steer behind the one where the watch began; 0 if none was seen."""
@@ -70,9 +67,7 @@ class NeverSteered(NeverCancelled):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """There is nothing to end."""
 
     def steer(self) -> int:

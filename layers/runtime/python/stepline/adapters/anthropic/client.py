@@ -19,7 +19,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 from msgspec.structs import replace
@@ -145,9 +144,7 @@ class AnthropicStream:
         """Nothing is sent yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Close the connection; a call left in mid-stream counts as aborted."""
         if not (self._fold.ended or self._failed):
             self._aborted.set()
