@@ -24,7 +24,6 @@ from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
 DEFAULT: Final = "bundles.default"
-VARIABLE: Final = "STEPLINE_BUNDLE"
 TRIAL_S: Final = 60
 _SHARED: Final = "bundles"
 """The package that a project's folder may have as well; its modules are put beside ours."""
