@@ -310,14 +310,8 @@ class MessageFold:
             return self._counts
         parts = (*self._request.system, *self._request.content)
         counted = self._counts or Usage(input_tokens=sum(estimate_tokens(part.text) for part in parts))
-        return Usage(
-            input_tokens=counted.input_tokens,
-            cache_read_tokens=counted.cache_read_tokens,
-            cache_write_5m_tokens=counted.cache_write_5m_tokens,
-            cache_write_1h_tokens=counted.cache_write_1h_tokens,
-            output_tokens=max(counted.output_tokens, estimate_tokens(text)),
-            estimated=True,
-        )
+        output_tokens = max(counted.output_tokens, estimate_tokens(text))
+        return replace(counted, output_tokens=output_tokens, estimated=True)
 
 
 def _fold_usage(old: Usage, new: Any) -> Usage:

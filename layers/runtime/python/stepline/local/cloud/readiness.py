@@ -110,16 +110,9 @@ def check_concurrency(account: Account) -> Check:
 
     def question() -> Check:
         calls = int(_quota(account, "lambda", "L-B99A9384"))
-        few = calls < CONCURRENCY_FEW
-        return Check(
-            name="concurrency",
-            ok=True,
-            note="warn" if few else "",
-            detail=f"{calls} functions at a time in this account and region",
-            remedy="aws service-quotas request-service-quota-increase --service-code lambda"
-            " --quota-code L-B99A9384 --desired-value 1000"
-            if few
-            else "",
+        detail = f"{calls} functions at a time in this account and region"
+        return _enough(
+            "concurrency", calls >= CONCURRENCY_FEW, detail, "lambda --quota-code L-B99A9384", 1000
         )
 
     return look("concurrency", "servicequotas:GetServiceQuota", question, vital=False)
@@ -131,17 +124,8 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
     def question() -> Check:
         cpus = _quota(account, "fargate", "L-3032A538")
         programs = int(cpus * 1024 // int(context.get("exec_cpu", "1024")))
-        few = programs < PROGRAMS_FEW
-        return Check(
-            name="fargate",
-            ok=True,
-            note="warn" if few else "",
-            detail=f"{cpus:g} vCPU: {programs} programs at a time",
-            remedy="aws service-quotas request-service-quota-increase --service-code fargate"
-            " --quota-code L-3032A538 --desired-value 50"
-            if few
-            else "",
-        )
+        detail = f"{cpus:g} vCPU: {programs} programs at a time"
+        return _enough("fargate", programs >= PROGRAMS_FEW, detail, "fargate --quota-code L-3032A538", 50)
 
     return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
 
@@ -215,3 +199,11 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
 def _quota(account: Account, service: str, code: str) -> float:
     quotas = account.client("service-quotas")
     return float(quotas.get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])
+
+
+def _enough(name: str, enough: bool, detail: str, quota: str, desired: int) -> Check:
+    """Return the finding about a quota: `quota` is its service and code as the AWS CLI takes them."""
+    more = (
+        f"aws service-quotas request-service-quota-increase --service-code {quota} --desired-value {desired}"
+    )
+    return passed(name, detail) if enough else warned(name, detail, more)
