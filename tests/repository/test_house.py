@@ -21,6 +21,7 @@ LIBRARY = (
 )
 AROUND = (ROOT / "tests", ROOT / "bench")
 TEST_LINES, FUNCTION_LINES, FOLDER_MODULES = 500, 60, 15
+RIDDLE = re.compile(r"(What|Whoever|Who|Whether)\b")
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base_utils"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
@@ -79,6 +80,17 @@ def _adapters(places: list[Path]) -> bool:
 
 def unplain_modules(paths: list[Path]) -> list[str]:
     return [str(path) for path in paths if path.stem in VAGUE or UNFINISHED.search(path.read_text())]
+
+
+def riddles(paths: list[Path]) -> list[str]:
+    """List the docstrings that begin with a clause in place of a verb or a noun."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        f"{path}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, documented) and (text := ast.get_docstring(node)) and RIDDLE.match(text)
+    ]
 
 
 def write_modules(root: Path, texts: dict[str, str]) -> list[Path]:
@@ -147,6 +159,16 @@ def test_a_vague_name_and_an_unfinished_module_are_found(tmp_path):
     texts = {"utils.py": "", "later.py": f"# {'TO' + 'DO'}: later\n", "fine.py": ""}
     found = unplain_modules(write_modules(tmp_path, texts))
     assert [Path(one).name for one in found] == ["later.py", "utils.py"]
+
+
+def test_a_docstring_says_what_a_thing_is_or_does_in_plain_words():
+    assert not riddles(modules(RUNTIME, ROOT / "lambdas", ROOT / "stacks", ROOT / "bench"))
+
+
+def test_a_docstring_that_is_a_riddle_is_found(tmp_path):
+    text = '"""Whether it is."""\n\n\ndef f():\n    """What comes of it."""\n\n\nclass C:\n    """Whatever is left."""\n'
+    found = write_modules(tmp_path, {"a.py": text})
+    assert [one.split(" ", 1)[1] for one in riddles(found)] == ["Whether it is.", "What comes of it."]
 
 
 def test_siblings_that_import_each_other_break_the_import_rules(tmp_path):
