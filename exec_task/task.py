@@ -45,8 +45,7 @@ from stepline.adapters.sandbox.tail import Tail
 from stepline.bundle.descriptor_set import decode_payload
 from stepline.errors import DependencyError, InputError, SandboxError, SteplineError
 from stepline.model.program.execution import ExecRequest, Run, Strategy
-from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
-from stepline.model.program.task import (
+from stepline.model.program.handover import (
     COLLECT_S,
     PROVISION_S,
     RUN_MAX_S,
@@ -55,6 +54,7 @@ from stepline.model.program.task import (
     Handover,
     Parcel,
 )
+from stepline.model.program.image import GID, PRIVATE, STRATEGY_VARIABLE, UID, WORKSPACE
 from stepline.ports.signal import Cancel
 from stepline.ports.task import Depot, Duty
 from stepline.programs.host import ToolHost

@@ -11,7 +11,7 @@ from typing import Final, Self
 from exec_task.caller import HungUp
 from stepline.adapters.sandbox.exit_code import STOPPED, TASK_STOPPED
 from stepline.errors import SandboxError, SteplineError
-from stepline.model.program.task import HEARTBEAT_S
+from stepline.model.program.handover import HEARTBEAT_S
 from stepline.ports.task import Duty
 
 logger = logging.getLogger("stepline.task")

@@ -1,4 +1,4 @@
-"""What API Gateway tells of a client: what it shows at the door, and later whom the authorizer found."""
+"""A client as API Gateway describes it: its credentials, and the principal that the authorizer found."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from stepline.ports.channel import Principal
 
 
 def is_http(event: Event) -> bool:
-    """Tell an HTTP API's event from a websocket's."""
+    """Return True for an event of an HTTP API, False for one of a websocket."""
     return bool(event.get("version") == "2.0")
 
 
 def read_handshake(event: Event) -> Handshake:
-    """Read what a client shows; a ticket counts on a websocket only. Raises AuthError."""
+    """Read a client's credentials; a ticket counts on a websocket only. Raises AuthError."""
     headers = _values(event, "headers", "multiValueHeaders")
     lower = [(name.lower(), value) for name, value in headers]
     query = (
@@ -28,12 +28,12 @@ def read_handshake(event: Event) -> Handshake:
 
 
 def render_context(principal: Principal) -> dict[str, str]:
-    """Return the principal as an authorizer hands it on: a websocket's context takes only texts."""
+    """Return the context that an authorizer passes on: a websocket's takes only texts."""
     return {name: str(getattr(principal, name)) for name in principal.__struct_fields__}
 
 
 def read_principal(context: Mapping[str, str]) -> Principal:
-    """Read it again. Raises KeyError where no authorizer vouched for anybody."""
+    """Return the principal of an authorizer's context. Raises KeyError without one."""
     fields = {name: context[name] for name in ("tenant", "project", "user")}
     return Principal(**fields, expires_at=int(context["expires_at"]))
 
@@ -44,7 +44,7 @@ def _values(event: Event, plain: str, many: str) -> list[tuple[str, str]]:
 
 
 def _one(values: list[tuple[str, str]], name: str) -> str:
-    """Return the value; of two that differ, nobody knows which the next one in line believes. Raises AuthError."""
+    """Return the one value of a name. Raises AuthError for two that differ: components could believe different ones."""
     found = {value for known, value in values if known == name}
     if len(found) > 1:
         raise AuthError("something was shown twice, and differently")

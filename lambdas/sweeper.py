@@ -32,7 +32,7 @@ def handler(event: Event) -> Event:
 
 
 def _read_task(detail: dict[str, Any]) -> StoppedTask:
-    """Return what an event says of a stopped task; how its containers ended is part of the reason."""
+    """Return the stopped task of an event; the exits of its containers are part of the reason."""
     overrides = detail.get("overrides", {}).get("containerOverrides", [])
     ended = [
         f"{one['name']} ended with {one.get('exitCode', 'no exit code')}"

@@ -12,6 +12,7 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_logs as logs
 
 from stepline.model.program.execution import Strategy
+from stepline.model.program.handover import STOP_S
 from stepline.model.program.image import (
     GID,
     KEEPER_COMMAND,
@@ -21,7 +22,6 @@ from stepline.model.program.image import (
     UID,
     WORKSPACE,
 )
-from stepline.model.program.task import STOP_S
 
 SUPERVISOR: Final = "supervisor"
 EXECUTOR: Final = "executor"

@@ -24,7 +24,7 @@ from stepline.loop.graph import (
     Task,
     absent_states,
 )
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE
 
 ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
     TRANSPORT: (

@@ -134,7 +134,7 @@ class ExecutionStack(cdk.Stack):
         return role
 
     def _make_role(self, name: str) -> iam.Role:
-        """Return a role for tasks of this account only, whoever else the service may act for."""
+        """Return a role that tasks of this account alone may take."""
         principal = iam.ServicePrincipal(
             "ecs-tasks.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
         )

@@ -12,7 +12,7 @@ import aws_cdk as cdk
 from constructs import Node
 
 from stepline.model.decision import FANOUT_MODES
-from stepline.model.program.task import secret_name
+from stepline.model.program.handover import secret_name
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")

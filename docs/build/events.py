@@ -172,7 +172,7 @@ def _fields(model: type[EventData | msgspec.Struct], prefix: str = "") -> Iterat
         kind, means = hints[field.name], ""
         if typing.get_origin(kind) is typing.Annotated:
             kind, doc = typing.get_args(kind)
-            means = doc.description
+            means = doc
         inner, many = _inner(kind)
         absent = "" if field.required else ", or absent"
         name = f"{prefix}{field.encode_name}"

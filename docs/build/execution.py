@@ -11,7 +11,7 @@ from stepline.adapters.docker.command_line import ALLOWED
 from stepline.bootstrap.runtime_profile import FARGATE, KEYS, LIMITS, SELECTORS
 from stepline.bundle.descriptor_set import FOLDER_VARIABLE, FORMS, MAX_BYTES
 from stepline.model.program.execution import Limits, RuntimeProfile
-from stepline.model.program.task import SECRET_MAX_BYTES
+from stepline.model.program.handover import SECRET_MAX_BYTES
 from stepline.programs.archive.member import ArchiveLimits
 from stepline.programs.contract import FILES_MAX
 from stepline.programs.outcome import Envelope

@@ -18,7 +18,7 @@ from stepline.bootstrap.agent_choice import task_settings
 from stepline.errors import SandboxError
 from stepline.model.batch import encode_batch
 from stepline.model.program.execution import Run
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.ports.executor import Job
 from stepline.programs.packed_files import split_files
 from stepline.settings import Settings

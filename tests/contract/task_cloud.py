@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from stepline.errors import NotFoundError
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 
 Fetch = Callable[[str], bytes]
 

@@ -17,7 +17,7 @@ from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.errors import DependencyError, NotFoundError, SteplineError
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 
 from .task_cloud import Cloud
 

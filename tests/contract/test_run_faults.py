@@ -20,7 +20,8 @@ from stepline.errors import NotFoundError
 from stepline.loop.programs.make_outcome import NOT_STARTED, UNVERIFIED
 from stepline.model.program.execution import ContractFile, Run
 from stepline.ports.executor import Job
-from stepline.programs.envelope import Envelope, lost_envelope, make_envelope, output_bodies
+from stepline.programs.envelope import lost_envelope, make_envelope, output_bodies
+from stepline.programs.outcome import Envelope
 from stepline.programs.outputs import validate_outputs
 from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench
 

@@ -13,7 +13,7 @@ from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError, InputError, NotFoundError
 from stepline.model.ids import utc
-from stepline.model.program.task import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
 
 from .conftest import Aws, Faults, Memory
 

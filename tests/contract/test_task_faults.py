@@ -21,8 +21,8 @@ from stepline.model.entry import Decided, Resulted
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
-from stepline.model.program.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
-from stepline.programs.envelope import Envelope, decode_envelope
+from stepline.model.program.handover import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
+from stepline.programs.outcome import Envelope, decode_envelope
 from tests.unit.loop.scene import LANE, answered, coded
 from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
 

@@ -28,12 +28,12 @@ from stepline.adapters.aws.publisher import GatewayPublisher
 from stepline.adapters.aws.subscription import DynamoSubscriptions
 from stepline.errors import DependencyError, UnknownOutcome
 from stepline.ports.artifacts import Artifacts
-from stepline.ports.boundary import is_write
 from stepline.ports.channel import Publisher, Subscriptions
 from stepline.ports.executor import Executor
 from stepline.ports.log import Log
 from stepline.ports.machine import Machine
 from stepline.ports.relay import Deltas
+from tests.contract.fault.boundary import WRITES
 
 ADAPTERS = (
     ("log", Log, DynamoLog),
@@ -59,7 +59,7 @@ class Boundaries:
     def install(self) -> None:
         """Put a stop before and behind every write of every adapter."""
         for port, protocol, adapter in [*ADAPTERS, *(_backends() if self._function == "execute" else ())]:
-            for name in [name for name, method in vars(protocol).items() if is_write(method)]:
+            for name in sorted(WRITES[protocol.__name__]):
                 setattr(adapter, name, self._wrapped(f"{port}.{name}", getattr(adapter, name)))
 
     def enter(self, event: object) -> None:

@@ -8,7 +8,7 @@ import subprocess
 from stepline.adapters.aws.table import HEAD, exec_pk, key
 from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
-from stepline.model.program.task import run_ref, secret_name
+from stepline.model.program.handover import run_ref, secret_name
 
 FAMILY = "stepline-local-exec"
 TASK_LABEL = "com.amazonaws.ecs.task-arn"

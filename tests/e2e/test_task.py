@@ -8,7 +8,7 @@ import pytest
 
 from stepline.model.ids import make_lane
 from stepline.model.path import exec_key
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE
 from tests.e2e.mode import obstacle, programs_in
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals

@@ -1,17 +1,27 @@
-"""The rules of the house that no linter knows."""
+"""The rules of the house that no linter knows: each is a function that lists what breaks it, and is shown to find some."""
 
 import ast
 import os
 import re
 import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
-LIBRARY = ("layers/runtime/python/stepline", "bundles", "lambdas", "stacks", "docs/build")
-AROUND = ("tests", "bench")
-TEST_LINES, FUNCTION_LINES = 500, 60
+RUNTIME = ROOT / "layers/runtime/python/stepline"
+LIBRARY = (
+    RUNTIME,
+    ROOT / "bundles",
+    ROOT / "lambdas",
+    ROOT / "stacks",
+    ROOT / "docs/build",
+    ROOT / "exec_task",
+)
+AROUND = (ROOT / "tests", ROOT / "bench")
+TEST_LINES, FUNCTION_LINES, FOLDER_MODULES = 500, 60, 15
+RIDDLE = re.compile(r"(What|Whoever|Who|Whether)\b")
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base_utils"}
 CORE = (
     *("model", "ports", "protocol", "rendering", "events", "timeline", "context", "log", "tools", "delivery"),
@@ -46,30 +56,179 @@ WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 
-def modules(*folders):
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+def modules(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
 
 
-def name_of(path):
-    return str(path.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("path", modules(*AROUND), ids=name_of)
-def test_a_test_module_does_too(path):
-    assert len(path.read_text().splitlines()) <= TEST_LINES
-
-
-@pytest.mark.parametrize("path", modules(*LIBRARY, *AROUND), ids=name_of)
-def test_a_function_fits_onto_a_page(path):
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES, node.name
+            yield node
 
 
-@pytest.mark.parametrize("path", modules(*LIBRARY), ids=name_of)
-def test_a_module_is_named_for_what_it_holds_and_finished(path):
-    assert path.stem not in VAGUE
-    assert not UNFINISHED.search(path.read_text())
+def long_modules(paths: list[Path]) -> list[str]:
+    return [str(path) for path in paths if len(path.read_text().splitlines()) > TEST_LINES]
+
+
+def long_functions(paths: list[Path]) -> list[str]:
+    """From `def` to the last line, with the docstring and without decorators."""
+    return [
+        f"{path}:{function.lineno} {function.name}"
+        for path in paths
+        for function in functions(path)
+        if (function.end_lineno or 0) - function.lineno >= FUNCTION_LINES
+    ]
+
+
+def crowded_folders(root: Path) -> list[str]:
+    """`__init__.py` does not count: it is the folder's own."""
+    count: dict[Path, int] = defaultdict(int)
+    for path in modules(root):
+        count[path.parent] += path.name != "__init__.py"
+    return [str(folder) for folder, found in count.items() if found > FOLDER_MODULES]
+
+
+def shared_names(root: Path) -> list[str]:
+    """List the stems that several modules have without being allowed to.
+
+    An adapter may be named like its port or like a module of another adapter, a module of `local/command` like its
+    command; `__init__` and `__main__` are Python's.
+    """
+    own: dict[str, list[Path]] = defaultdict(list)
+    for path in modules(root):
+        place = path.relative_to(root)
+        if path.stem.startswith("__") or place.parts[:2] == ("local", "command"):
+            continue
+        own[path.stem].append(place)
+    return sorted(stem for stem, places in own.items() if len(places) > 1 and not _adapters(places))
+
+
+def _adapters(places: list[Path]) -> bool:
+    ports = [place for place in places if place.parts[0] == "ports"]
+    return len(places) == len(ports) + sum(place.parts[0] == "adapters" for place in places)
+
+
+def unplain_modules(paths: list[Path]) -> list[str]:
+    return [str(path) for path in paths if path.stem in VAGUE or UNFINISHED.search(path.read_text())]
+
+
+def riddles(paths: list[Path]) -> list[str]:
+    """List the docstrings that begin with a clause in place of a verb or a noun."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        f"{path}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, documented) and (text := ast.get_docstring(node)) and RIDDLE.match(text)
+    ]
+
+
+def write_modules(root: Path, texts: dict[str, str]) -> list[Path]:
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return modules(root)
+
+
+def test_a_test_module_has_at_most_500_lines():
+    assert not long_modules(modules(*AROUND))
+
+
+def test_a_longer_test_module_is_found(tmp_path):
+    found = write_modules(tmp_path, {"short.py": "x = 1\n" * 500, "long.py": "x = 1\n" * 501})
+    assert long_modules(found) == [str(tmp_path / "long.py")]
+
+
+def test_a_function_has_at_most_60_lines():
+    assert not long_functions([ROOT / "app.py", ROOT / "hatch_build.py", *modules(*LIBRARY, *AROUND)])
+
+
+def test_a_longer_function_is_found_in_a_class_and_in_a_function_too(tmp_path):
+    body = "{0}pass\n" * 59
+    text = f"def fits():\n{body.format('    ')}"
+    text += f"class C:\n    async def long(self):\n        pass\n{body.format('        ')}"
+    text += f"def outer():\n    def inner():\n        pass\n{body.format('        ')}"
+    found = write_modules(tmp_path, {"a.py": text})
+    assert [one.split()[-1] for one in long_functions(found)] == ["outer", "long", "inner"]
+
+
+def test_a_folder_of_the_library_has_at_most_15_modules():
+    assert not crowded_folders(RUNTIME)
+    assert not crowded_folders(ROOT / "lambdas")
+
+
+def test_a_crowded_folder_is_found(tmp_path):
+    write_modules(tmp_path, {f"full/m{at}.py": "" for at in range(15)} | {"full/__init__.py": ""})
+    write_modules(tmp_path, {f"full/deep/m{at}.py": "" for at in range(16)})
+    assert crowded_folders(tmp_path) == [str(tmp_path / "full/deep")]
+
+
+def test_a_module_s_name_occurs_once_in_the_library():
+    assert not shared_names(RUNTIME)
+
+
+def test_a_name_that_occurs_twice_is_found(tmp_path):
+    pairs = (
+        "ports/log",
+        "adapters/aws/log",
+        "adapters/memory/log",
+        "timeline/export",
+        "local/command/export",
+    )
+    adapters = ("adapters/aws/error", "adapters/anthropic/error", "__main__", "local/scripted/__main__")
+    wrong = ("loop/gate", "tools/gate", "ports/task", "model/task", "adapters/tail", "rendering/tail")
+    write_modules(tmp_path, {f"{name}.py": "" for name in (*pairs, *adapters, *wrong)})
+    assert shared_names(tmp_path) == ["gate", "tail", "task"]
+
+
+def test_a_module_is_named_for_what_it_holds_and_finished():
+    assert not unplain_modules(modules(*LIBRARY))
+
+
+def test_a_vague_name_and_an_unfinished_module_are_found(tmp_path):
+    texts = {"utils.py": "", "later.py": f"# {'TO' + 'DO'}: later\n", "fine.py": ""}
+    found = unplain_modules(write_modules(tmp_path, texts))
+    assert [Path(one).name for one in found] == ["later.py", "utils.py"]
+
+
+def test_a_docstring_says_what_a_thing_is_or_does_in_plain_words():
+    assert not riddles(modules(RUNTIME, ROOT / "lambdas", ROOT / "stacks", ROOT / "bench"))
+
+
+def test_a_docstring_that_is_a_riddle_is_found(tmp_path):
+    text = '"""Whether it is."""\n\n\ndef f():\n    """What comes of it."""\n\n\nclass C:\n    """Whatever is left."""\n'
+    found = write_modules(tmp_path, {"a.py": text})
+    assert [one.split(" ", 1)[1] for one in riddles(found)] == ["Whether it is.", "What comes of it."]
+
+
+def test_siblings_that_import_each_other_break_the_import_rules(tmp_path):
+    contract = re.search(
+        r'\[\[tool.importlinter.contracts\]\]\nname = "no two siblings.*?\n\n', _project(), re.DOTALL
+    )
+    assert contract
+    head = '[tool.importlinter]\nroot_packages = ["stepline"]\n'
+    (tmp_path / "pyproject.toml").write_text(head + contract[0])
+    lazily = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from stepline.deep.a import x\n"
+    texts = {"deep/a.py": "from stepline.deep import b\n", "deep/b.py": lazily}
+    write_modules(tmp_path / "stepline", texts | {"__init__.py": "", "deep/__init__.py": ""})
+    assert _lint_imports(tmp_path) != 0
+    (tmp_path / "stepline/deep/b.py").write_text("")
+    assert _lint_imports(tmp_path) == 0
+
+
+def _project() -> str:
+    return (ROOT / "pyproject.toml").read_text()
+
+
+def _lint_imports(root: Path) -> int:
+    environment = {"PYTHONPATH": str(root)}
+    command = [
+        sys.executable,
+        "-c",
+        "from importlinter.cli import lint_imports_command as c; c()",
+        "--no-cache",
+    ]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False).returncode
 
 
 def words_of(text):
@@ -101,16 +260,22 @@ def adapters_named_in(tree):
     return {text for text in said if words_of(text) & ADAPTERS} | (literals(tree) & {"process"})
 
 
-@pytest.mark.parametrize("path", modules(*(f"{LIBRARY[0]}/{name}" for name in CORE)), ids=name_of)
-def test_the_core_names_no_adapter(path):
-    assert adapters_named_in(ast.parse(path.read_text())) - NAMED == set()
+def core_trees():
+    return {
+        path.relative_to(RUNTIME): ast.parse(path.read_text())
+        for path in modules(*(RUNTIME / name for name in CORE))
+    }
+
+
+def test_the_core_names_no_adapter():
+    found = {path: adapters_named_in(tree) - NAMED for path, tree in core_trees().items()}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_what_names_an_adapter_is_found_and_no_exception_is_left_over():
     code = 'class FargateTask: "ecs"\ndef process(aws_region): use("ecs:runTask", mode="process", at=S3)\n'
     assert adapters_named_in(ast.parse(code)) == {"FargateTask", "aws_region", "ecs:runTask", "process", "S3"}
-    core = modules(*(f"{LIBRARY[0]}/{name}" for name in CORE))
-    assert set().union(*(literals(ast.parse(path.read_text())) for path in core)) >= NAMED
+    assert set().union(*map(literals, core_trees().values())) >= NAMED
 
 
 def test_make_lists_every_target():

@@ -20,7 +20,7 @@ from stepline.loop.sweep import sweep
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
-from stepline.model.program.task import STEERED, TOKEN_VARIABLE
+from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.ports.channel import Principal
 from tests.stacks.recorder import Calls, Cloud
 from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded

@@ -8,8 +8,8 @@ from stacks.definition import render_definition
 from stacks.execution import MEMORY_MIB, ExecutionStack
 from stacks.stage import Stage
 from stepline.loop.graph import REMOTE
+from stepline.model.program.handover import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref, secret_name
 from stepline.model.program.image import KEEPER_COMMAND, STRATEGY_VARIABLE
-from stepline.model.program.task import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref, secret_name
 from tests.stacks.conftest import CONTEXT, cdk
 from tests.unit.timeline.story import LANE
 

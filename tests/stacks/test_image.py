@@ -118,7 +118,7 @@ def test_whoever_builds_is_given_the_sources_of_the_image_and_nothing_else(asset
             "exec_task/executor/main.py",
             "exec_task/requirements.lock",
             "layers/deps/requirements.txt",
-            "layers/runtime/python/stepline/model/program/task.py",
+            "layers/runtime/python/stepline/model/program/handover.py",
             "bundles/default/tools_descriptor.py",
         } <= found
         assert all(name.startswith(SOURCES) for name in found)

@@ -19,7 +19,14 @@ from stepline.adapters.memory.task import STAGE, MemoryTask, MemoryTasks, check_
 from stepline.errors import NotFoundError
 from stepline.loop.programs.remote import StoppedTask, end_wait
 from stepline.model.program.execution import CollectedFile, Run
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel, secret_name
+from stepline.model.program.handover import (
+    SECRET_VARIABLE,
+    TOKEN_VARIABLE,
+    Handover,
+    Launch,
+    Parcel,
+    secret_name,
+)
 from stepline.model.step import Step
 
 from .process import Process, Proxy

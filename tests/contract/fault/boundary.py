@@ -1,6 +1,6 @@
-"""Boundaries, as the ports mark them: every call that changes the world, and who may not be forgotten.
+"""Boundaries: the methods of ports that change the world, where a process may die between the change and its knowing.
 
-`doors` puts a door before each port of an invocation. A marked method goes through it; every other one just looks.
+`doors` puts a door before each port of an invocation. A write goes through it; every other method just looks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,26 @@ from typing import Any, Final, get_type_hints
 import stepline.ports
 from stepline.errors import DependencyError, SteplineError, UnknownOutcome
 from stepline.log.bindings import Ports
-from stepline.ports.boundary import is_write
+
+WRITES: Final[Mapping[str, frozenset[str]]] = {
+    "Artifacts": frozenset({"put"}),
+    "Broadcast": frozenset({"send"}),
+    "Deltas": frozenset({"put"}),
+    "Depot": frozenset({"put"}),
+    "Duty": frozenset({"take", "beat", "end"}),
+    "Executor": frozenset({"run"}),
+    "Log": frozenset({"put", "clear_open", "project"}),
+    "Machine": frozenset({"start", "stop"}),
+    "ModelStream": frozenset({"__iter__"}),
+    "Publisher": frozenset({"post"}),
+    "Rate": frozenset({"count"}),
+    "RelayStream": frozenset({"push", "close"}),
+    "Signals": frozenset({"notify"}),
+    "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "drop"}),
+    "Tasks": frozenset({"hand_over", "take_back", "give_up", "stop", "fail"}),
+    "Tickets": frozenset({"issue", "redeem"}),
+}
+"""What changes the world, by protocol."""
 
 READS: Final[Mapping[str, frozenset[str]]] = {
     "Artifacts": frozenset({"get", "stream", "size"}),
@@ -24,7 +43,6 @@ READS: Final[Mapping[str, frozenset[str]]] = {
     "Deltas": frozenset({"since"}),
     "Depot": frozenset({"get"}),
     "Executor": frozenset({"backend", "close"}),
-    "Feed": frozenset({"follow"}),
     "Following": frozenset({"__iter__", "end"}),
     "Grants": frozenset({"read", "write"}),  # they sign, and nobody hears of it
     "Identity": frozenset({"verify"}),
@@ -68,12 +86,17 @@ def protocols() -> Iterator[type]:
                 yield value
 
 
-def methods(protocol: type) -> Iterator[tuple[str, object]]:
+def methods(protocol: type) -> Iterator[str]:
     """Yield what a protocol itself asks for: its methods and properties, and how it is iterated."""
     for name, value in vars(protocol).items():
         asked = inspect.isfunction(value) or isinstance(value, property)
         if asked and (not name.startswith("_") or name == "__iter__"):
-            yield name, value
+            yield name
+
+
+def is_write(protocol: type, name: str) -> bool:
+    """Tell whether a method of a protocol, its own or inherited, changes the world."""
+    return any(name in WRITES.get(base.__name__, ()) for base in protocol.__mro__)
 
 
 def lost_answer(boundary: str) -> SteplineError:
@@ -83,7 +106,7 @@ def lost_answer(boundary: str) -> SteplineError:
 
 
 class Door:
-    """A port, with a boundary before and behind every method that its protocol marks."""
+    """A port, with a boundary before and behind every method that changes the world."""
 
     def __init__(self, reach: Reach, port: str, protocol: type, adapter: Any) -> None:
         self._reach = reach
@@ -93,7 +116,7 @@ class Door:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._adapter, name)
-        if not is_write(getattr(self._protocol, name, None)):
+        if not is_write(self._protocol, name):
             return method
         boundary = f"{self._port}.{name}"
         return lambda *args, **kwargs: self._reach(boundary, lambda: method(*args, **kwargs))
@@ -107,5 +130,5 @@ def doors(ports: Ports, reach: Reach) -> dict[str, Any]:
 @functools.cache
 def _guarded() -> tuple[tuple[str, type], ...]:
     hints = get_type_hints(Ports).items()
-    ours = {protocol for protocol in protocols() if any(is_write(method) for _, method in methods(protocol))}
+    ours = {protocol for protocol in protocols() if protocol.__name__ in WRITES}
     return tuple((field, kind) for field, kind in hints if kind in ours and field not in COMPOSED)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
-from stepline.model.program.task import PROVISION_S
+from stepline.model.program.handover import PROVISION_S
 from stepline.model.step import Step
 
 from .boundary import SILENT, Reach

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepline.adapters.memory.task import MemoryTask
 from stepline.errors import NotFoundError
 from stepline.model.program.execution import CollectedFile, Run
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
 from stepline.ports.task import Depot, Duty
 

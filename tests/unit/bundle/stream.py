@@ -7,9 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from stepline.adapters.memory.model import MemoryModelClient, Say
-from stepline.bundle.generation.stream import ChannelSpec, stream_with_channels, user_message
+from stepline.bundle.generation.model_service import user_message
+from stepline.bundle.generation.stream import stream_with_channels
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion, ModelRequest
+from stepline.protocol.parser.grammar import ChannelSpec
 
 SOURCES = [
     {"sid": 1, "title": "One", "url": "https://example.com/1"},

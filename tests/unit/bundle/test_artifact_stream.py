@@ -3,8 +3,9 @@ import json
 
 import pytest
 
+from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer
 from stepline.bundle.generation.shown_text import read_sources
-from stepline.bundle.generation.stream import CompositeJsonArtifactStreamer, StreamPolicyViolation
+from stepline.bundle.generation.subscriber import StreamPolicyViolation
 from tests.unit.bundle.stream import SOURCES, Shown, StallingModel, stream
 
 SIZES = (1, 2, 7, 13, 64, 10**9)

@@ -9,7 +9,7 @@ import pytest
 
 from bundles.default import WORKFLOW
 from stepline.bundle.assembly import build_agent
-from stepline.bundle.system_prompt import PROMPT_MAX_CHARS, TEMPLATES, load_template, system_prompt
+from stepline.bundle.system_prompt import TEMPLATES, load_template, system_prompt
 from stepline.loop.title import CHANNELS
 from stepline.model.plan_steps import MARKS
 from stepline.model.program.execution import Limits, RuntimeProfile
@@ -49,7 +49,9 @@ def name_of(agent):
 
 @pytest.mark.parametrize("agent", AGENTS, ids=name_of)
 def test_the_instructions_are_small(agent):
-    assert len(agent.system) - len(render_catalogue(agent.registry.specs)) < PROMPT_MAX_CHARS
+    assert (
+        len(agent.system) - len(render_catalogue(agent.registry.specs)) < 12_000
+    )  # every turn pays for them
     assert len(agent.system) < SYSTEM_MAX_CHARS
 
 

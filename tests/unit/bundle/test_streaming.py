@@ -11,16 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepline.adapters.memory.model import MemoryModelClient, Say
-from stepline.bundle.generation.stream import (
-    ChannelSpec,
-    ChannelSubscribers,
-    ModelService,
-    stream_with_channels,
-    system_message,
-)
+from stepline.bundle.generation.model_service import ModelService, system_message
+from stepline.bundle.generation.stream import stream_with_channels
+from stepline.bundle.generation.subscriber import ChannelSubscribers
 from stepline.ports.model import Part
 from stepline.protocol.parser.channel_parser import read_channels
-from stepline.protocol.parser.grammar import DECISION_CHANNELS
+from stepline.protocol.parser.grammar import DECISION_CHANNELS, ChannelSpec
 from tests.unit.bundle.stream import (
     ANSWER,
     CODE,

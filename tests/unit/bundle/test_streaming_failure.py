@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.bundle.generation.stream import ChannelSubscribers, StreamPolicyViolation
+from stepline.bundle.generation.subscriber import ChannelSubscribers, StreamPolicyViolation
 from stepline.errors import ContextLimit, DependencyError, ModelRefused
 from tests.unit.bundle.stream import Shown, StallingModel, call, stream
 

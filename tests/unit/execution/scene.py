@@ -20,8 +20,8 @@ from stepline.model.program.execution import (
     WorkFile,
 )
 from stepline.programs.contract import normalise_contract
-from stepline.programs.envelope import Envelope, make_envelope
-from stepline.programs.outcome import Verdicts
+from stepline.programs.envelope import make_envelope
+from stepline.programs.outcome import Envelope, Verdicts
 from stepline.programs.outputs import validate_outputs
 
 TURN = "turn_20261122T101500_ab12cd"

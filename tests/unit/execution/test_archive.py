@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepline.programs.archive.contents import PROBLEMS_MAX, ArchiveLimits, inspect_archive
-from stepline.programs.archive.member import CHUNK_BYTES, Budget, drained
+from stepline.programs.archive.contents import PROBLEMS_MAX, inspect_archive
+from stepline.programs.archive.member import CHUNK_BYTES, ArchiveLimits, Budget, drained
 from stepline.programs.archive.tar import gzip_chunks
 
 ZIP, TAR, GZIP = "application/zip", "application/x-tar", "application/gzip"

@@ -10,10 +10,10 @@ from stepline.programs.envelope import (
     RUNTIME_TAIL_CHARS,
     STDERR_TAIL_CHARS,
     USER_TAIL_CHARS,
-    decode_envelope,
     lost_envelope,
     output_bodies,
 )
+from stepline.programs.outcome import decode_envelope
 from stepline.programs.printed import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
 
 from .scene import AT, CALL, LANE, TURN, Scene, at, promised, workbook

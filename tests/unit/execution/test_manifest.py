@@ -9,7 +9,6 @@ from stepline.programs.manifest import (
     Manifest,
     admit,
     check_place,
-    diff,
 )
 
 TURN = "turn_20261121T101500_ab12cd"
@@ -22,31 +21,7 @@ def take(*paths):
         admit(names, path)
 
 
-facts = st.builds(FileFact, sha256=st.sampled_from(["a" * 64, "b" * 64]), size_bytes=st.integers(0, 2))
 paths = st.lists(st.sampled_from(["a", "b", "A", "c"]), min_size=1, max_size=3).map("/".join)
-manifests = st.builds(Manifest, files=st.dictionaries(paths, facts))
-
-
-@given(manifests, manifests)
-def test_what_changed_stayed_and_went_is_everything_there_was_or_is(before, after):
-    found = diff(before, after)
-    assert sorted(found.changed + found.unchanged) == sorted(after.files)
-    assert set(found.unchanged + found.deleted) <= set(before.files)
-    assert set(before.files) - set(after.files) == set(found.deleted)
-
-
-@given(manifests)
-def test_nothing_changes_between_a_root_and_itself(manifest):
-    found = diff(manifest, manifest)
-    assert (found.changed, found.deleted) == ((), ())
-
-
-def test_other_bytes_are_a_change_and_another_mode_is_none():
-    before = Manifest(files={"a": FileFact(sha256="a" * 64, size_bytes=1)})
-    touched = Manifest(files={"a": FileFact(sha256="a" * 64, size_bytes=1, mode=0o755)})
-    written = Manifest(files={"a": FileFact(sha256="b" * 64, size_bytes=1)})
-    assert diff(before, touched).unchanged == ("a",)
-    assert diff(before, written).changed == ("a",)
 
 
 def test_a_manifest_knows_its_bytes_and_folders():

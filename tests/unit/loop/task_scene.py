@@ -25,7 +25,7 @@ from stepline.bundle.assembly import build_agent
 from stepline.loop.programs.make_outcome import BYTES, JSON
 from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.model.program.execution import CollectedFile, Limits, Run, RuntimeProfile, TaskConfig
-from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
+from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
 

@@ -7,7 +7,7 @@ from docs.build.loop import EXAMPLE_STEP, render_mermaid
 from stacks.definition import ERRORS, render_definition
 from stepline import errors
 from stepline.loop import graph
-from stepline.model.program.task import Launch
+from stepline.model.program.handover import Launch
 
 FUNCTIONS = {
     task.function: f"arn:aws:lambda:eu-west-1:1:function:{task.function}:live" for task in graph.TASKS

@@ -12,7 +12,7 @@ from stepline.metrics import EXEC_SECONDS_SPARED, PROGRAMS_CANCELLED, PROGRAMS_F
 from stepline.model.entry import Closed, Resulted, Steered
 from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
-from stepline.model.program.task import STEERED
+from stepline.model.program.handover import STEERED
 from stepline.tools.context import ToolOutput
 
 from .scene import LANE, Scene, answered, called, coded, tool

@@ -13,7 +13,7 @@ from stepline.model.batch import decode_batch
 from stepline.model.entry import Resulted
 from stepline.model.path import exec_key
 from stepline.model.program.execution import WorkFile
-from stepline.model.program.task import Handover, Parcel, run_ref
+from stepline.model.program.handover import Handover, Parcel, run_ref
 from tests.unit.timeline.story import Story
 
 from .scene import LANE, answered, called, coded

@@ -12,7 +12,7 @@ from stepline.loop.programs.make_outcome import (
     explain_loss,
     trim_cause,
 )
-from stepline.model.program.task import STEERED
+from stepline.model.program.handover import STEERED
 
 ERRORS = ["Ecs.EcsException", "ECS.AmazonECSException", "AmazonECS.Unknown"]
 

@@ -18,7 +18,7 @@ from stepline.log.timeline_cache import MIME, History, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
 from stepline.model.batch import Batch, decode_batch
 from stepline.model.ids import Lane
-from stepline.model.program.task import Handover, Parcel
+from stepline.model.program.handover import Handover, Parcel
 from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput

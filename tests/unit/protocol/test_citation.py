@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation.citation_stream import (
-    CitationStream,
-    citable,
-    cite,
-    cited_sids,
-    expand,
-    parse_ids,
-    render_citations,
-)
+from stepline.protocol.citation.citation_stream import CitationStream, citable, cite, render_citations
+from stepline.protocol.citation.token import cited_sids, expand, parse_ids
 
 SOURCES = {
     1: Citation(sid=1, title="One", url="https://one.example/a"),

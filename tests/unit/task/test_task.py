@@ -17,7 +17,7 @@ from stepline.adapters.memory.grant import MemoryGrants
 from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError
 from stepline.model.program.execution import Limits, Run, WorkFile
-from stepline.model.program.task import RUN_MAX_S, Handover, Parcel
+from stepline.model.program.handover import RUN_MAX_S, Handover, Parcel
 from stepline.programs.packed_files import split_files
 from tests.unit.adapters.test_docker_plan import REQUEST
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from stepline.events.derive import derive, has_events
 from stepline.events.filter import EventFilter
-from stepline.events.types import BY_STEP, ROUTES, TERMINAL
+from stepline.events.types import ROUTES, TABLE, TERMINAL
 from stepline.model.batch import Batch, State, decode_batch, encode_batch
 from stepline.model.decision import Notice
 from stepline.model.entry import Closed, Deferred, Entry, Resulted
@@ -378,7 +378,7 @@ def test_whatever_stands_in_the_log_is_derived_and_every_event_is_as_its_model_s
     events = derive(batch)
     assert bool(events) == has_events(batch)
     for event in events:
-        row = BY_STEP[event.type, event.step]
+        row = next(row for row in TABLE if (row.type, row.step) == (event.type, event.step))
         assert event.route == row.route
         assert msgspec.to_builtins(msgspec.convert(event.data, row.model)) == event.data
     assert EventFilter().sift(events).events == events

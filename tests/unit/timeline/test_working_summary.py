@@ -1,6 +1,7 @@
 import pytest
 
-from stepline.timeline.working_summary import TITLE_CHARS, fit_title, parse_title
+from stepline.model.entry import TITLE_CHARS
+from stepline.timeline.working_summary import fit_title, parse_title
 
 
 @pytest.mark.parametrize(

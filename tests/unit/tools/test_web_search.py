@@ -10,7 +10,7 @@ from stepline.adapters.corpus import CorpusSearch
 from stepline.errors import DependencyError, ToolError
 from stepline.model.source import Source
 from stepline.ports.search import Hit, SearchQuery
-from stepline.protocol.citation.citation_stream import cited_sids
+from stepline.protocol.citation.token import cited_sids
 from stepline.tools.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
 
 from .conftest import TS, World, read_status

@@ -18,15 +18,10 @@ if TYPE_CHECKING:
     from stepline.bootstrap.event_source import EventSource, event_source
     from stepline.bootstrap.in_process import InProcess
     from stepline.bootstrap.memory_wiring import in_memory
-    from stepline.bundle.generation.stream import (
-        ChannelSpec,
-        ChannelSubscribers,
-        CompositeJsonArtifactStreamer,
-        ModelService,
-        stream_with_channels,
-        system_message,
-        user_message,
-    )
+    from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer
+    from stepline.bundle.generation.model_service import ModelService, system_message, user_message
+    from stepline.bundle.generation.stream import stream_with_channels
+    from stepline.bundle.generation.subscriber import ChannelSubscribers
     from stepline.bundle.skill import Skill
     from stepline.bundle.turn_payload import PayloadLike, TurnResult
     from stepline.bundle.workflow import BaseWorkflow
@@ -50,6 +45,7 @@ if TYPE_CHECKING:
     from stepline.local.client.session import Session
     from stepline.local.client.state import ClientState
     from stepline.model.ids import Lane
+    from stepline.protocol.parser.grammar import ChannelSpec
     from stepline.settings import Settings
     from stepline.tools.context import ToolContext, ToolOutput
     from stepline.tools.registry import Tool
@@ -59,17 +55,16 @@ _ERRORS: Final = (
     "AuthError BusyError ContextLimit DependencyError InputError LimitError ModelOverloaded ModelRateLimited ModelRefused"
     " NotFoundError PathError SteplineError ToolError UnknownOutcome"
 )
-_STREAM: Final = (
-    "ChannelSpec ChannelSubscribers CompositeJsonArtifactStreamer ModelService stream_with_channels system_message"
-    " user_message"
-)
 _HOMES: Final = {
     name: module
     for module, names in {
         "bootstrap.memory_wiring": "in_memory",
         "bootstrap.event_source": "EventSource event_source",
         "bootstrap.in_process": "InProcess",
-        "bundle.generation.stream": _STREAM,
+        "bundle.generation.artifact_stream": "CompositeJsonArtifactStreamer",
+        "bundle.generation.model_service": "ModelService system_message user_message",
+        "bundle.generation.stream": "stream_with_channels",
+        "bundle.generation.subscriber": "ChannelSubscribers",
         "bundle.turn_payload": "PayloadLike TurnResult",
         "bundle.skill": "Skill",
         "bundle.workflow": "BaseWorkflow",
@@ -78,6 +73,7 @@ _HOMES: Final = {
         "local.client.session": "Session",
         "local.client.state": "ClientState",
         "model.ids": "Lane",
+        "protocol.parser.grammar": "ChannelSpec",
         "settings": "Settings",
         "tools.context": "ToolContext ToolOutput",
         "tools.registry": "Tool",

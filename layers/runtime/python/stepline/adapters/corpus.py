@@ -150,15 +150,15 @@ def split_words(text: str) -> list[str]:
     return [_singular(word) for word in words if word not in _STOP]
 
 
-def cut_snippet(text: str, words: Iterable[str], *, chars: int = SNIPPET_CHARS) -> str:
+def cut_snippet(text: str, words: Iterable[str]) -> str:
     """Return the run of whole sentences that has most of the words, the earliest of several."""
     wanted = set(words)
     sentences = _SENTENCE.split(" ".join(text.split()))
     best, most = "", -1
     for start in range(len(sentences)):
-        piece = sentences[start][:chars]
+        piece = sentences[start][:SNIPPET_CHARS]
         for sentence in sentences[start + 1 :]:
-            if len(piece) + 1 + len(sentence) > chars:
+            if len(piece) + 1 + len(sentence) > SNIPPET_CHARS:
                 break
             piece = f"{piece} {sentence}"
         hits = len(wanted.intersection(split_words(piece)))

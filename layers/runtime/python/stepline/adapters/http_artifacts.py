@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
 
 from stepline.errors import DependencyError, NotFoundError, SteplineError
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 from stepline.ports.task import Depot
 
 TIMEOUT_S: Final = 20.0

@@ -1,4 +1,4 @@
-"""What every function shares: settings, ports, and the variables for a supervisor elsewhere."""
+"""The parts that all functions share: settings, ports, and the variables for a remote supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another service's way into a conversation: it says what happened, in its own name and for the user it happened to.
+"""Events that another service submits to a conversation, in its own name and for a user.
 
 What is submitted here takes the way of every message: it stands in the log before anything reacts to it, starts the
 turn that it opens, and is told to whoever listens. The service needs neither a websocket nor a token of the user; it needs the
@@ -52,7 +52,7 @@ class EventSource:
         attachments: Sequence[Attachment] = (),
         founds: bool = False,
     ) -> Standing:
-        """Put an event into a conversation of `user`, once, and return where it stands.
+        """Put an event into a conversation of `user`, once; return its place in the log.
 
         After an error that is retryable, or none at all, submit it again under the same `message_id`: it is admitted
         once. A conversation that is not there is an error, since an event for a misspelt name would be seen by nobody,

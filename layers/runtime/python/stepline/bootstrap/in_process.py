@@ -40,7 +40,7 @@ STEPS_AT_ONCE: Final = 64
 
 
 class InProcess:
-    """What workflows run on (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
+    """The runtime of workflows (`bundle.runtime.Runtime`): one for a process, for all its bundles and conversations."""
 
     def __init__(self, app: LoopApp) -> None:
         """Use the ports and the settings of `app`, but for its machine."""

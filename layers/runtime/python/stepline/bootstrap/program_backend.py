@@ -25,7 +25,7 @@ class ProgramBackends:
         self._app = app
 
     def find(self, profile: RuntimeProfile) -> Executor | None:
-        """Return what runs the programs of a profile; None if this process has none."""
+        """Return the executor of a profile; None if this process has none."""
         match profile.backend:
             case "process":
                 return self._process

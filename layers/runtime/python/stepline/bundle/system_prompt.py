@@ -37,9 +37,6 @@ TITLE: Final = "Title: Packing list for a weekend\n"
 NAMING: Final = "first a line `Title: …` that names the whole conversation in at most six words, then "
 """Inserted about the title where no gate gives one."""
 
-PROMPT_MAX_CHARS: Final = 12_000
-"""The limit of the instructions without the catalogue, checked by a test: every turn pays for them."""
-
 SEARCH: Final = "web_tools."
 """The prefix of tools that return sources."""
 

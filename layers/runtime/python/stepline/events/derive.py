@@ -29,6 +29,7 @@ from stepline.events.types import (
 )
 from stepline.model.batch import Batch
 from stepline.model.entry import (
+    TITLE_CHARS,
     Closed,
     Compacted,
     Compacting,
@@ -49,6 +50,7 @@ from stepline.model.entry import (
     TakenOver,
     Titled,
 )
+from stepline.model.shorten import shorten_line
 from stepline.model.wire.event import ClientEvent
 
 _TITLES: Final[dict[Status, str]] = {
@@ -85,9 +87,6 @@ def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
     return make_event(data, entry.at, entry.turn, status)
 
 
-TITLE_CHARS: Final = 80
-
-
 def derive(batch: Batch) -> tuple[ClientEvent, ...]:
     """Return the client events of a batch, in order; a turn's end has exactly one terminal event."""
     events: list[ClientEvent] = []
@@ -116,8 +115,7 @@ def newest_event(tail: Batch) -> int:
 
 def render_title(text: str) -> str:
     """Return the title of a conversation that begins with this message: its beginning, on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= TITLE_CHARS else f"{line[: TITLE_CHARS - 1]}…"
+    return shorten_line(text, TITLE_CHARS)
 
 
 def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR0911, PLR0912 - one branch a kind of entry

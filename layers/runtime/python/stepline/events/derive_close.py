@@ -110,8 +110,9 @@ def _link(text: str, cited: Citing) -> tuple[str, tuple[int, ...], tuple[int, ..
     pooled = bool(cited.citations or cited.unresolved)
     if not pooled and not any(mark in text for mark in _BRACKETS):
         return text, (), ()
-    # Most functions post events and most answers cite nothing: this import would cost them 10 ms.
-    from stepline.protocol.citation.citation_stream import CitationStream, cited_sids  # noqa: PLC0415 - see above
+    # Most functions post events and most answers cite nothing: these imports would cost them 10 ms.
+    from stepline.protocol.citation.citation_stream import CitationStream  # noqa: PLC0415 - see above
+    from stepline.protocol.citation.token import cited_sids  # noqa: PLC0415 - see above
 
     if not pooled:
         return text, (), cited_sids(text)

@@ -33,8 +33,6 @@ Completion: TypeAlias = Literal["", "success", "error", "queued_next", "interrup
 ErrorType: TypeAlias = Literal["", "turn_interrupted", "task_watchdog_timeout"]
 Status: TypeAlias = Literal["started", "running", "completed", "error", "skipped", "update"]
 
-Doc = msgspec.Meta
-
 
 class EventData(Value, forbid_unknown_fields=True):
     """The data of one type of events. `STEP` distinguishes the kinds of data that one type can have."""
@@ -64,7 +62,7 @@ class TitleGiven(EventData):
     ROUTE = "chat_step"
     STEP = "conversation_title"
 
-    title: Annotated[str, Doc(description="at most 80 characters, on one line")]
+    title: Annotated[str, "at most 80 characters, on one line"]
 
 
 class ConversationStatus(EventData):
@@ -73,17 +71,13 @@ class ConversationStatus(EventData):
     EVENT = "conv.status"
     ROUTE = "conv_status"
 
-    state: Annotated[Literal["created", "in_progress", "idle", "error"], Doc(description="how it stands now")]
-    updated_at: Annotated[str, Doc(description="since when")]
-    current_turn_id: Annotated[
-        str, Doc(description="the open turn; at an end without a next one, its own")
-    ] = ""
+    state: Annotated[Literal["created", "in_progress", "idle", "error"], "how it stands now"]
+    updated_at: Annotated[str, "since when"]
+    current_turn_id: Annotated[str, "the open turn; at an end without a next one, its own"] = ""
     completion: Annotated[
         Completion,
-        Doc(
-            description="how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
-            "once; `interrupted`: its execution was lost too often"
-        ),
+        "how the turn ended; `queued_next`: well, and messages that came meanwhile open the next at "
+        "once; `interrupted`: its execution was lost too often",
     ] = ""
 
 
@@ -93,8 +87,8 @@ class TurnStarted(EventData):
     EVENT = "chat.start"
     ROUTE = "chat_start"
 
-    turn_id: Annotated[str, Doc(description="its name")]
-    prompts: Annotated[list[int], Doc(description="numbers of the events that opened it")]
+    turn_id: Annotated[str, "its name"]
+    prompts: Annotated[list[int], "numbers of the events that opened it"]
 
 
 class RoundRestarted(EventData):
@@ -103,9 +97,9 @@ class RoundRestarted(EventData):
     EVENT = "round.restarted"
     ROUTE = "chat_step"
 
-    claim: Annotated[int, Doc(description="the stream of the new attempt")]
-    iteration: Annotated[int, Doc(description="the round, from 0")]
-    attempt: Annotated[int, Doc(description="how often it was retried")]
+    claim: Annotated[int, "the stream of the new attempt"]
+    iteration: Annotated[int, "the round, from 0"]
+    attempt: Annotated[int, "how often it was retried"]
 
 
 class AnswerDeferred(EventData):
@@ -115,16 +109,16 @@ class AnswerDeferred(EventData):
     ROUTE = "chat_step"
     STEP = "deferred"
 
-    iteration: Annotated[int, Doc(description="the round that gave it")]
-    answer: Annotated[str, Doc(description="the answer so far, with links for what it cites")]
+    iteration: Annotated[int, "the round that gave it"]
+    answer: Annotated[str, "the answer so far, with links for what it cites"]
 
 
 class CitedSource(Value):
     """A source that an answer cites."""
 
-    sid: Annotated[int, Doc(description="its number in the conversation: `[[S:1]]` cites 1")]
-    title: Annotated[str, Doc(description="may be empty")]
-    url: Annotated[str, Doc(description="http or https")]
+    sid: Annotated[int, "its number in the conversation: `[[S:1]]` cites 1"]
+    title: Annotated[str, "may be empty"]
+    url: Annotated[str, "http or https"]
 
 
 class Citations(EventData):
@@ -133,8 +127,8 @@ class Citations(EventData):
     EVENT = "chat.citations"
     ROUTE = "chat_step"
 
-    count: Annotated[int, Doc(description="how many")]
-    items: Annotated[list[CitedSource], Doc(description="a source each, in the order of their numbers")]
+    count: Annotated[int, "how many"]
+    items: Annotated[list[CitedSource], "a source each, in the order of their numbers"]
 
 
 class Followups(EventData):
@@ -143,7 +137,7 @@ class Followups(EventData):
     EVENT = "chat.followups"
     ROUTE = "chat_step"
 
-    items: Annotated[list[str], Doc(description="short actions, as a user would say them")]
+    items: Annotated[list[str], "short actions, as a user would say them"]
 
 
 class TurnCompleted(EventData):
@@ -152,11 +146,9 @@ class TurnCompleted(EventData):
     EVENT = "chat.conversation.turn.completed"
     ROUTE = "chat_step"
 
-    elapsed_ms: Annotated[int, Doc(description="from its begin to its end; 0 if that was not counted")]
-    produced_file_count: Annotated[
-        int, Doc(description="files offered to the user, each time they are written")
-    ]
-    citation_count: Annotated[int, Doc(description="items of `chat.citations`")]
+    elapsed_ms: Annotated[int, "from its begin to its end; 0 if that was not counted"]
+    produced_file_count: Annotated[int, "files offered to the user, each time they are written"]
+    citation_count: Annotated[int, "items of `chat.citations`"]
 
 
 class TurnSummary(EventData):
@@ -165,11 +157,11 @@ class TurnSummary(EventData):
     EVENT = "chat.turn.summary"
     ROUTE = "chat_step"
 
-    markdown: Annotated[str, Doc(description="the same as a table for people")]
-    rounds: Annotated[int, Doc(description="decisions of the model, refused ones and those cut off included")]
-    elapsed_ms: Annotated[int, Doc(description="as above")]
-    model_ms: Annotated[int, Doc(description="in the model's decisions")]
-    tools_ms: Annotated[int, Doc(description="in tools and programs")]
+    markdown: Annotated[str, "the same as a table for people"]
+    rounds: Annotated[int, "decisions of the model, refused ones and those cut off included"]
+    elapsed_ms: Annotated[int, "as above"]
+    model_ms: Annotated[int, "in the model's decisions"]
+    tools_ms: Annotated[int, "in tools and programs"]
 
 
 class TurnUsage(EventData):
@@ -178,22 +170,20 @@ class TurnUsage(EventData):
     EVENT = "accounting.usage"
     ROUTE = "chat_service"
 
-    rounds: Annotated[int, Doc(description="decisions of the model")]
-    input_tokens: Annotated[int, Doc(description="neither read from nor written to a cache")]
-    cache_read_tokens: Annotated[int, Doc(description="read from a cache")]
-    cache_write_5m_tokens: Annotated[int, Doc(description="written to the cache of five minutes")]
-    cache_write_1h_tokens: Annotated[int, Doc(description="written to the cache of an hour")]
-    output_tokens: Annotated[int, Doc(description="written by the model")]
-    total_input_tokens: Annotated[int, Doc(description="everything it read, cached or not")]
+    rounds: Annotated[int, "decisions of the model"]
+    input_tokens: Annotated[int, "neither read from nor written to a cache"]
+    cache_read_tokens: Annotated[int, "read from a cache"]
+    cache_write_5m_tokens: Annotated[int, "written to the cache of five minutes"]
+    cache_write_1h_tokens: Annotated[int, "written to the cache of an hour"]
+    output_tokens: Annotated[int, "written by the model"]
+    total_input_tokens: Annotated[int, "everything it read, cached or not"]
     weighted_tokens: Annotated[
         int,
-        Doc(
-            description="in tokens of plain input at the usual price ratios: cache reads count 0.1, writes 1.25 and 2, "
-            "output 5"
-        ),
+        "in tokens of plain input at the usual price ratios: cache reads count 0.1, writes 1.25 and 2, "
+        "output 5",
     ]
-    model: Annotated[str, Doc(description="which gave the last answer")] = ""
-    estimated: Annotated[bool, Doc(description="a call was cut off before the provider counted it")] = False
+    model: Annotated[str, "which gave the last answer"] = ""
+    estimated: Annotated[bool, "a call was cut off before the provider counted it"] = False
 
 
 class CacheBust(EventData):
@@ -202,16 +192,14 @@ class CacheBust(EventData):
     EVENT = "accounting.cache_bust"
     ROUTE = "chat_service"
 
-    iteration: Annotated[int, Doc(description="the round, from 0")]
+    iteration: Annotated[int, "the round, from 0"]
     reason: Annotated[
         BustReason,
-        Doc(
-            description="what changed before the newest text: the instructions, the model, a block that the agent hid, older "
-            "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did"
-        ),
+        "what changed before the newest text: the instructions, the model, a block that the agent hid, older "
+        "turns that were shortened or summarised, feedback; or `provider`, if nothing of ours did",
     ]
-    expected_tokens: Annotated[int, Doc(description="what there was to read")]
-    read_tokens: Annotated[int, Doc(description="what was read")]
+    expected_tokens: Annotated[int, "what there was to read"]
+    read_tokens: Annotated[int, "what was read"]
 
 
 class TurnAnswered(EventData):
@@ -220,25 +208,20 @@ class TurnAnswered(EventData):
     EVENT = "chat.complete"
     ROUTE = "chat_complete"
 
-    final_answer: Annotated[str, Doc(description="Markdown, with links for what it cites")]
-    answer: Annotated[str, Doc(description="the same")]
-    followups: Annotated[list[str], Doc(description="as in `chat.followups`")]
-    suggested_followups: Annotated[list[str], Doc(description="the same")]
+    final_answer: Annotated[str, "Markdown, with links for what it cites"]
+    answer: Annotated[str, "the same"]
+    followups: Annotated[list[str], "as in `chat.followups`"]
+    suggested_followups: Annotated[list[str], "the same"]
     reason: Annotated[
         str,
-        Doc(
-            description="`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are "
-            "used up; `steer`, the user asked to come to an end; `stop`, the user stopped the turn"
-        ),
+        "`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are "
+        "used up; `steer`, the user asked to come to an end; `stop`, the user stopped the turn",
     ]
-    used_sources: Annotated[list[int], Doc(description="numbers of the sources that it cites")]
-    unresolved_sids: Annotated[list[int], Doc(description="numbers that it cites and that no source has")]
-    selected_model: Annotated[str, Doc(description="the model that gave it")] = ""
+    used_sources: Annotated[list[int], "numbers of the sources that it cites"]
+    unresolved_sids: Annotated[list[int], "numbers that it cites and that no source has"]
+    selected_model: Annotated[str, "the model that gave it"] = ""
     message: Annotated[
-        str,
-        Doc(
-            description="what there is to say of the end if the answer is what was there when it was stopped"
-        ),
+        str, "what there is to say of the end if the answer is what was there when it was stopped"
     ] = ""
 
 
@@ -248,20 +231,17 @@ class TurnFailed(EventData):
     EVENT = "chat.error"
     ROUTE = "chat_error"
 
-    code: Annotated[str, Doc(description="stable, see [errors](errors.md)")]
-    error: Annotated[str, Doc(description="what to tell the user")]
-    error_type: Annotated[
-        ErrorType,
-        Doc(description="set for `execution_lost` and for `step_timeout`"),
-    ] = ""
+    code: Annotated[str, "stable, see [errors](errors.md)"]
+    error: Annotated[str, "what to tell the user"]
+    error_type: Annotated[ErrorType, "set for `execution_lost` and for `step_timeout`"] = ""
 
 
 class AttachedFile(Value):
     """A file attached to an event."""
 
-    filename: Annotated[str, Doc(description="its own name")]
-    mime: Annotated[str, Doc(description="its type")]
-    size_bytes: Annotated[int, Doc(description="its size")]
+    filename: Annotated[str, "its own name"]
+    mime: Annotated[str, "its type"]
+    size_bytes: Annotated[int, "its size"]
 
 
 class Accepted(EventData):
@@ -270,17 +250,14 @@ class Accepted(EventData):
     EVENT = "chat.conversation.accepted"
     ROUTE = "chat_step"
 
-    message_id: Annotated[str, Doc(description="the client's own id of it")]
+    message_id: Annotated[str, "the client's own id of it"]
     kind: Annotated[
-        str,
-        Doc(
-            description="`prompt` for what was said to begin a turn, `followup`, `steer`, or an event's own kind"
-        ),
+        str, "`prompt` for what was said to begin a turn, `followup`, `steer`, or an event's own kind"
     ]
-    text: Annotated[str, Doc(description="what was said; of a steer, nothing for a stop")]
-    chars: Annotated[int, Doc(description="its length")]
-    source: Annotated[str, Doc(description="the service that sent it for the user")] = ""
-    attachments: Annotated[list[AttachedFile], Doc(description="the files that came with it")] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    text: Annotated[str, "what was said; of a steer, nothing for a stop"]
+    chars: Annotated[int, "its length"]
+    source: Annotated[str, "the service that sent it for the user"] = ""
+    attachments: Annotated[list[AttachedFile], "the files that came with it"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
 def accepted(entry: Inbound) -> Accepted:
@@ -304,10 +281,10 @@ class ContinuationAccepted(EventData):
     EVENT = "queue.continuation.accepted"
     ROUTE = "chat_service"
 
-    message_id: Annotated[str, Doc(description="the client's own id of it")]
-    message_kind: Annotated[str, Doc(description="`followup`, `steer`, or an event's own kind")]
-    active_turn_id: Annotated[str, Doc(description="the open turn")]
-    n: Annotated[int, Doc(description="the message's event number")]
+    message_id: Annotated[str, "the client's own id of it"]
+    message_kind: Annotated[str, "`followup`, `steer`, or an event's own kind"]
+    active_turn_id: Annotated[str, "the open turn"]
+    n: Annotated[int, "the message's event number"]
 
 
 class MessageDropped(EventData):
@@ -317,16 +294,14 @@ class MessageDropped(EventData):
     ROUTE = "chat_step"
     STEP = "dropped"
 
-    n: Annotated[int, Doc(description="the event number of the message")]
+    n: Annotated[int, "the event number of the message"]
     reason: Annotated[
         str,
-        Doc(
-            description="`nothing_to_steer`: no turn is open; `turn_closed`: the answer was there before the steer; "
-            "`stopped`: the turn was stopped before the model saw it"
-        ),
+        "`nothing_to_steer`: no turn is open; `turn_closed`: the answer was there before the steer; "
+        "`stopped`: the turn was stopped before the model saw it",
     ]
-    message_id: Annotated[str, Doc(description="the client's own id of it")] = ""
-    kind: Annotated[str, Doc(description="its kind")] = ""
+    message_id: Annotated[str, "the client's own id of it"] = ""
+    kind: Annotated[str, "its kind"] = ""
 
 
 class SteerHeeded(EventData):
@@ -335,13 +310,13 @@ class SteerHeeded(EventData):
     EVENT = "timeline.external.steer.interrupted"
     ROUTE = "chat_service"
 
-    turn_id: Annotated[str, Doc(description="the open turn")]
-    sequence: Annotated[int, Doc(description="the event number of the steer")]
-    message_id: Annotated[str, Doc(description="the client's own id of it")]
-    text: Annotated[str, Doc(description="what was said; empty for a stop")]
-    checkpoint: Annotated[int, Doc(description="the round, from 0")]
-    cancelled_phase: Annotated[str, Doc(description="what was under way: `decision`, `tools`, or nothing")]
-    finalize_rounds: Annotated[int, Doc(description="rounds left to come to an end; 0 for a stop")]
+    turn_id: Annotated[str, "the open turn"]
+    sequence: Annotated[int, "the event number of the steer"]
+    message_id: Annotated[str, "the client's own id of it"]
+    text: Annotated[str, "what was said; empty for a stop"]
+    checkpoint: Annotated[int, "the round, from 0"]
+    cancelled_phase: Annotated[str, "what was under way: `decision`, `tools`, or nothing"]
+    finalize_rounds: Annotated[int, "rounds left to come to an end; 0 for a stop"]
 
 
 def steer_heeded(entry: Steered) -> SteerHeeded:
@@ -363,16 +338,16 @@ Family: TypeAlias = Literal["react", "external"]
 class ToolName(Value):
     """A tool that a decision calls."""
 
-    tool_id: Annotated[str, Doc(description="its name")]
-    call_id: Annotated[str, Doc(description="this call's")]
+    tool_id: Annotated[str, "its name"]
+    call_id: Annotated[str, "this call's"]
 
 
 class BundleItem(Value):
     """One action of a decision with several."""
 
-    action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
-    tool_id: Annotated[str, Doc(description="of a call")] = ""
-    call_id: Annotated[str, Doc(description="of a call")] = ""
+    action: Annotated[str, "`call_tool`, `complete` or `exit`"]
+    tool_id: Annotated[str, "of a call"] = ""
+    call_id: Annotated[str, "of a call"] = ""
 
 
 class DecisionMade(EventData):
@@ -381,18 +356,17 @@ class DecisionMade(EventData):
     EVENT = "solver.react.decision"
     ROUTE = "chat_step"
 
-    claim: Annotated[int, Doc(description="the stream in which it was written")]
-    iteration: Annotated[int, Doc(description="the round, from 0")]
-    action: Annotated[str, Doc(description="`call_tool`, `complete` or `exit`")]
+    claim: Annotated[int, "the stream in which it was written"]
+    iteration: Annotated[int, "the round, from 0"]
+    action: Annotated[str, "`call_tool`, `complete` or `exit`"]
     accepted: Annotated[
-        bool,
-        Doc(description="false if it broke the protocol, and another round follows, or if it was cut off"),
+        bool, "false if it broke the protocol, and another round follows, or if it was cut off"
     ]
-    notes: Annotated[str, Doc(description="its progress lines, with links for what they cite")]
-    tools: Annotated[list[ToolName], Doc(description="in the order in which they run")]
-    interrupted: Annotated[bool, Doc(description="it was cut off on purpose")]
-    bundle_size: Annotated[int, Doc(description="how many actions it has, if several")] = 0
-    bundle: Annotated[list[BundleItem], Doc(description="one each, if several")] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    notes: Annotated[str, "its progress lines, with links for what they cite"]
+    tools: Annotated[list[ToolName], "in the order in which they run"]
+    interrupted: Annotated[bool, "it was cut off on purpose"]
+    bundle_size: Annotated[int, "how many actions it has, if several"] = 0
+    bundle: Annotated[list[BundleItem], "one each, if several"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
 
 
 class CallStarted(EventData):
@@ -401,18 +375,16 @@ class CallStarted(EventData):
     EVENT = "react.tool.call"
     ROUTE = "chat_service"
 
-    tool_id: Annotated[str, Doc(description="its name")]
-    call_id: Annotated[str, Doc(description="the same in everything about this call")]
-    iteration: Annotated[int, Doc(description="the round, from 0")]
+    tool_id: Annotated[str, "its name"]
+    call_id: Annotated[str, "the same in everything about this call"]
+    iteration: Annotated[int, "the round, from 0"]
     params: Annotated[
         dict[str, Any],
-        Doc(
-            description="strings up to 120 characters; longer ones and bodies as `{chars}`, nested ones as `{items}`"
-        ),
+        "strings up to 120 characters; longer ones and bodies as `{chars}`, nested ones as `{items}`",
     ]
-    tool_family: Annotated[Family, Doc(description="`react` for tools of the runtime itself")]
-    phase: Annotated[Literal["started"], Doc(description="of the call")]
-    executed: Annotated[bool, Doc(description="false: not yet")]
+    tool_family: Annotated[Family, "`react` for tools of the runtime itself"]
+    phase: Annotated[Literal["started"], "of the call"]
+    executed: Annotated[bool, "false: not yet"]
 
 
 class CallEnded(EventData):
@@ -421,26 +393,23 @@ class CallEnded(EventData):
     EVENT = "react.tool.result"
     ROUTE = "chat_service"
 
-    tool_id: Annotated[str, Doc(description="its name")]
-    call_id: Annotated[str, Doc(description="the call's")]
-    iteration: Annotated[int, Doc(description="the round, from 0")]
+    tool_id: Annotated[str, "its name"]
+    call_id: Annotated[str, "the call's"]
+    iteration: Annotated[int, "the round, from 0"]
     status: Annotated[
-        Literal["ok", "error", "unverified"],
-        Doc(description="`unverified`: it may have happened; nobody runs it again"),
+        Literal["ok", "error", "unverified"], "`unverified`: it may have happened; nobody runs it again"
     ]
-    duration_ms: Annotated[int, Doc(description="how long it took")]
-    paths: Annotated[list[str], Doc(description="logical paths of what it produced")]
-    preview: Annotated[str, Doc(description="up to 600 characters of it that the user may see")]
-    tool_family: Annotated[Family, Doc(description="as above")]
-    phase: Annotated[Literal["completed"], Doc(description="of the call")]
+    duration_ms: Annotated[int, "how long it took"]
+    paths: Annotated[list[str], "logical paths of what it produced"]
+    preview: Annotated[str, "up to 600 characters of it that the user may see"]
+    tool_family: Annotated[Family, "as above"]
+    phase: Annotated[Literal["completed"], "of the call"]
     executed: Annotated[
         bool | None,
-        Doc(
-            description="false if the call was refused, left out for a steer, or its program lost or cancelled, before it "
-            "began; null if nobody knows"
-        ),
+        "false if the call was refused, left out for a steer, or its program lost or cancelled, before it "
+        "began; null if nobody knows",
     ]
-    code: Annotated[str, Doc(description="why it failed")] = ""
+    code: Annotated[str, "why it failed"] = ""
 
 
 class CallRejected(EventData):
@@ -449,13 +418,13 @@ class CallRejected(EventData):
     EVENT = "react.tool.rejected"
     ROUTE = "chat_service"
 
-    iteration: Annotated[int, Doc(description="the round, from 0")]
-    code: Annotated[str, Doc(description="why; see [channels](channels.md)")]
-    phase: Annotated[Literal["rejected"], Doc(description="of the call")]
-    executed: Annotated[bool, Doc(description="always false")]
-    action_index: Annotated[int, Doc(description="which of several actions, from 1; the others run")] = 0
-    tool_id: Annotated[str, Doc(description="the tool it would have called, if that is known")] = ""
-    parent_tool_call_id: Annotated[str, Doc(description="the call it would have been")] = ""
+    iteration: Annotated[int, "the round, from 0"]
+    code: Annotated[str, "why; see [channels](channels.md)"]
+    phase: Annotated[Literal["rejected"], "of the call"]
+    executed: Annotated[bool, "always false"]
+    action_index: Annotated[int, "which of several actions, from 1; the others run"] = 0
+    tool_id: Annotated[str, "the tool it would have called, if that is known"] = ""
+    parent_tool_call_id: Annotated[str, "the call it would have been"] = ""
 
 
 class Noticed(EventData):
@@ -464,8 +433,8 @@ class Noticed(EventData):
     EVENT = "react.notice"
     ROUTE = "chat_service"
 
-    iteration: Annotated[int, Doc(description="the round, from 0")]
-    code: Annotated[str, Doc(description="what; see [channels](channels.md)")]
+    iteration: Annotated[int, "the round, from 0"]
+    code: Annotated[str, "what; see [channels](channels.md)"]
 
 
 class ToolTold(EventData):
@@ -474,10 +443,10 @@ class ToolTold(EventData):
     EVENT = "react.tool.event"
     ROUTE = "chat_service"
 
-    tool_id: Annotated[str, Doc(description="its name")]
-    call_id: Annotated[str, Doc(description="the call's")]
-    type: Annotated[str, Doc(description="the tool's own word")]
-    data: Annotated[dict[str, Any], Doc(description="the tool's own")]
+    tool_id: Annotated[str, "its name"]
+    call_id: Annotated[str, "the call's"]
+    type: Annotated[str, "the tool's own word"]
+    data: Annotated[dict[str, Any], "the tool's own"]
 
 
 class SearchFiltered(EventData):
@@ -486,12 +455,12 @@ class SearchFiltered(EventData):
     EVENT = "web_search.filtered_results"
     ROUTE = "chat_step"
 
-    search_id: Annotated[str, Doc(description="the search's")]
-    objective: Annotated[str, Doc(description="what it was for")]
-    queries: Annotated[list[str], Doc(description="what was asked")]
-    results: Annotated[list[dict[str, Any]], Doc(description="a source each, the best first")]
-    tool_id: Annotated[str, Doc(description="the tool's")]
-    call_id: Annotated[str, Doc(description="the call's")]
+    search_id: Annotated[str, "the search's"]
+    objective: Annotated[str, "what it was for"]
+    queries: Annotated[list[str], "what was asked"]
+    results: Annotated[list[dict[str, Any]], "a source each, the best first"]
+    tool_id: Annotated[str, "the tool's"]
+    call_id: Annotated[str, "the call's"]
 
 
 class ProgramText(EventData):
@@ -499,8 +468,8 @@ class ProgramText(EventData):
 
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, Doc(description="the call's, in everything about this run")]
-    text: Annotated[str, Doc(description="as it is")]
+    execution_id: Annotated[str, "the call's, in everything about this run"]
+    text: Annotated[str, "as it is"]
 
 
 class ProgramObjective(ProgramText):
@@ -520,15 +489,15 @@ class ProgramCode(ProgramText):
 
     EVENT = "code_exec.code"
 
-    language: Annotated[str, Doc(description="`python`")]
+    language: Annotated[str, "`python`"]
 
 
 class PromisedFile(Value):
     """A file that a program promises."""
 
-    filename: Annotated[str, Doc(description="as the model wrote it")] = ""
-    description: Annotated[str, Doc(description="what it holds")] = ""
-    visibility: Annotated[str, Doc(description="`internal` if it is not for the user")] = ""
+    filename: Annotated[str, "as the model wrote it"] = ""
+    description: Annotated[str, "what it holds"] = ""
+    visibility: Annotated[str, "`internal` if it is not for the user"] = ""
 
 
 class ProgramContract(EventData):
@@ -537,20 +506,20 @@ class ProgramContract(EventData):
     EVENT = "code_exec.contract"
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, Doc(description="the call's")]
-    contract: Annotated[list[PromisedFile], Doc(description="a file each")]
+    execution_id: Annotated[str, "the call's"]
+    contract: Annotated[list[PromisedFile], "a file each"]
 
 
 class ErrorCode(Value):
     """The code of a failure."""
 
-    code: Annotated[str, Doc(description="see [execution](execution.md#errors)")]
+    code: Annotated[str, "see [execution](execution.md#errors)"]
 
 
 class ProgramTimings(Value):
     """Durations of a program."""
 
-    exec: Annotated[int, Doc(description="its run, in ms")]
+    exec: Annotated[int, "its run, in ms"]
 
 
 class ProgramStatus(EventData):
@@ -559,11 +528,11 @@ class ProgramStatus(EventData):
     EVENT = "code_exec.status"
     ROUTE = "chat_step"
 
-    execution_id: Annotated[str, Doc(description="the call's")]
-    status: Annotated[Literal["exec", "done", "error"], Doc(description="how it stands")]
-    deadline: Annotated[str, Doc(description="at the start: when it ends at the latest")] = ""
-    timings: Annotated[ProgramTimings | None, Doc(description="at the end")] = None
-    error: Annotated[ErrorCode | None, Doc(description="if it failed")] = None
+    execution_id: Annotated[str, "the call's"]
+    status: Annotated[Literal["exec", "done", "error"], "how it stands"]
+    deadline: Annotated[str, "at the start: when it ends at the latest"] = ""
+    timings: Annotated[ProgramTimings | None, "at the end"] = None
+    error: Annotated[ErrorCode | None, "if it failed"] = None
 
 
 class PlanShown(EventData):
@@ -572,23 +541,20 @@ class PlanShown(EventData):
     EVENT = "react.plan"
     ROUTE = "chat_step"
 
-    plan_id: Annotated[str, Doc(description="the same in every version of it")]
-    steps: Annotated[list[str], Doc(description="in order")]
-    status: Annotated[
-        dict[str, str],
-        Doc(description="by step number, from 1: `pending`, `in_progress`, `done` or `failed`"),
-    ]
-    current: Annotated[bool, Doc(description="whether it is the one to follow")]
-    open: Annotated[bool, Doc(description="whether it still asks for work")]
+    plan_id: Annotated[str, "the same in every version of it"]
+    steps: Annotated[list[str], "in order"]
+    status: Annotated[dict[str, str], "by step number, from 1: `pending`, `in_progress`, `done` or `failed`"]
+    current: Annotated[bool, "whether it is the one to follow"]
+    open: Annotated[bool, "whether it still asks for work"]
 
 
 class OfferedFile(Value):
     """A file for the user."""
 
-    logical_path: Annotated[str, Doc(description="its place in the conversation")]
-    filename: Annotated[str, Doc(description="the last part of it")]
-    mime: Annotated[str, Doc(description="its type")]
-    size_bytes: Annotated[int, Doc(description="its size")]
+    logical_path: Annotated[str, "its place in the conversation"]
+    filename: Annotated[str, "the last part of it"]
+    mime: Annotated[str, "its type"]
+    size_bytes: Annotated[int, "its size"]
 
 
 class FilesOffered(EventData):
@@ -597,8 +563,8 @@ class FilesOffered(EventData):
     EVENT = "chat.files"
     ROUTE = "chat_step"
 
-    count: Annotated[int, Doc(description="how many")]
-    items: Annotated[list[OfferedFile], Doc(description="a file each")]
+    count: Annotated[int, "how many"]
+    items: Annotated[list[OfferedFile], "a file each"]
 
 
 class CompactionTold(EventData):
@@ -611,36 +577,29 @@ class CompactionTold(EventData):
     ROUTE = "chat_compaction"
     STEP = "context.compaction"
 
-    compaction_id: Annotated[str, Doc(description="the same when it begins and when it ends")]
-    title: Annotated[str, Doc(description="what to call it")]
+    compaction_id: Annotated[str, "the same when it begins and when it ends"]
+    title: Annotated[str, "what to call it"]
     kind: Annotated[
         str,
-        Doc(
-            description="what is summed up: `history` (turns), `current_turn_prefix` (earlier rounds of this turn) "
-            "or `history_with_split_turn` (both)"
-        ),
+        "what is summed up: `history` (turns), `current_turn_prefix` (earlier rounds of this turn) "
+        "or `history_with_split_turn` (both)",
     ]
     trigger_reason: Annotated[
-        str,
-        Doc(
-            description="`render_token_limit`: by our estimate; `forced`: the provider found the request too large"
-        ),
+        str, "`render_token_limit`: by our estimate; `forced`: the provider found the request too large"
     ]
-    before_tokens: Annotated[int, Doc(description="of the request, estimated")]
-    max_tokens: Annotated[int, Doc(description="what a request may have")]
-    force: Annotated[bool, Doc(description="whether the provider asked for it")] = False
-    after_tokens: Annotated[int, Doc(description="of the request, estimated")] = 0
-    compacted_tokens: Annotated[int, Doc(description="how many fewer that is")] = 0
-    input_tokens: Annotated[int, Doc(description="what the model read for its summaries")] = 0
-    output_tokens: Annotated[int, Doc(description="what it wrote")] = 0
-    reason: Annotated[
-        str, Doc(description="why nothing changed, or why the words are the runtime's and no model's")
-    ] = ""
-    covered_turns: Annotated[int, Doc(description="how many turns the summary covers")] = 0
-    covered_turn_ids: Annotated[
-        list[str], Doc(description="the first and the last turn that the summary covers")
-    ] = msgspec.field(default_factory=list)
-    split_turn_id: Annotated[str, Doc(description="the turn whose earlier rounds a checkpoint covers")] = ""
+    before_tokens: Annotated[int, "of the request, estimated"]
+    max_tokens: Annotated[int, "what a request may have"]
+    force: Annotated[bool, "whether the provider asked for it"] = False
+    after_tokens: Annotated[int, "of the request, estimated"] = 0
+    compacted_tokens: Annotated[int, "how many fewer that is"] = 0
+    input_tokens: Annotated[int, "what the model read for its summaries"] = 0
+    output_tokens: Annotated[int, "what it wrote"] = 0
+    reason: Annotated[str, "why nothing changed, or why the words are the runtime's and no model's"] = ""
+    covered_turns: Annotated[int, "how many turns the summary covers"] = 0
+    covered_turn_ids: Annotated[list[str], "the first and the last turn that the summary covers"] = (
+        msgspec.field(default_factory=list)
+    )
+    split_turn_id: Annotated[str, "the turn whose earlier rounds a checkpoint covers"] = ""
 
 
 Model: TypeAlias = type[EventData]
@@ -697,7 +656,5 @@ TABLE: Final = tuple(
     for model in MODELS
 )
 ROUTES: Final[Mapping[str, str]] = {row.type: row.route for row in TABLE}
-BY_STEP: Final[Mapping[tuple[str, str], EventType]] = {(row.type, row.step): row for row in TABLE}
-"""Rows by type and step: a type with several steps has several kinds of data."""
 
 TERMINAL: Final = frozenset({TurnAnswered.EVENT, TurnFailed.EVENT})

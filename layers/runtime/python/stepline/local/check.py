@@ -1,4 +1,4 @@
-"""One finding of `stepline doctor`."""
+"""Findings of `stepline doctor`."""
 
 from __future__ import annotations
 
@@ -34,3 +34,18 @@ class Check(Value):
             "detail": self.detail,
             "remedy": self.remedy,
         }
+
+
+def passed(name: str, detail: str) -> Check:
+    """Return the finding that all is well."""
+    return Check(name=name, ok=True, detail=detail)
+
+
+def failed(name: str, detail: str, remedy: str) -> Check:
+    """Return the finding that something must be mended first."""
+    return Check(name=name, ok=False, detail=detail, remedy=remedy)
+
+
+def warned(name: str, detail: str, remedy: str) -> Check:
+    """Return the finding that something will hurt some day."""
+    return Check(name=name, ok=True, note="warn", detail=detail, remedy=remedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stepline.model.shorten import shorten_line
 from stepline.model.traversal import show_hidden
 
 _LINE_CHARS: Final = 160
@@ -16,8 +17,7 @@ def clean(text: str) -> str:
 
 def one_line(text: str, limit_chars: int = _LINE_CHARS) -> str:
     """Return the text on one line, cut at the limit."""
-    line = " ".join(clean(text).split())
-    return line if len(line) <= limit_chars else f"{line[: limit_chars - 1]}…"
+    return shorten_line(clean(text), limit_chars)
 
 
 def clean_line(text: str) -> str:

@@ -43,6 +43,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane, turn_id, utc
 from stepline.model.plan_steps import Plan
+from stepline.model.shorten import shorten
 from stepline.model.step import Step
 from stepline.model.usage import Tally
 from stepline.model.wire.live_event import DropReason
@@ -373,5 +374,4 @@ def _count(number: int, name: str) -> str:
 
 
 def _line(text: str) -> str:
-    line = inline(text).replace("`", "'")
-    return line if len(line) <= LINE_CHARS else f"{line[: LINE_CHARS - 1]}…"
+    return shorten(inline(text).replace("`", "'"), LINE_CHARS)

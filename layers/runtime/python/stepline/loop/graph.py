@@ -13,7 +13,7 @@ from typing import Final
 
 from stepline.errors import ModelOverloaded, ModelRateLimited, retryable_names
 from stepline.model.base import Value
-from stepline.model.program.task import COLLECT_S, PROVISION_S, RUN_MAX_S
+from stepline.model.program.handover import COLLECT_S, PROVISION_S, RUN_MAX_S
 
 START: Final = "Decide"
 ROUTER: Final = "Route"

@@ -9,7 +9,7 @@ by which the model reads less of a conversation; every path still leads to the w
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,32 +23,8 @@ from stepline.model.source import Citation, Source
 from stepline.model.usage import Bust, Usage
 from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
 
-__all__ = [
-    "Closed",
-    "Compacted",
-    "Compacting",
-    "Compaction",
-    "CompactionKind",
-    "CompactionTrigger",
-    "Contributed",
-    "Decided",
-    "Deferred",
-    "Dropped",
-    "Entry",
-    "Feedback",
-    "Hide",
-    "Inbound",
-    "Opened",
-    "Outcome",
-    "Owner",
-    "Pruned",
-    "Reopened",
-    "Resulted",
-    "Started",
-    "Steered",
-    "TakenOver",
-    "Titled",
-]
+TITLE_CHARS: Final = 80
+"""The longest title that a conversation has."""
 
 
 class Titled(Value, tag="titled", tag_field="kind"):

@@ -29,27 +29,6 @@ from stepline.model.base import Value
 from stepline.model.ids import SEGMENT, TURN, Lane
 from stepline.model.traversal import check_relative, clean_text, refuse
 
-__all__ = [
-    "FAMILIES",
-    "AttachmentPath",
-    "CallPath",
-    "CodePath",
-    "FilePath",
-    "KnowledgePath",
-    "LogicalPath",
-    "PlanPath",
-    "SkillPath",
-    "SourcesPath",
-    "TurnPath",
-    "artifact_path",
-    "exec_key",
-    "from_physical",
-    "out_key",
-    "parse_path",
-    "physical",
-    "render_path",
-]
-
 Space = Literal["files", "outputs"]
 
 
@@ -222,11 +201,6 @@ def parse_path(text: str) -> LogicalPath:
             text,
         )
     return parse(rest)
-
-
-def render_path(path: LogicalPath) -> str:
-    """Return the canonical text of a path; `parse_path` returns the same value for it."""
-    return str(path)
 
 
 def exec_key(lane: Lane, turn: str, call: str, name: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from stepline.errors import DependencyError
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.model.program.task import Launch
+from stepline.model.program.handover import Launch
 
 FORMAT = 1
 """The version of a step's format; one without a version has the first one."""

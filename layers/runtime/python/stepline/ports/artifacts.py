@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from stepline.ports.boundary import write
-
 
 class Artifacts(Protocol):
     """An object store whose objects never change."""
 
-    @write
     def put(self, key: str, body: bytes, *, mime: str) -> bool:
         """Write the object if the key is free; return True if this call wrote it."""
         ...

@@ -6,12 +6,10 @@ A `Feed` delivers a conversation's frames as they are sent, for a server that ho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 SUBSCRIPTION_TTL_S: Final = 2 * 3600
 """A websocket lives for two hours at most; older rows expire, and a resume subscribes again."""
@@ -35,7 +33,6 @@ class Subscriptions(Protocol):
     A principal is kept beyond its expiry, so that it can be renewed; its subscriptions end with it.
     """
 
-    @write
     def connect(self, connection: str, principal: Principal) -> None:
         """Store the principal of a connection."""
         ...
@@ -44,22 +41,18 @@ class Subscriptions(Protocol):
         """Return the principal of a connection, by a strong read."""
         ...
 
-    @write
     def disconnect(self, connection: str) -> None:
         """Delete a connection and its subscriptions."""
         ...
 
-    @write
     def renew(self, connection: str, principal: Principal) -> None:
         """Replace the principal of a connection; its subscriptions then last until the new expiry."""
         ...
 
-    @write
     def subscribe(self, lane: Lane, connection: str, until_s: int) -> None:
         """Subscribe a connection to a conversation until its principal expires, in epoch seconds."""
         ...
 
-    @write
     def drop(self, lane: Lane, connection: str) -> None:
         """End one subscription."""
         ...
@@ -72,7 +65,6 @@ class Subscriptions(Protocol):
 class Broadcast(Protocol):
     """Sends to all followers of a conversation."""
 
-    @write
     def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
         """Send frames, in order, to the current followers; one that is not reached requests them later.
 
@@ -82,7 +74,6 @@ class Broadcast(Protocol):
 
 
 class Publisher(Protocol):
-    @write
     def post(self, connection: str, frame: bytes) -> None:
         """Send one frame.
 
@@ -104,9 +95,7 @@ class Following(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def __iter__(self) -> Self: ...
 
@@ -114,10 +103,4 @@ class Following(Protocol):
 
     def end(self) -> None:
         """End the iteration, from any thread."""
-        ...
-
-
-class Feed(Protocol):
-    def follow(self, lane: Lane) -> Following:
-        """Return a way to follow a conversation; nothing is received before it is entered."""
         ...

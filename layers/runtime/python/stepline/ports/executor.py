@@ -9,7 +9,6 @@ from typing import Protocol
 
 from stepline.model.batch import Batch
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.ports.boundary import write
 from stepline.ports.signal import Cancel, NeverCancelled
 
 
@@ -38,7 +37,6 @@ class Executor(Protocol):
         """The backend's mode."""
         ...
 
-    @write
     def run(self, job: Job) -> Run:
         """Run the program to its end or its deadline, and collect its files.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from stepline.errors import AuthError
-from stepline.ports.boundary import write
 from stepline.ports.channel import Principal
 
 TICKET_TTL_S: Final = 60
@@ -24,7 +23,6 @@ class Identity(Protocol):
 class Tickets(Protocol):
     """One-time secrets that stand for a principal for TICKET_TTL_S; only their hashes are stored."""
 
-    @write
     def issue(self, principal: Principal) -> str:
         """Return a new ticket, valid until `ticket_ends_at`.
 
@@ -32,7 +30,6 @@ class Tickets(Protocol):
         """
         ...
 
-    @write
     def redeem(self, ticket: str) -> Principal:
         """Return the ticket's principal, and void the ticket: of two concurrent calls, one is refused.
 

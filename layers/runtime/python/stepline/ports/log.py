@@ -7,7 +7,6 @@ from typing import Protocol, TypeAlias
 from stepline.model.base import Value
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 
 class Written(Value):
@@ -54,7 +53,6 @@ class Listing(Value):
 class Log(Protocol):
     """One dense sequence of batches per lane, from n = 1."""
 
-    @write
     def put(self, lane: Lane, batch: Batch, *, message_id: str = "", marks_open: bool = False) -> Put:
         """Put `batch` at its n if nobody has.
 
@@ -86,7 +84,6 @@ class Log(Protocol):
         """Return the batch that admitted this message, by a strong read."""
         ...
 
-    @write
     def clear_open(self, lane: Lane, upto: int) -> None:
         """Remove the lane from the open listing, unless a batch after `upto` opened it again."""
         ...
@@ -95,7 +92,6 @@ class Log(Protocol):
         """Return the lanes marked open at or before the time `before` (ISO-8601), oldest first."""
         ...
 
-    @write
     def project(self, listing: Listing) -> None:
         """Write the listing row if `applied_n` is newer than the stored one."""
         ...

@@ -8,13 +8,11 @@ from typing import Any, Literal, Protocol
 
 from stepline.model.ids import Lane
 from stepline.model.step import Step
-from stepline.ports.boundary import write
 
 ExecutionStatus = Literal["running", "ended", "absent"]
 
 
 class Machine(Protocol):
-    @write
     def start(self, name: str, step: Step) -> bool:
         """Start the execution `name`; return False if one of that name exists, running or not.
 
@@ -26,7 +24,6 @@ class Machine(Protocol):
         """Return the status of the execution `name`."""
         ...
 
-    @write
     def stop(self, name: str) -> None:
         """End a running execution; do nothing for any other."""
         ...

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
 from stepline.model.usage import Usage
-from stepline.ports.boundary import write
 
 
 class Part(Value):
@@ -56,11 +54,8 @@ class ModelStream(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
-    @write
     def __iter__(self) -> Iterator[str]:
         """Send the request and yield its text as it arrives; iterate once.
 

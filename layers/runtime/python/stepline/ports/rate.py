@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stepline.ports.boundary import write
 from stepline.ports.channel import Principal
 
 
 class Rate(Protocol):
-    @write
     def count(self, principal: Principal, minute: int) -> int:
         """Count one message of this user in a minute of the epoch; return the count so far.
 

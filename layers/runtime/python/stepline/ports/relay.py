@@ -9,18 +9,15 @@ from typing import Final, Protocol
 
 from stepline.model.base import Value
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 
 class RelayStream(Protocol):
     """The stream of one claim, with one writer. No method may block the writer for long."""
 
-    @write
     def push(self, name: str, text: str) -> None:
         """Append `text` to the lane `name` of the stream."""
         ...
 
-    @write
     def close(self) -> None:
         """Store and post the remaining text.
 
@@ -48,7 +45,6 @@ class Delta(Value):
 
 
 class Deltas(Protocol):
-    @write
     def put(self, lane: Lane, claim: int, *deltas: Delta) -> None:
         """Store pieces, all or none; storing the same ones again has no effect. Several together cost less."""
         ...

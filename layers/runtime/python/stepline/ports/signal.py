@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Protocol, Self
 
 from stepline.model.ids import Lane
-from stepline.ports.boundary import write
 
 
 class Cancel(Protocol):
@@ -32,9 +30,7 @@ class Watch(Cancel, Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def steer(self) -> int:
         """Return the batch of the newest steer after the start of the watch; 0 if none was seen."""
@@ -46,7 +42,6 @@ class Watch(Cancel, Protocol):
 
 
 class Signals(Protocol):
-    @write
     def notify(self, lane: Lane, n: int) -> None:
         """Notify watchers that batch n of the conversation steers. Nothing is raised: the log has it, too."""
         ...
@@ -72,9 +67,7 @@ class NeverSteered(NeverCancelled):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Do nothing: there is nothing to end."""
 
     def steer(self) -> int:

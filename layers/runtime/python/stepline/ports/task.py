@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stepline.model.base import Value
-from stepline.model.program.task import Grant
-from stepline.ports.boundary import write
+from stepline.model.program.handover import Grant
 
 
 class Stale(Value):
@@ -23,7 +22,6 @@ class Stale(Value):
 
 
 class Tasks(Protocol):
-    @write
     def hand_over(self, ref: str, text: str, *, cluster: str, deadline: str) -> str:
         """Store `text` as a secret and return its name; an existing one is not changed.
 
@@ -32,7 +30,6 @@ class Tasks(Protocol):
         """
         ...
 
-    @write
     def take_back(self, ref: str) -> None:
         """Delete the secret permanently, and then its row; do nothing if they are gone.
 
@@ -42,7 +39,6 @@ class Tasks(Protocol):
         """
         ...
 
-    @write
     def give_up(self, ref: str) -> None:
         """Delete the secret, and mark its row to be swept now: a task may still run. Raises DependencyError."""
         ...
@@ -51,7 +47,6 @@ class Tasks(Protocol):
         """Yield the handovers that should have been taken back before an ISO time."""
         ...
 
-    @write
     def stop(self, ref: str, cluster: str, reason: str) -> int:
         """Stop the running tasks of a run, and return their number. Raises DependencyError."""
         ...
@@ -73,7 +68,6 @@ class Tasks(Protocol):
         """Return the variables with which a running or just stopped task was started; none if it is unknown."""
         ...
 
-    @write
     def fail(self, token: str, error: str, cause: str) -> bool:
         """End the waiting state with an error; return False if no state waits. Raises DependencyError."""
         ...
@@ -82,17 +76,14 @@ class Tasks(Protocol):
 class Duty(Protocol):
     """The task's side: its handover, and the state that waits for it."""
 
-    @write
     def take(self, secret: str) -> str:
         """Return the text of a handover and delete it. Raises NotFoundError, DependencyError."""
         ...
 
-    @write
     def beat(self, token: str) -> bool:
         """Send a heartbeat; return False if no state waits. Raises DependencyError."""
         ...
 
-    @write
     def end(self, token: str) -> bool:
         """Report the task's end; return False if no state waits. Raises DependencyError."""
         ...
@@ -117,7 +108,6 @@ class Depot(Protocol):
         """Return the object's bytes. Raises NotFoundError, DependencyError."""
         ...
 
-    @write
     def put(self, grant: Grant, body: bytes | Path) -> bool:
         """Put bytes, or a file's; return True if this call wrote the object. Raises DependencyError."""
         ...

@@ -78,25 +78,13 @@ def _file_block(file: OutputFile, context: ToolContext) -> Block:
     meta = {key: value for key, value in meta.items() if value not in (None, "")}
     if not file.contracted:
         meta |= {"auto_hosted": True, SILENT: True}
-    return _block(context, file.logical_path, mime=file.body.mime, body=file.body, meta=meta)
+    return context.block(EXECUTE.tool_id, file.logical_path, mime=file.body.mime, body=file.body, meta=meta)
 
 
 def _view_block(file: OutputFile, context: ToolContext, index: int) -> Block:
     meta = {"source_path": file.logical_path, "source_sha256": file.body.sha256, "whole": file.whole}
-    return _block(context, context.path(f"view.{index}"), mime="text/plain", text=file.preview, meta=meta)
-
-
-def _block(context: ToolContext, path: str, **fields: Any) -> Block:
-    return Block(
-        type="react.tool.result",
-        author="react",
-        ts=context.ts,
-        turn_id=context.turn,
-        path=path,
-        call_id=context.call_id,
-        tool_id=EXECUTE.tool_id,
-        iteration=context.iteration,
-        **fields,
+    return context.block(
+        EXECUTE.tool_id, context.path(f"view.{index}"), mime="text/plain", text=file.preview, meta=meta
     )
 
 
@@ -112,7 +100,7 @@ def _call_blocks(envelope: Envelope, context: ToolContext) -> Iterator[Block]:
         meta = {"parent": context.call_id, "tool_id": record.tool_id, "status": record.status, SILENT: True}
         for part, text in (("call", asked), ("result", answered)):
             path = str(CallPath(turn=context.turn, call=call, part=part))
-            block = _block(context, path, mime="application/json", text=text, meta=meta)
+            block = context.block(EXECUTE.tool_id, path, mime="application/json", text=text, meta=meta)
             yield replace(block, type=f"react.tool.{part}")
 
 

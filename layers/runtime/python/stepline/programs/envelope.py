@@ -27,20 +27,9 @@ from stepline.programs.outcome import (
     Succeeded,
     Verdict,
     Verdicts,
-    decode_envelope,
 )
 from stepline.programs.printed import error_lines, last_exception, tail, tracebacks
 from stepline.programs.report import render_report
-
-__all__ = [
-    "CANCELLED",
-    "Envelope",
-    "decode_envelope",
-    "is_lost",
-    "lost_envelope",
-    "make_envelope",
-    "output_bodies",
-]
 
 CANCELLED: Final = "cancelled"
 """The code of a run that ended early, or never began, because the user steered."""

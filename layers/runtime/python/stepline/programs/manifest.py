@@ -1,7 +1,6 @@
 """The manifest of an artifact root: the content hash of each file, and checks of the files' names.
 
-Two manifests of one root, before and after a run, show the changes of the run. File times are not used,
-because a program can set them. Source: docs/concepts/execution.md.
+File times are not used, because a program can set them. Source: docs/concepts/execution.md.
 """
 
 from __future__ import annotations
@@ -37,28 +36,6 @@ class Manifest(Value):
     def folders(self) -> frozenset[str]:
         """Return every folder that holds one of the files, at any depth."""
         return frozenset(folder for path in self.files for folder in ancestors(path))
-
-
-class Difference(Value):
-    """The changes of a root. `changed` are new files and those with other bytes; modes do not count."""
-
-    changed: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-
-
-def diff(before: Manifest, after: Manifest) -> Difference:
-    """Compare two manifests by the bytes of their files."""
-    same = {path for path, fact in after.files.items() if _same_bytes(before.files.get(path), fact)}
-    return Difference(
-        changed=tuple(sorted(after.files.keys() - same)),
-        unchanged=tuple(sorted(same)),
-        deleted=tuple(sorted(before.files.keys() - after.files.keys())),
-    )
-
-
-def _same_bytes(one: FileFact | None, other: FileFact) -> bool:
-    return one is not None and (one.sha256, one.size_bytes) == (other.sha256, other.size_bytes)
 
 
 def check_place(path: str) -> FilePath | AttachmentPath:

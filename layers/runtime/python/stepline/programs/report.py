@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 from typing import Final
 
+from stepline.model.shorten import shorten_line
 from stepline.programs.host import sub_call_id
 from stepline.programs.outcome import MISSING, Envelope, FileError
 from stepline.programs.printed import tail
@@ -57,10 +58,15 @@ def _status(envelope: Envelope) -> str:
         if count := len(envelope.user_tracebacks):
             head += f"\nWarning: it ended with 0, but its log holds {count} traceback(s); see whether they matter."
         return head
-    lines = [f"Status: error — {error.code}: {_line(error.message)}", f"Advice: {error.description}"]
+    lines = [
+        f"Status: error — {error.code}: {shorten_line(error.message, LINE_CHARS_MAX)}",
+        f"Advice: {error.description}",
+    ]
     run = error.details["run"]
     if run["error"] and run["message"] and run["message"] not in error.message:
-        lines.append(f"Runtime failure: {_line(run['message'])} (after {envelope.seconds:.1f} s)")
+        lines.append(
+            f"Runtime failure: {shorten_line(run['message'], LINE_CHARS_MAX)} (after {envelope.seconds:.1f} s)"
+        )
     return "\n".join(lines)
 
 
@@ -105,7 +111,7 @@ def _calls(envelope: Envelope, turn: str) -> list[str]:
 
 def _listed(title: str, items: Iterable[str], *, most: int = LIST_MAX, chars: int = LIST_CHARS) -> str:
     """Return a titled list, cut to fit."""
-    lines = [f"- {_line(item)}" for item in items]
+    lines = [f"- {shorten_line(item, LINE_CHARS_MAX)}" for item in items]
     shown = _fitting(lines[:most], chars)
     if shown < len(lines):
         lines[shown:] = [f"- and {len(lines) - shown} more"]
@@ -129,9 +135,3 @@ def _fitting(lines: Iterable[str], chars: int) -> int:
 
 def _flat(tracebacks: Sequence[str]) -> list[str]:
     return [line for one in tracebacks for line in one.splitlines()]
-
-
-def _line(text: str) -> str:
-    """Return a text as one line of bounded length."""
-    line = " ".join(text.split())
-    return line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX - 1]}…"

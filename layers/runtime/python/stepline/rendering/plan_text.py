@@ -13,6 +13,7 @@ from stepline.model.base import Value
 from stepline.model.entry import Contributed
 from stepline.model.path import PlanPath
 from stepline.model.plan_steps import MARKS, Plan, StepStatus
+from stepline.model.shorten import shorten
 from stepline.rendering.quote import INDENT, clip, inline
 
 PlanTag: TypeAlias = Literal["closed", "superseded", "complete", "unfinished"]
@@ -69,7 +70,7 @@ def plan_history(plans: Iterable[Plan], notes: Mapping[str, str] = _NO_NOTES) ->
             steps=plan_steps(plan),
             snapshot_ref=str(PlanPath(plan=plan.plan_id)),
             last_turn_id=plan.last_turn_id,
-            note=_clip(inline(notes.get(plan.plan_id, ""))),
+            note=shorten(inline(notes.get(plan.plan_id, "")), NOTE_CHARS),
         )
         for plan in found
         if plan != current
@@ -128,10 +129,6 @@ def contributed_plans(entry: Contributed) -> tuple[Plan, ...]:
             except msgspec.MsgspecError:
                 continue
     return tuple(found)
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= NOTE_CHARS else f"{text[: NOTE_CHARS - 1]}…"
 
 
 STEPS_SHOWN: Final = 40

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from stepline.model.shorten import shorten
 from stepline.model.traversal import has_hidden, show_hidden
 
 INDENT: Final = "  "
@@ -65,8 +66,7 @@ def has_blob(text: str) -> bool:
 
 def clip(text: str, chars: int) -> str:
     """Return the beginning of foreign text on one line, at most `chars` characters."""
-    line = inline(text[: chars * 4])
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    return shorten(inline(text[: chars * 4]), chars)
 
 
 def label(text: str) -> str:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.block import Block
 from stepline.model.entry import (
+    TITLE_CHARS,
     Closed,
     Compacted,
     Compacting,
@@ -41,6 +42,7 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane
 from stepline.model.plan_steps import Plan
+from stepline.model.shorten import shorten
 from stepline.model.source import Source
 from stepline.model.usage import Usage, sum_usages
 from stepline.rendering.inbound import event_place, prompt_places
@@ -64,7 +66,6 @@ from stepline.rendering.turn_facts import (
 from stepline.timeline.compacted import UNTOUCHED, Compactions, compact
 from stepline.timeline.view import View
 
-TITLE_CHARS: Final = 80
 OPEN: Final = (
     *("history", "plans", "sources", "cited", "arrived", "feedback", "fresh", "incorporated", "parts"),
 )
@@ -263,7 +264,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
     prompts = [timeline.arrived.pop(prompt) for prompt in entry.prompts]
     places = prompt_places(entry.turn, [event.inbound for event in prompts])
     for event, place in zip(prompts, places, strict=True):
-        timeline.title = timeline.title or _clip(event.inbound.text)
+        timeline.title = timeline.title or shorten(inline(event.inbound.text), TITLE_CHARS)
         parts.add(write.prompt(n, event.inbound, place, event.path))
     waited = [event for event in timeline.arrived.values() if not event.path]
     timeline.arrived.clear()  # every other event was settled, or is a piece of the turn before
@@ -461,8 +462,3 @@ def _keep_plans(timeline: Timeline, plans: Iterable[Plan]) -> None:
     for plan in plans:
         timeline.plans.pop(plan.plan_id, None)
         timeline.plans[plan.plan_id] = plan
-
-
-def _clip(text: str) -> str:
-    line = inline(text)
-    return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"

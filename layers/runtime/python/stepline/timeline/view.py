@@ -24,7 +24,7 @@ from stepline.model.path import PlanPath
 from stepline.model.plan_steps import Plan
 from stepline.model.source import Source
 from stepline.rendering.plan_text import plan_history
-from stepline.rendering.quote import inline
+from stepline.rendering.quote import clip, inline
 from stepline.rendering.turn_facts import Turn, feedback_block
 from stepline.timeline.turn_blocks import Group, derive_groups
 from stepline.timeline.working_summary import summarize_turn
@@ -340,5 +340,4 @@ def _place(block: Block) -> str:
 
 
 def _hint(block: Block) -> str:
-    text = inline(block.text[: HINT_CHARS * 4])
-    return text if len(text) <= HINT_CHARS else f"{text[: HINT_CHARS - 1]}…"
+    return clip(block.text, HINT_CHARS)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stepline.model.block import Block
+from stepline.model.entry import TITLE_CHARS
+from stepline.model.shorten import shorten
 from stepline.rendering.quote import inline
 
 TITLE_WORDS: Final = 6
-TITLE_CHARS: Final = 80
 TEXT_CHARS: Final = 600
 REFS_MAX: Final = 20
 
@@ -45,8 +46,8 @@ def summarize_turn(blocks: Sequence[Block]) -> str:
     answers = [block for block in blocks if block.type == "assistant.completion"]
     calls = _unique(block.tool_id for block in blocks if block.type == "react.tool.call")
     lines = [
-        f"Goal: {_clip(' / '.join(goal for goal in goals if goal)) or 'not said'}",
-        f"Outcome: {_clip(inline(answers[-1].text)) if answers else 'the turn ended without an answer'}",
+        f"Goal: {shorten(' / '.join(goal for goal in goals if goal), TEXT_CHARS) or 'not said'}",
+        f"Outcome: {shorten(inline(answers[-1].text), TEXT_CHARS) if answers else 'the turn ended without an answer'}",
     ]
     if calls:
         lines.append(f"Tools: {', '.join(calls)}")
@@ -63,7 +64,3 @@ def _refs(blocks: Sequence[Block], answers: Sequence[Block]) -> list[str]:
 
 def _unique(texts: Iterable[str]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text]
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= TEXT_CHARS else f"{text[: TEXT_CHARS - 1]}…"

@@ -169,35 +169,34 @@ class ToolContext:
         """Return the logical path of a part of this call: `result`, `notice`, `view.<i>`."""
         return str(CallPath(turn=self.turn, call=self.call_id, part=part))
 
+    def block(self, tool_id: str, path: str = "", **fields: Any) -> Block:
+        """Return a block of this call: a result by the agent, unless `fields` say otherwise."""
+        made = {"type": "react.tool.result", "author": "react", **fields}
+        return Block(
+            ts=self.ts,
+            turn_id=self.turn,
+            path=path,
+            call_id=self.call_id,
+            tool_id=tool_id,
+            iteration=self.iteration,
+            **made,
+        )
+
     def result(self, tool_id: str, content: Mapping[str, Any] | str) -> Block:
         """Return the status block of this call: JSON, or Markdown for a text."""
         text = content if isinstance(content, str) else render_json(content)
-        return Block(
-            type="react.tool.result",
-            author="react",
-            ts=self.ts,
-            turn_id=self.turn,
-            path=self.path("result"),
-            mime="text/markdown" if text is content else "application/json",
-            text=text,
-            call_id=self.call_id,
-            tool_id=tool_id,
-            iteration=self.iteration,
-        )
+        mime = "text/markdown" if text is content else "application/json"
+        return self.block(tool_id, self.path("result"), mime=mime, text=text)
 
     def notice(self, tool_id: str, code: str, message: str, extra: Mapping[str, Any] | None = None) -> Block:
         """Return a notice about this call's result, which the model reads in the next round."""
-        return Block(
+        return self.block(
+            tool_id,
+            self.path("notice"),
             type="react.notice",
             author="system",
-            ts=self.ts,
-            turn_id=self.turn,
-            path=self.path("notice"),
             mime="application/json",
             text=render_json({"code": code, "message": message, **(extra or {})}),
-            call_id=self.call_id,
-            tool_id=tool_id,
-            iteration=self.iteration,
             meta={"code": code, "rel": "result"},
         )
 

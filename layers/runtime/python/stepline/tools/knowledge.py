@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from stepline.errors import PathError, SteplineError, ToolError
 from stepline.model.path import KnowledgePath, parse_path
+from stepline.model.shorten import shorten_line
 from stepline.tools.context import Shelf, Shelved, ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -116,8 +117,7 @@ def _with_family(path: str) -> str:
 
 
 def _clip(text: str, chars: int) -> str:
-    line = " ".join(text[: chars * 4].split())
-    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+    return shorten_line(text[: chars * 4], chars)
 
 
 def _shelved(found: Any) -> Shelved | None:

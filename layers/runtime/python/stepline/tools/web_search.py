@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from stepline.errors import DependencyError, ToolError
 from stepline.model.path import SourcesPath
+from stepline.model.shorten import shorten
 from stepline.model.source import Source, normalise_url
 from stepline.ports.search import Hit, SearchQuery, WebSearch
 from stepline.timeline.sources_pool import fit_source, is_eligible
@@ -114,7 +115,7 @@ def run_search(params: Mapping[str, Any], context: ToolContext) -> ToolOutput:
     cited = context.cite(_source(hit, context.ts) for hit in hits)
     # A known page's row has the snippet of an earlier query: show this query's.
     rows = [_row(source, hit) for source, hit in zip(cited, hits, strict=True)]
-    shown = [{**row, "text": _clip(row.get("text", ""), TEXT_CHARS)} for row in rows]
+    shown = [{**row, "text": shorten(row.get("text", ""), TEXT_CHARS)} for row in rows]
     told = _status(shown, queries[:asked], about=context.search.about)
     if asked < len(queries):
         told["message"] = f"the user steered: {len(queries) - asked} of the queries were not asked"
@@ -226,14 +227,10 @@ def _brief(row: Mapping[str, Any], chars: int) -> dict[str, Any]:
     """Return a row shortened for the model; the whole of it is in the pool."""
     limits = {"text": chars, "title": TITLE_CHARS, "url": TITLE_CHARS}
     return {
-        name: _clip(value, limits.get(name, FACT_CHARS)) if isinstance(value, str) else value
+        name: shorten(value, limits.get(name, FACT_CHARS)) if isinstance(value, str) else value
         for name, value in row.items()
         if name != "favicon"
     }
-
-
-def _clip(text: str, chars: int) -> str:
-    return text if len(text) <= chars else f"{text[: chars - 1]}…"
 
 
 WEB_SEARCH_TOOL: Final = Tool(spec=WEB_SEARCH, run=run_search)

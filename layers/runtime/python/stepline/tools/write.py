@@ -22,7 +22,7 @@ from stepline.model.file.mime import guess_mime, is_text
 from stepline.model.path import FilePath, artifact_path, out_key, parse_path, physical
 from stepline.model.source import Source
 from stepline.model.traversal import Names
-from stepline.protocol.citation.citation_stream import cited_sids
+from stepline.protocol.citation.token import cited_sids
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
@@ -215,19 +215,8 @@ def _mismatch(writing: Writing, context: ToolContext) -> Block | None:
 
 def _content_block(writing: Writing, body: Body, meta: Mapping[str, Any], context: ToolContext) -> Block:
     kept = ("kind", "visibility", "channel", "physical_path", "text_symbols", "line_count", "sources_used")
-    return Block(
-        type="react.tool.result",
-        author="react",
-        ts=context.ts,
-        turn_id=context.turn,
-        path=str(writing.path),
-        mime=writing.mime,
-        body=body,
-        call_id=context.call_id,
-        tool_id=WRITE.tool_id,
-        iteration=context.iteration,
-        meta={key: meta[key] for key in kept if key in meta},
-    )
+    about = {key: meta[key] for key in kept if key in meta}
+    return context.block(WRITE.tool_id, str(writing.path), mime=writing.mime, body=body, meta=about)
 
 
 def _file_row(writing: Writing, body: Body) -> list[Source]:
@@ -246,18 +235,8 @@ def _file_row(writing: Writing, body: Body) -> list[Source]:
 
 
 def _note_block(writing: Writing, context: ToolContext) -> Block:
-    return Block(
-        type="react.note",
-        author="react",
-        ts=context.ts,
-        turn_id=context.turn,
-        path=str(writing.path),
-        text=writing.text,
-        call_id=context.call_id,
-        tool_id=WRITE.tool_id,
-        iteration=context.iteration,
-        meta={"channel": "internal"},
-    )
+    meta = {"channel": "internal"}
+    return context.block(WRITE.tool_id, str(writing.path), type="react.note", text=writing.text, meta=meta)
 
 
 WRITE_TOOL: Final = Tool(spec=WRITE, run=run_write)

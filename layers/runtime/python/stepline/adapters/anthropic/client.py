@@ -18,7 +18,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Final, Self
 
 from msgspec.structs import replace
@@ -150,9 +149,7 @@ class AnthropicStream:
         """Return self; nothing is sent yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """Close the connection; leaving in mid-stream counts as aborted."""
         if not (self._fold.ended or self._failed):
             self._aborted.set()
@@ -321,14 +318,8 @@ class MessageFold:
             return self._counts
         parts = (*self._request.system, *self._request.content)
         counted = self._counts or Usage(input_tokens=sum(estimate_tokens(part.text) for part in parts))
-        return Usage(
-            input_tokens=counted.input_tokens,
-            cache_read_tokens=counted.cache_read_tokens,
-            cache_write_5m_tokens=counted.cache_write_5m_tokens,
-            cache_write_1h_tokens=counted.cache_write_1h_tokens,
-            output_tokens=max(counted.output_tokens, estimate_tokens(text)),
-            estimated=True,
-        )
+        output_tokens = max(counted.output_tokens, estimate_tokens(text))
+        return replace(counted, output_tokens=output_tokens, estimated=True)
 
 
 def _fold_usage(old: Usage, new: Any) -> Usage:

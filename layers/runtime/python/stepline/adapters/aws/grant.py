@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepline.adapters.aws.client import connect
 from stepline.adapters.aws.error import mapped
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client

@@ -29,7 +29,7 @@ from stepline.adapters.aws.error import (
 from stepline.adapters.aws.table import HEAD, OPEN_INDEX, Table, exec_pk, key
 from stepline.errors import InputError
 from stepline.model.ids import utc
-from stepline.model.program.task import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
 from stepline.ports.task import Stale
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import DependencyError
-from stepline.model.program.task import Grant
+from stepline.model.program.handover import Grant
 
 
 class MemoryGrants:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
 from typing import Final, Self
 
 from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
@@ -83,9 +82,7 @@ class MemoryModelStream:
         """Return self; nothing is played yet."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         """End the stream; leaving in mid-stream counts as an abort."""
         self._aborted = self._aborted or not (self._ended or self._failed)
 

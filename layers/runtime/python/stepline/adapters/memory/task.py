@@ -11,7 +11,7 @@ from typing import Final
 from stepline.adapters.memory.clock import MemoryClock
 from stepline.errors import InputError, NotFoundError
 from stepline.model.ids import utc
-from stepline.model.program.task import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
 from stepline.ports.task import Stale
 
 STAGE: Final = "memory"

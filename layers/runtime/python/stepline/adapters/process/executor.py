@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from stepline.adapters.process.ending import Ending, attend, hold, judge
 from stepline.adapters.process.fork_server import Cell, ForkServer, UnsupportedError
 from stepline.adapters.process.group import PROC
-from stepline.adapters.process.payload import CODE, GID, UID, render_payload
+from stepline.adapters.process.payload import CODE, render_payload
 from stepline.adapters.sandbox.cancel import Over, check_wanted
 from stepline.adapters.sandbox.collect import collect
 from stepline.adapters.sandbox.exit_code import FULL, render_stop
@@ -35,6 +35,7 @@ from stepline.adapters.sandbox.tool_server import SupervisorServer
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
 from stepline.model.program.execution import MIB, Isolation, Limits, Run
+from stepline.model.program.image import GID, UID
 from stepline.ports.executor import Job
 from stepline.programs.host import ToolHost
 from stepline.programs.manifest import Manifest

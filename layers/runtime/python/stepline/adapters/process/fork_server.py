@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from stepline.adapters.process.group import PROC, Base, find_base, request_base
-from stepline.adapters.process.payload import ENVIRONMENT, GID, UID
+from stepline.adapters.process.payload import ENVIRONMENT
 from stepline.adapters.sandbox.tree import remove_tree
 from stepline.errors import SandboxError
+from stepline.model.program.image import GID, UID
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,6 @@ import msgspec
 
 from stepline.adapters.sandbox.payload import plan_payload
 from stepline.model.program.execution import ExecRequest
-from stepline.model.program.image import GID, UID
-
-__all__ = ["CODE", "ENVIRONMENT", "GID", "UID", "render_payload"]
 
 CODE: Final = "user_code.py"
 

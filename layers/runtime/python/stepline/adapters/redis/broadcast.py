@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from stepline.adapters.redis.connection import Listener, RedisLink, Waker
@@ -67,9 +66,7 @@ class ChannelFollowing:
         self._connect()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._leave()
         self._waker.close()
 

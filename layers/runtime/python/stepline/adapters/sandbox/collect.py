@@ -22,7 +22,6 @@ import unicodedata
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from stepline.adapters.sandbox.tree import DEPTH_MAX, kind_of, open_folder
@@ -139,9 +138,7 @@ class Spool:
             raise _failed(error) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         os.close(self._fd)
 
     def take(self, source: int, max_bytes: int) -> tuple[str, int]:

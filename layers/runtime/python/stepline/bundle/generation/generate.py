@@ -13,7 +13,6 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self, TypeAlias, get_args
 
 from stepline.bundle.generation.channel_result import ChannelResult, StreamMeta
@@ -189,9 +188,7 @@ class ModelPump:
         self._thread.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         """Stop the call if it still runs, and wait for its end."""
         self.abort()
         cancelled: asyncio.CancelledError | None = None

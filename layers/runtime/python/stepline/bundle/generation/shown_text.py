@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from stepline.model.source import Citation, Source
-from stepline.protocol.citation.citation_stream import CITED_FORMATS, CitationStream, cited_sids
+from stepline.protocol.citation.citation_stream import CITED_FORMATS, CitationStream
+from stepline.protocol.citation.token import cited_sids
 from stepline.protocol.parser.grammar import ChannelSpec, cut_off
 
 _IDS_CHARS_MAX = 256

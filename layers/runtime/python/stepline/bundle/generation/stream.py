@@ -10,48 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, overload
 
-from stepline.bundle.generation.artifact_stream import CompositeJsonArtifactStreamer, plan_artifacts
-from stepline.bundle.generation.channel_result import ChannelResult, ServiceError, StreamMeta
+from stepline.bundle.generation.artifact_stream import plan_artifacts
+from stepline.bundle.generation.channel_result import StreamMeta
 from stepline.bundle.generation.dispatch import Delivery
 from stepline.bundle.generation.generate import Generation, Results, log_results, plan_parser
 from stepline.bundle.generation.model_service import (
     MessageLike,
     ModelService,
-    PromptMessage,
     plan_request,
     service_of,
-    system_message,
-    user_message,
 )
 from stepline.bundle.generation.shown_text import SourceLike, read_sources
 from stepline.bundle.generation.subscriber import (
-    ChannelSubscribers,
     Consume,
     Consumer,
     Failures,
-    Payload,
-    StreamPolicyViolation,
     Subscribers,
     subscribers_of,
 )
 from stepline.ports.model import ModelClient
 from stepline.protocol.parser.grammar import ChannelSpec
-
-__all__ = [
-    "ChannelResult",
-    "ChannelSpec",
-    "ChannelSubscribers",
-    "CompositeJsonArtifactStreamer",
-    "ModelService",
-    "Payload",
-    "PromptMessage",
-    "ServiceError",
-    "StreamMeta",
-    "StreamPolicyViolation",
-    "stream_with_channels",
-    "system_message",
-    "user_message",
-]
 
 
 @overload

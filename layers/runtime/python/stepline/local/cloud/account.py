@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stepline.errors import AuthError, InputError
-from stepline.local.check import Check
+from stepline.local.check import Check, failed
 from stepline.local.stage.deployed import install_environment
 
 _DENIED: Final = frozenset(
@@ -87,7 +87,7 @@ def look(name: str, action: str, question: Callable[[], Check], *, vital: bool =
             remedy=f"see what {action} answers",
         )
     except BotoCoreError as error:
-        return Check(name=name, ok=False, detail=str(error), remedy=CREDENTIALS_REMEDY)
+        return failed(name, str(error), CREDENTIALS_REMEDY)
 
 
 def error_code(error: Any) -> str:

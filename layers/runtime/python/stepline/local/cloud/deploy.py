@@ -14,7 +14,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from stepline.errors import AuthError, DependencyError, InputError, SteplineError
-from stepline.local.check import Check
+from stepline.local.check import Check, failed, passed
 from stepline.local.cloud.account import Account, open_account
 from stepline.local.cloud.child import RunCommand, run
 from stepline.local.cloud.deployment import Deployment, fold_choices, load, read_outputs, save, stage_folder
@@ -216,12 +216,11 @@ def _check_docker(desk: Desk) -> Check:
         ["docker", "version", "--format", "{{.Server.Version}}"], install_environment(), catch=True
     )
     if done.code == 0:
-        return Check(name="docker", ok=True, detail=done.text.strip())
-    return Check(
-        name="docker",
-        ok=False,
-        detail="exec_image=asset builds an image here, and no Docker daemon answers",
-        remedy="start Docker, or let AWS build it: -c exec_image=codebuild",
+        return passed("docker", done.text.strip())
+    return failed(
+        "docker",
+        "exec_image=asset builds an image here, and no Docker daemon answers",
+        "start Docker, or let AWS build it: -c exec_image=codebuild",
     )
 
 

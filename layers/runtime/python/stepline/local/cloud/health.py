@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import field
 
-from stepline.local.check import Check
+from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, look
 from stepline.model.base import Value
 
@@ -110,18 +110,15 @@ def health(account: Account, stage: str) -> list[Check]:
 def check_stacks(stage: str, stacks: Sequence[Stack]) -> Check:
     """Check the result of the last deployment."""
     if not stacks:
-        return Check(
-            name="stacks",
-            ok=False,
-            detail=f"no stack of stage {stage} is here",
-            remedy=f"stepline deploy --stage {stage} (or another --region, --profile)",
+        return failed(
+            "stacks",
+            f"no stack of stage {stage} is here",
+            f"stepline deploy --stage {stage} (or another --region, --profile)",
         )
     odd = [stack for stack in stacks if stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE")]
     detail = ", ".join(f"{stack.name} {stack.status}" for stack in odd or stacks)
     if odd and all(stack.status in UNDER_WAY for stack in odd):
-        return Check(
-            name="stacks", ok=True, note="warn", detail=detail, remedy="wait: a deployment is under way"
-        )
+        return warned("stacks", detail, "wait: a deployment is under way")
     # After a rolled back update the previous release still runs; after a rolled back creation there is none.
     remedy = (
         f"stepline deploy --stage {stage}; why it failed:"
@@ -193,7 +190,7 @@ def check_functions(account: Account, aliases: Sequence[str]) -> Check:
 def check_pool(account: Account, pool: str) -> Check:
     """Check that the stage has users who can sign in."""
     if not pool:
-        return Check(name="users", ok=True, detail="tokens come from an issuer of your own")
+        return passed("users", "tokens come from an issuer of your own")
 
     def question() -> Check:
         found = account.client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]
@@ -212,7 +209,7 @@ def check_pool(account: Account, pool: str) -> Check:
 def check_alarms(account: Account, stage: str, names: Sequence[str]) -> Check:
     """Report the alarms in state ALARM."""
     if not names:
-        return Check(name="alarms", ok=True, detail="the stage has none (-c alarms=true)")
+        return passed("alarms", "the stage has none (-c alarms=true)")
 
     def question() -> Check:
         pages = account.client("cloudwatch").get_paginator("describe_alarms")

@@ -9,7 +9,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from stepline.adapters.anthropic.call import DEFAULT_MODELS
-from stepline.local.check import Check
+from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
@@ -57,15 +57,12 @@ def check_identity(account: Account, expected: str = "") -> Check:
     try:
         found = account.client("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
-        return Check(name="identity", ok=False, detail=str(error), remedy=CREDENTIALS_REMEDY)
+        return failed("identity", str(error), CREDENTIALS_REMEDY)
     if expected and found["Account"] != expected:
-        return Check(
-            name="identity",
-            ok=False,
-            detail=f"{found['Arn']}, but the stage is in account {expected}",
-            remedy=CREDENTIALS_REMEDY,
+        return failed(
+            "identity", f"{found['Arn']}, but the stage is in account {expected}", CREDENTIALS_REMEDY
         )
-    return Check(name="identity", ok=True, detail=found["Arn"])
+    return passed("identity", found["Arn"])
 
 
 def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Check:
@@ -73,21 +70,18 @@ def check_region(account: Account, stage: str, context: Mapping[str, str]) -> Ch
     region = account.region
     snapshots = context.get("snap_start", "true" if stage == "prod" else "false") == "true"
     if snapshots and region in NO_SNAP_START:
-        return Check(
-            name="region",
-            ok=False,
-            detail=f"{region} has no SnapStart, which stage {stage} asks for",
-            remedy=f"stepline deploy --stage {stage} -c snap_start=false, or another --region",
+        return failed(
+            "region",
+            f"{region} has no SnapStart, which stage {stage} asks for",
+            f"stepline deploy --stage {stage} -c snap_start=false, or another --region",
         )
     if region not in account.session.get_available_regions("lambda"):
-        return Check(
-            name="region",
-            ok=True,
-            note="warn",
-            detail=f"{region} is not known here to have Lambda",
-            remedy="check the spelling of --region; a region younger than this boto3 may work",
+        return warned(
+            "region",
+            f"{region} is not known here to have Lambda",
+            "check the spelling of --region; a region younger than this boto3 may work",
         )
-    return Check(name="region", ok=True, detail=region)
+    return passed("region", region)
 
 
 def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
@@ -101,9 +95,7 @@ def check_bootstrap(account: Account, context: Mapping[str, str]) -> Check:
         except ClientError as error:
             if error_code(error) != "ParameterNotFound":
                 raise
-            return Check(
-                name="bootstrap", ok=False, detail=f"{account.region} is not bootstrapped", remedy=remedy
-            )
+            return failed("bootstrap", f"{account.region} is not bootstrapped", remedy)
         ready = found >= BOOTSTRAP_OLDEST
         wanted = "" if ready else f", at least {BOOTSTRAP_OLDEST} is needed"
         return Check(
@@ -118,16 +110,9 @@ def check_concurrency(account: Account) -> Check:
 
     def question() -> Check:
         calls = int(_quota(account, "lambda", "L-B99A9384"))
-        few = calls < CONCURRENCY_FEW
-        return Check(
-            name="concurrency",
-            ok=True,
-            note="warn" if few else "",
-            detail=f"{calls} functions at a time in this account and region",
-            remedy="aws service-quotas request-service-quota-increase --service-code lambda"
-            " --quota-code L-B99A9384 --desired-value 1000"
-            if few
-            else "",
+        detail = f"{calls} functions at a time in this account and region"
+        return _enough(
+            "concurrency", calls >= CONCURRENCY_FEW, detail, "lambda --quota-code L-B99A9384", 1000
         )
 
     return look("concurrency", "servicequotas:GetServiceQuota", question, vital=False)
@@ -139,17 +124,8 @@ def check_tasks(account: Account, context: Mapping[str, str]) -> Check:
     def question() -> Check:
         cpus = _quota(account, "fargate", "L-3032A538")
         programs = int(cpus * 1024 // int(context.get("exec_cpu", "1024")))
-        few = programs < PROGRAMS_FEW
-        return Check(
-            name="fargate",
-            ok=True,
-            note="warn" if few else "",
-            detail=f"{cpus:g} vCPU: {programs} programs at a time",
-            remedy="aws service-quotas request-service-quota-increase --service-code fargate"
-            " --quota-code L-3032A538 --desired-value 50"
-            if few
-            else "",
-        )
+        detail = f"{cpus:g} vCPU: {programs} programs at a time"
+        return _enough("fargate", programs >= PROGRAMS_FEW, detail, "fargate --quota-code L-3032A538", 50)
 
     return look("fargate", "servicequotas:GetServiceQuota", question, vital=False)
 
@@ -160,12 +136,10 @@ def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Che
         return look("model", "bedrock:ListInferenceProfiles", lambda: _bedrock(account, context))
     arn = context.get("model_secret_arn", "")
     if not arn:
-        return Check(
-            name="model",
-            ok=True,
-            note="warn",
-            detail="no model_secret_arn is chosen: every turn will fail",
-            remedy=f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
+        return warned(
+            "model",
+            "no model_secret_arn is chosen: every turn will fail",
+            f"put the key into a secret, then stepline deploy --stage {stage} -c model_secret_arn=ARN",
         )
     return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
 
@@ -189,15 +163,12 @@ def _secret(account: Account, arn: str) -> Check:
     except ClientError as error:
         if error_code(error) != "ResourceNotFoundException":
             raise
-        return Check(
-            name="model",
-            ok=False,
-            detail=f"no secret {arn}",
-            remedy="aws secretsmanager create-secret, then -c model_secret_arn=ARN",
+        return failed(
+            "model", f"no secret {arn}", "aws secretsmanager create-secret, then -c model_secret_arn=ARN"
         )
     if not text.strip():
-        return Check(name="model", ok=False, detail=f"the secret {arn} holds no text", remedy=put)
-    return Check(name="model", ok=True, detail="the provider's key is there")
+        return failed("model", f"the secret {arn} holds no text", put)
+    return passed("model", "the provider's key is there")
 
 
 def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
@@ -214,19 +185,25 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
     # An ARN may name a profile of the account's own, which is not in the list above.
     missing = sorted({model for model in wanted.values() if not model.startswith("arn:")} - offered)
     if missing:
-        return Check(
-            name="model",
-            ok=False,
-            detail=f"Bedrock in {account.region} does not offer {', '.join(missing)}",
-            remedy='aws bedrock list-inference-profiles, then -c model_roles=\'{"*": "ID"}\'',
+        return failed(
+            "model",
+            f"Bedrock in {account.region} does not offer {', '.join(missing)}",
+            'aws bedrock list-inference-profiles, then -c model_roles=\'{"*": "ID"}\'',
         )
-    return Check(
-        name="model",
-        ok=True,
-        detail=f"Bedrock offers {', '.join(sorted(set(wanted.values())))}; whether the account may use it, a turn tells",
+    return passed(
+        "model",
+        f"Bedrock offers {', '.join(sorted(set(wanted.values())))}; whether the account may use it, a turn tells",
     )
 
 
 def _quota(account: Account, service: str, code: str) -> float:
     quotas = account.client("service-quotas")
     return float(quotas.get_service_quota(ServiceCode=service, QuotaCode=code)["Quota"]["Value"])
+
+
+def _enough(name: str, enough: bool, detail: str, quota: str, desired: int) -> Check:
+    """Return the finding about a quota: `quota` is its service and code as the AWS CLI takes them."""
+    more = (
+        f"aws service-quotas request-service-quota-increase --service-code {quota} --desired-value {desired}"
+    )
+    return passed(name, detail) if enough else warned(name, detail, more)

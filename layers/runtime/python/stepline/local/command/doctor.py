@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from stepline.local.check import Check
+from stepline.local.check import Check, failed, passed
 from stepline.local.stage import lifecycle
 from stepline.local.stage.cdk import CDK
 from stepline.local.stage.deployed import HOME, REPOSITORY, client, load, read_json, tool_environment
@@ -89,7 +89,7 @@ def _execution(home: Path) -> Iterator[Check]:
 
 def _home(home: Path) -> Iterator[Check]:
     if not home.exists():
-        yield Check(name="state", ok=True, detail=f"{home} is made by `stepline up`")
+        yield passed("state", f"{home} is made by `stepline up`")
         return
     mode = stat.S_IMODE(home.stat().st_mode)
     yield Check(
@@ -113,9 +113,7 @@ def _stage(home: Path) -> Iterator[Check]:
         )
     stage = load(home)
     if stage is None:
-        yield Check(
-            name="deployment", ok=False, detail="nothing is deployed on this machine", remedy="stepline up"
-        )
+        yield failed("deployment", "nothing is deployed on this machine", "stepline up")
     elif status.services["emulator"]:
         yield _ask(
             "machine",
@@ -134,9 +132,9 @@ def _ask(name: str, question: Callable[[], str]) -> Check:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        return Check(name=name, ok=True, detail=question())
+        return passed(name, question())
     except (BotoCoreError, ClientError) as error:
-        return Check(name=name, ok=False, detail=str(error), remedy="stepline up")
+        return failed(name, str(error), "stepline up")
 
 
 def _version(package: str) -> str | None:

@@ -25,7 +25,6 @@ from stepline.local.stage.emulator import Progress
 from stepline.model.base import Value
 
 DEFAULT: Final = "bundles.default"
-VARIABLE: Final = "STEPLINE_BUNDLE"
 TRIAL_S: Final = 60
 _SHARED: Final = "bundles"
 """A package name that a project may use too; its modules are then placed beside ours."""

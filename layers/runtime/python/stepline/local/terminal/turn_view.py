@@ -6,7 +6,6 @@ Foreign text is data: no markup, no control characters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Group, RenderableType
@@ -45,9 +44,7 @@ class View(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None: ...
+    def __exit__(self, *_exc: object) -> None: ...
 
     def show(self, effect: Effect) -> None:
         """Show one effect."""

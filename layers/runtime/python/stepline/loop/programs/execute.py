@@ -27,7 +27,8 @@ from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.step import Step
 from stepline.ports.executor import Executor, Job
 from stepline.ports.signal import Cancel
-from stepline.programs.envelope import Envelope, lost_envelope
+from stepline.programs.envelope import lost_envelope
+from stepline.programs.outcome import Envelope
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from stepline.log.bindings import Ports
 from stepline.model.batch import Batch, State
 from stepline.model.entry import Inbound
 from stepline.model.ids import Lane
-from stepline.model.program.task import STEERED, TOKEN_VARIABLE, run_ref
+from stepline.model.program.handover import STEERED, TOKEN_VARIABLE, run_ref
 
 logger = logging.getLogger(__name__)
 

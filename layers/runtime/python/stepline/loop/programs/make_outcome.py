@@ -32,16 +32,10 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.model.program.task import STEERED
+from stepline.model.program.handover import STEERED
 from stepline.ports.artifacts import Artifacts
-from stepline.programs.envelope import (
-    CANCELLED,
-    Envelope,
-    decode_envelope,
-    lost_envelope,
-    make_envelope,
-    output_bodies,
-)
+from stepline.programs.envelope import CANCELLED, lost_envelope, make_envelope, output_bodies
+from stepline.programs.outcome import Envelope, decode_envelope
 from stepline.programs.outputs import validate_outputs
 from stepline.programs.packed_files import split_files
 

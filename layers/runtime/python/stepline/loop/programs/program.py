@@ -55,12 +55,13 @@ from stepline.model.decision import Action
 from stepline.model.entry import Resulted
 from stepline.model.ids import utc
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
-from stepline.model.program.task import RUN_MAX_S
+from stepline.model.program.handover import RUN_MAX_S
 from stepline.model.step import Step
 from stepline.programs.blocks import run_blocks
 from stepline.programs.code import check_program, notice_code
 from stepline.programs.contract import normalise_contract
-from stepline.programs.envelope import CANCELLED, Envelope, is_lost, lost_envelope
+from stepline.programs.envelope import CANCELLED, is_lost, lost_envelope
+from stepline.programs.outcome import Envelope
 from stepline.programs.returned_sources import run_sources
 from stepline.rendering.result import lean_blocks
 from stepline.timeline.fold import Timeline

@@ -34,7 +34,7 @@ from stepline.model.batch import encode_batch
 from stepline.model.ids import utc
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest, RuntimeProfile
-from stepline.model.program.task import (
+from stepline.model.program.handover import (
     COLLECT_S,
     PROVISION_S,
     RUN_MAX_S,

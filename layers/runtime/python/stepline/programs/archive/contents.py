@@ -17,8 +17,6 @@ from stepline.programs.archive.member import ArchiveLimits, ArchiveProblem, Budg
 from stepline.programs.archive.tar import inspect_gzip, inspect_tar, raw_chunks
 from stepline.programs.archive.zip import inspect_zip
 
-__all__ = ["ArchiveLimits", "ArchiveProblem", "inspect_archive"]
-
 PROBLEMS_MAX: Final = 20
 
 _LIMITS: Final = ArchiveLimits()

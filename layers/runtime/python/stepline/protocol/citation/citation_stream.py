@@ -21,21 +21,7 @@ from msgspec.structs import replace
 from stepline.model.source import Citation, Source, web_url
 from stepline.protocol.citation.hyperlink import Place, html_links, markdown_links
 from stepline.protocol.citation.prose import ProseScanner
-from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, Form, Range, cited_sids, expand, parse_ids
-
-__all__ = [
-    "CITED_FORMATS",
-    "SIDS_MAX",
-    "CitationStream",
-    "Cited",
-    "CitedFormat",
-    "citable",
-    "cite",
-    "cited_sids",
-    "expand",
-    "parse_ids",
-    "render_citations",
-]
+from stepline.protocol.citation.token import MARK, SIDS_MAX, TOKEN, Form, Range, expand
 
 CitedFormat: TypeAlias = Literal["markdown", "text", "html"]
 

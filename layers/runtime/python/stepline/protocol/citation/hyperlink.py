@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from stepline.model.shorten import shorten_line
 from stepline.model.source import CONTROLS, Citation, web_url
 
 TITLE_CHARS: Final = 300
@@ -53,9 +54,7 @@ def safe_url(url: str) -> str:
 
 def plain_title(source: Citation) -> str:
     """Return a source's title on one line, or its number if it has no title."""
-    title = " ".join(CONTROLS.sub(" ", source.title or source.url).split())
-    if len(title) > TITLE_CHARS:
-        title = title[: TITLE_CHARS - 1] + "…"
+    title = shorten_line(CONTROLS.sub(" ", source.title or source.url), TITLE_CHARS)
     return title or f"Source {source.sid}"
 
 

@@ -294,11 +294,9 @@ class ChannelParser:
             self._slices.append(Slice("ignored" if self._where == "ignored" else "outside", text))
 
 
-def read_channels(
-    text: str, channels: Sequence[ChannelSpec] = DECISION_CHANNELS, reason: CloseReason = "eof"
-) -> Transcript:
+def read_channels(text: str, channels: Sequence[ChannelSpec] = DECISION_CHANNELS) -> Transcript:
     """Return the transcript of a whole generation, such as a stored one."""
     parser = ChannelParser(channels)
     parser.feed(text)
-    parser.close(reason)
+    parser.close()
     return parser.transcript()

@@ -209,17 +209,11 @@ def _visible_at(shown: Shown) -> dict[str, str]:
 
 
 def _block(view: View, content: Content, context: ToolContext) -> Block:
-    return Block(
-        type="react.tool.result",
-        author="react",
-        ts=context.ts,
-        turn_id=context.turn,
+    return context.block(
+        READ.tool_id,
         mime=content.mime if view.whole else "text/plain",
         text=view.text,
         body=view.body,
-        call_id=context.call_id,
-        tool_id=READ.tool_id,
-        iteration=context.iteration,
         meta={"source_path": content.path, "source_sha256": content.sha256, "whole": view.whole, **view.meta},
     )
 
