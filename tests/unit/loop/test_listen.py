@@ -117,7 +117,7 @@ def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("error", [ModelOverloaded("busy"), DependencyError("gone", code="stream_cut")])
-def test_w13_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_told(
+def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_told(
     error: Exception,
 ) -> None:
     for after in range(0, len(WRITE), 7):
@@ -129,7 +129,7 @@ def test_w13_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_
         assert set(stage.ends().values()) <= {"", "provider_error"}
 
 
-def test_w13_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
+def test_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
     text = coded("print(1)", "a.csv")
     stage = Stage(
         Fail(error=DependencyError("gone", code="stream_cut"), text=text, after_chars=text.index("(1)"))

@@ -88,7 +88,7 @@ def test_a_rule_that_fails_withholds_what_it_failed_on_is_logged_and_counted(
     assert meter.counts[EVENT_RULE_FAILURES] == 1
 
 
-# Weak spot W21: what could not be delivered was dropped, and nobody could notice.
+# What could not be delivered was dropped, and nobody could notice.
 def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_once() -> None:
     scene, inbox = guarded()
     scene.send()
@@ -107,7 +107,7 @@ def test_of_the_frames_that_get_lost_each_shows_itself_and_a_replay_brings_it_on
         assert (state.cursor, state.answer, state.behind()) == (whole.cursor, whole.answer, False)
 
 
-# Weak spot W22: what a listener's code did wrong was swallowed without a trace.
+# What a listener's code did wrong was swallowed without a trace.
 def test_what_a_tool_fails_to_tell_is_logged_and_told_as_such(caplog: pytest.LogCaptureFixture) -> None:
     def run(context: ToolContext) -> ToolOutput:
         context.emit("progress", {"percent": 50})

@@ -29,7 +29,7 @@ def steps(*names: str, **fields: object) -> str:
     return called("react.plan", {"steps": list(names), **fields})
 
 
-def test_conformance_6_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
+def test_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
     scene = planned(
         steps("old"), steps("one", "two"), called("react.read", READ, notes="✓ [1] one\n✓ [2] two")
     )
@@ -38,7 +38,7 @@ def test_conformance_6_a_plan_that_is_not_the_current_one_takes_no_progress() ->
     assert dict(new.status) == {"1": "done", "2": "done"}
 
 
-def test_conformance_6_without_a_current_plan_progress_is_only_a_note() -> None:
+def test_without_a_current_plan_progress_is_only_a_note() -> None:
     first = planned(
         steps("one"), called("react.plan", {"mode": "close", "plan_id": "?"}), called("react.read", READ)
     )
@@ -50,20 +50,20 @@ def test_conformance_6_without_a_current_plan_progress_is_only_a_note() -> None:
     assert timeline(scene).plans == {}
 
 
-def test_conformance_6_a_step_that_the_plan_does_not_have_changes_nothing() -> None:
+def test_a_step_that_the_plan_does_not_have_changes_nothing() -> None:
     scene = planned(steps("one"), called("react.read", READ, notes="✓ [0] x\n✓ [2] x\n✓ [99] x"))
     assert reports(scene) == [None, None, None]
     assert not [block for block in timeline(scene).blocks() if block.type == "react.plan.ack"]
 
 
-def test_conformance_6_the_round_that_changes_plans_reports_no_progress() -> None:
+def test_the_round_that_changes_plans_reports_no_progress() -> None:
     again = called("react.plan", {"steps": ["two"]}, notes="✓ [1] one")
     scene = planned(steps("one"), again)
     assert reports(scene) == [None, None, None]
     assert all(dict(plan.status) == {"1": "pending"} for plan in timeline(scene).plans.values())
 
 
-def test_conformance_6_a_report_that_says_nothing_new_is_no_snapshot() -> None:
+def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
     same = called("react.read", READ, notes="✓ [1] one")
     scene = planned(steps("one", "two"), same, same)
     assert reports(scene) == [None, {"1": "done", "2": "pending"}, None, None]

@@ -161,7 +161,7 @@ def test_a_cap_of_the_deployment_ends_the_generation_at_the_first_action_too_man
 
 
 @pytest.mark.parametrize("piece_chars", [1, 10_000])
-def test_w16_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piece_chars: int) -> None:
+def test_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piece_chars: int) -> None:
     stage = Stage(
         Say(text=several(write("a.md"), write("b.md")), piece_chars=piece_chars),
         answered("done"),
@@ -267,7 +267,7 @@ def test_an_answer_that_was_seen_stands_beside_a_sibling_that_is_refused() -> No
     assert (stage.ran(), stage.entries(Closed)[-1].answer) == ([], "All done.")
 
 
-def test_w23_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
+def test_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
     stage = Stage(said('{"action": "complete", "final_answer": "he said "yes", then left"}'))
     stage.run()
     assert stage.entries(Closed)[-1].answer == 'he said "yes", then left'
@@ -338,7 +338,7 @@ def test_where_it_is_tolerated_a_leading_word_costs_a_notice_alone() -> None:
     assert stage.codes() == ["decision_preamble_before_first_channel"]
 
 
-def test_w19_a_turn_of_wrong_beginnings_ends_after_its_tries_and_says_so() -> None:
+def test_a_turn_of_wrong_beginnings_ends_after_its_tries_and_says_so() -> None:
     stage = Stage(*["Sure! "] * 3, round_retries=2)
     stage.run()
     stage.model.assert_read()

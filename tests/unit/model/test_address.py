@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stepline.model.source import host_of, normalise_url
 
 
-# Weak spot W10: a port or a host lost its last characters, and distinct sites became one.
+# A port or a host lost its last characters, and distinct sites became one.
 @pytest.mark.parametrize(
     "url",
     [

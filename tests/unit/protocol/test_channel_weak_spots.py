@@ -47,7 +47,7 @@ def texts(events):
         "< channel:thinking >Go.</channel:thinking>",
     ],
 )
-def test_w1_an_unknown_or_misspelt_channel_does_not_stop_the_stream(before, size):
+def test_an_unknown_or_misspelt_channel_does_not_stop_the_stream(before, size):
     events, transcript = live(f"{before}\n{DECIDED}", size)
     assert Opened(DECISION, 0) in events
     assert Closed(DECISION, 0, "normal") in events
@@ -64,14 +64,14 @@ def test_w1_an_unknown_or_misspelt_channel_does_not_stop_the_stream(before, size
         ("<channel:thinking>``a` b</channel:thinking>", ["``a` b"]),
     ],
 )
-def test_w2_a_stray_backtick_hides_no_later_tag(text, bodies, size):
+def test_a_stray_backtick_hides_no_later_tag(text, bodies, size):
     events, transcript = live(text + DECIDED, size)
     assert list(transcript.bodies("thinking")) == bodies
     assert Closed(DECISION, 0, "normal") in events
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_w2_a_fence_that_a_decision_forgets_to_close_hides_no_code(size):
+def test_a_fence_that_a_decision_forgets_to_close_hides_no_code(size):
     text = '<channel:action>\n```json\n{"action": "exit"}\n</channel:action><channel:code>x\n</channel:code>'
     events, transcript = live(text, size)
     assert transcript.bodies("code") == ("x\n",)
@@ -80,7 +80,7 @@ def test_w2_a_fence_that_a_decision_forgets_to_close_hides_no_code(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_w3_tags_in_strings_and_in_programs_are_data(size):
+def test_tags_in_strings_and_in_programs_are_data(size):
     answer = '{"final_answer": "write <channel:code> and </channel:thinking>, or \\"<channel:action>\\""}'
     code = '\na = "<channel:thinking>"\nb = "</channel:thinking>"\n\tc = "</channel"\n'
     text = f"<channel:action>{answer}</channel:action><channel:code>{code}</channel:code>"
@@ -91,7 +91,7 @@ def test_w3_tags_in_strings_and_in_programs_are_data(size):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("tail", ["list [", "see [[S:3", "[[", "<", "</channel:thin", "\\", "`"])
-def test_w4_a_body_keeps_its_tail(tail, size):
+def test_a_body_keeps_its_tail(tail, size):
     closed, _ = live(f"<channel:thinking>{tail}</channel:thinking>", size)
     assert texts(closed) == {("thinking", 0): tail}
     assert read_channels(f"<channel:thinking>{tail}").bodies("thinking") == (tail,)
@@ -103,7 +103,7 @@ def test_w4_a_body_keeps_its_tail(tail, size):
         max_size=40,
     )
 )
-def test_w6_a_body_is_what_the_model_wrote(text):
+def test_a_body_is_what_the_model_wrote(text):
     body = "x" + text + "x"
     for channel in ("thinking", "code", "action"):
         transcript = read_channels(f"<channel:{channel}>{body}</channel:{channel}>")
@@ -119,7 +119,7 @@ PLAIN = st.sampled_from(
 
 
 @given(pieces=st.lists(PLAIN, max_size=20))
-def test_w11_nothing_is_held_back_but_the_beginning_of_a_tag(pieces):
+def test_nothing_is_held_back_but_the_beginning_of_a_tag(pieces):
     parser = ChannelParser()
     handed_out, fed = [], ""
     for char in "<channel:thinking>" + "".join(pieces):
@@ -144,7 +144,7 @@ UNDECIDED = {
     [path for path in sorted(STREAMS.glob("*.txt")) if path.stem not in UNDECIDED],
     ids=lambda path: path.stem,
 )
-def test_w11_a_recorded_stream_is_handed_out_to_its_last_character_before_each_tag(path):
+def test_a_recorded_stream_is_handed_out_to_its_last_character_before_each_tag(path):
     text = path.read_bytes().decode()
     parser, handed_out = ChannelParser(), []
     for at, char in enumerate(text):
@@ -177,7 +177,7 @@ class Counting:
         ("code", "x = '</channel:thinking>'\n"),
     ],
 )
-def test_w12_mentions_of_tags_cost_one_look_at_each_character(channel, mention):
+def test_mentions_of_tags_cost_one_look_at_each_character(channel, mention):
     text = mention * 2_000
     parser = ChannelParser()
     parser.feed(f"<channel:{channel}>")

@@ -157,7 +157,7 @@ def test_without_sources_nothing_is_replaced(kind):
     assert stream.used == stream.unresolved == ()
 
 
-# Weak spot W4: tails that looked like tokens were lost.
+# Tails that looked like tokens were lost.
 @pytest.mark.parametrize(
     "tail", ["[", "[[", "[[S", "[[S:", "[[S:1,2-", "[[S:1]", "[[ s", "\uff3b", "<", "<sup cl"]
 )
@@ -170,7 +170,7 @@ def test_no_tail_is_lost(tail, kind, behind):
     assert "".join(pieces) == whole
 
 
-# Weak spot W5: the whole text was normalised as soon as there were sources.
+# The whole text was normalised as soon as there were sources.
 @pytest.mark.parametrize("kind", ["markdown", "html"])
 def test_nothing_but_tokens_is_changed(kind):
     text = "em\u2014dash en\u2013dash \uff1a \uff3bx\uff3d \u200bzero \U0001f468\u200d\U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645\r\n"
@@ -182,13 +182,13 @@ def test_full_width_tokens_resolve_in_html_too():
     assert html("\uff3b\uff3bS\uff1a1\u20132\uff3d\uff3d") == sup(1, 2)
 
 
-# Weak spot W6: characters without width were taken from the stored text; here they count as nothing in tokens only.
+# Characters without width were taken from the stored text; here they count as nothing in tokens only.
 def test_joiners_survive_around_a_token():
     family = "\U0001f468\u200d\U0001f469"
     assert markdown(f"{family}[[\u200dS:1]]{family}") == f"{family}{ONE}{family}"
 
 
-# Weak spot W8: markup of the form that models write themselves.
+# Markup of the form that models write themselves.
 @pytest.mark.parametrize(
     "written",
     [
@@ -224,7 +224,7 @@ def test_a_raised_citation_of_nothing_known_goes():
     assert html('a<sup class="cite" data-sids="9">[[S:9]]</sup>b') == "ab"
 
 
-# Weak spot W9: a range was walked before anybody looked what is there.
+# A range was walked before anybody looked what is there.
 def test_a_huge_range_is_the_known_part_of_it():
     shown, stream = fed(["[[S:1-999999999]]"])
     assert "".join(shown) == f"{ONE} {TWO} {THREE} A chart"

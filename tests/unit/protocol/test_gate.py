@@ -40,7 +40,7 @@ def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
     assert (one.got, two.got) == (["a", None], ["b", "c", None])
 
 
-# Weak spot W20: what was written while a gate let go what it had kept came out before that.
+# What was written while a gate let go what it had kept came out before that.
 def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_go():
     gate = Gate()
     sink = Sink(lambda text: text == "b0" and gate.push(sink, "late"))

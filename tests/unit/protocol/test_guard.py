@@ -81,14 +81,14 @@ def test_guard_and_judge_agree_however_the_stream_was_cut(head: str, size: int) 
     )
 
 
-def test_w27_what_a_violation_was_is_told_with_its_facts() -> None:
+def test_what_a_violation_was_is_told_with_its_facts() -> None:
     (notice,) = judge("Sure, " + generation(complete())).notices
     assert notice.extra == {"preamble_chars": 5, "preamble_preview": "Sure,", "first_channel": "thinking"}
     (notice,) = judge("\n" + decide(complete())).notices
     assert notice.extra == {"first_channel": "ReactDecisionOutV2", "offset": 1}
 
 
-def test_w27_a_leading_word_costs_nothing_where_it_is_tolerated() -> None:
+def test_a_leading_word_costs_nothing_where_it_is_tolerated() -> None:
     verdict = judge("Sure! " + generation(complete()), strict=False)
     assert (verdict.accepted, codes(verdict)) == (True, [PREAMBLE])
 

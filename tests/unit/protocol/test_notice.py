@@ -28,7 +28,7 @@ AGENT = build_agent(ReadCaps(), parts=WORKFLOW.parts())
 
 
 @pytest.mark.parametrize("tool_id", sorted(AGENT.callable_ids))
-def test_w18_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
+def test_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
     spec = AGENT.tools[tool_id]
     (*_, example) = spec.examples
     for extra, accepted in (({}, True), ({"nobody_knows": 1}, False)):
@@ -39,7 +39,7 @@ def test_w18_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
             assert "nobody_knows" in json.dumps(verdict.notices[0].extra)
 
 
-def test_w2_a_fence_that_nobody_closed_does_not_swallow_the_program() -> None:
+def test_a_fence_that_nobody_closed_does_not_swallow_the_program() -> None:
     decision = json.dumps(test_several.run(contract=test_several.CONTRACT))
     text = (
         think("The ` char.")
@@ -64,7 +64,7 @@ MENTIONS = "Write `<channel:action>…</channel:action>` and `<channel:code>` in
         lambda n: '{"a": 1} ' * n,
     ],
 )
-def test_w12_twice_the_text_takes_twice_the_steps_to_judge(body: object) -> None:
+def test_twice_the_text_takes_twice_the_steps_to_judge(body: object) -> None:
     def steps(n: int) -> int:
         text = think() + decide(body(n))  # type: ignore[operator]  # each is a function of n
         return steps_of(lambda: judge(text))

@@ -183,13 +183,13 @@ def test_a_tool_of_unknown_kind_runs_alone() -> None:
 # --- off
 
 
-def test_w16_off_runs_the_first_action_and_refuses_the_second_with_a_notice() -> None:
+def test_off_runs_the_first_action_and_refuses_the_second_with_a_notice() -> None:
     verdict = judge(generation(ONE, TWO))
     assert (ran(verdict), codes(verdict)) == (["react.write"], [f"{MANY}too_many_actions"])
     assert Admission(FanoutRule(), TOOLS, ALLOWED).full is False
 
 
-def test_w16_off_takes_nothing_behind_a_first_action_that_is_refused() -> None:
+def test_off_takes_nothing_behind_a_first_action_that_is_refused() -> None:
     verdict = judge(generation(call({"tool_id": "x.y", "params": {}}), complete("All done.")))
     assert (verdict.accepted, codes(verdict)) == (False, ["unknown_tool_id", f"{MANY}too_many_actions"])
 
@@ -242,7 +242,7 @@ def test_a_decision_alone_takes_its_program_from_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("key", ["filename", "filepath"])
 @pytest.mark.parametrize("name", ["outputs/a.md", "a.md", "turn_1/outputs/a.md", "fi:turn_1.outputs/a.md"])
-def test_w17_the_files_of_a_contract_collide_with_those_that_are_written(key: str, name: str) -> None:
+def test_the_files_of_a_contract_collide_with_those_that_are_written(key: str, name: str) -> None:
     contract: Any = [None, {key: name, "description": "x"}]
     for asked in (contract, json.dumps(contract)):
         text = think() + decide(run(contract=asked)) + program("print(1)") + decide(ONE)
@@ -284,7 +284,7 @@ def test_an_answer_that_was_seen_stands_though_a_sibling_is_refused() -> None:
     assert (verdict.salvaged, verdict.accepted, verdict.actions) == (False, True, ())
 
 
-def test_w23_an_answer_with_quotes_nobody_escaped_counts_whole() -> None:
+def test_an_answer_with_quotes_nobody_escaped_counts_whole() -> None:
     body = '{"action": "complete", "final_answer": "he said "yes", then left"}'
     verdict = judge(generation(body), streamed_answer="he said ")
     assert verdict.decision is not None

@@ -61,7 +61,7 @@ def test_a_decision_is_held_until_it_says_what_it_is_and_streams_from_then_on():
 PLAIN = "Every word, é and 🙂 too; (1) {2} 3 > 2 & so on."
 
 
-def test_w11_every_character_is_shown_as_it_comes():
+def test_every_character_is_shown_as_it_comes():
     begun = {
         "thinking.0": "<channel:thinking>",
         "answer.0": '<channel:action>{"action": "exit", "final_answer": "',
@@ -87,7 +87,7 @@ def test_w11_every_character_is_shown_as_it_comes():
         ("a [[S:1", "a [[S:1"),
     ],
 )
-def test_w11_only_what_may_become_a_tag_is_held_back(written, shown):
+def test_only_what_may_become_a_tag_is_held_back(written, shown):
     assert show_so_far(f"<channel:thinking>{written}", 1).texts == {"thinking.0": shown}
 
 
@@ -106,7 +106,7 @@ def test_w11_only_what_may_become_a_tag_is_held_back(written, shown):
         ("a \\ud83d\\ude00", "a 😀"),
     ],
 )
-def test_w11_only_what_may_become_a_token_or_an_escape_is_held_back(written, shown):
+def test_only_what_may_become_a_token_or_an_escape_is_held_back(written, shown):
     head = '<channel:action>{"action": "exit", "final_answer": "'
     assert show_so_far(head + written, 1, sources=SOURCES).texts == {"answer.0": shown}
 
@@ -143,14 +143,14 @@ def test_nothing_of_a_call_that_may_not_run_is_shown(tool_id, fields):
 # --- several actions
 
 
-def test_w16_with_several_actions_off_nothing_of_a_second_one_is_shown_and_the_call_is_ended():
+def test_with_several_actions_off_nothing_of_a_second_one_is_shown_and_the_call_is_ended():
     text = write("outputs/a.md", "one", notes="first") + write("outputs/b.md", "two", notes="second") + READ
     shown = show_alike(text, fanout=OFF)
     assert shown.texts == {"notes.0": "first", "canvas.0": "one"}
     assert shown.cut == "multi_action_bundle_too_many_actions"
 
 
-def test_w16_with_several_actions_off_a_program_keeps_its_code_before_the_cut():
+def test_with_several_actions_off_a_program_keeps_its_code_before_the_cut():
     shown = show_alike(run() + code("print(1)") + READ, fanout=OFF)
     assert shown.texts["code.0"] == "print(1)"
     assert shown.ends["code.0"] == ""
@@ -197,7 +197,7 @@ def test_a_blank_decision_counts_for_nothing():
 
 
 @pytest.mark.parametrize("reason", ["policy", "cancelled", "provider_error"])
-def test_w13_every_open_lane_is_closed_with_the_reason_wherever_the_stream_is_cut(reason):
+def test_every_open_lane_is_closed_with_the_reason_wherever_the_stream_is_cut(reason):
     text = thinking("Hm.") + write("outputs/a.md", "a file", notes="n") + run() + code("print(1)") + READ
     for upto in range(len(text)):
         shown = show(text[:upto], 5, reason=reason)
@@ -207,7 +207,7 @@ def test_w13_every_open_lane_is_closed_with_the_reason_wherever_the_stream_is_cu
         assert {shown.ends[lane] for lane in open_lanes} <= {reason}
 
 
-def test_w13_a_program_that_was_begun_and_not_finished_ends_in_an_error():
+def test_a_program_that_was_begun_and_not_finished_ends_in_an_error():
     for reason in ("policy", "cancelled", "provider_error"):
         shown = show(run() + "<channel:code>print(", reason=reason)
         assert shown.ends["code.0"] == reason
@@ -230,7 +230,7 @@ def test_an_answer_whose_closing_tag_is_missing_is_complete():
 # --- what is no JSON
 
 
-def test_w23_an_answer_with_bare_quotes_is_shown_to_the_quote_and_then_replaced_by_the_whole():
+def test_an_answer_with_bare_quotes_is_shown_to_the_quote_and_then_replaced_by_the_whole():
     shown = show_alike(raw('{"action": "complete", "final_answer": "he said "yes", then left"}'))
     assert shown.texts == {"answer.0": "he said ", "answer.0.r1": 'he said "yes", then left'}
     assert shown.facts["answer.0.r1"] == LaneFacts(
@@ -239,7 +239,7 @@ def test_w23_an_answer_with_bare_quotes_is_shown_to_the_quote_and_then_replaced_
     assert shown.answer == 'he said "yes", then left'
 
 
-def test_w23_a_broken_decision_whose_action_comes_last_is_shown_once_and_whole():
+def test_a_broken_decision_whose_action_comes_last_is_shown_once_and_whole():
     shown = show_alike(raw('{"final_answer": "he said "yes", then left", "action": "complete"}'))
     assert shown.texts == {"answer.0": 'he said "yes", then left'}
 
@@ -264,7 +264,7 @@ def test_a_comma_too_many_changes_nothing_that_is_shown():
 # --- text
 
 
-def test_w7_escaped_pairs_of_surrogates_come_as_characters_at_every_cut():
+def test_escaped_pairs_of_surrogates_come_as_characters_at_every_cut():
     body = '{"action": "complete", "final_answer": "a \\ud83d\\ude00 b \\ud83d c"}'
     shown = show_alike(raw(body))
     assert shown.texts["answer.0"] == "a 😀 b \ufffd c"
@@ -272,14 +272,14 @@ def test_w7_escaped_pairs_of_surrogates_come_as_characters_at_every_cut():
 
 
 @pytest.mark.parametrize("tail", ["list [", "see [[S", "see [[S:1", "see [[S:1]", "a <", "half \\ of"])
-def test_w4_no_tail_of_a_text_is_ever_lost(tail):
+def test_no_tail_of_a_text_is_ever_lost(tail):
     for sources in ({}, SOURCES):
         assert show_alike(answer(tail), sources=sources).texts["answer.0"] == tail
     assert show_alike(thinking(tail)).texts["thinking.0"] == tail
     assert show_alike(f"<channel:thinking>{tail}").texts["thinking.0"] == tail
 
 
-def test_w5_text_around_citations_stays_as_it_was_written():
+def test_text_around_citations_stays_as_it_was_written():
     text = "pages 1\u20133 \u2014 \uff3bnote\uff3d\uff1a [[S:1]] \u201cquoted\u201d"
     shown = show_alike(answer(text), sources=SOURCES)
     assert shown.texts["answer.0"] == text.replace("[[S:1]]", "[One](https://example.com/1)")

@@ -120,11 +120,11 @@ def test_the_instances_of_the_first_vector_are_complete_before_the_end() -> None
 
 
 @pytest.mark.parametrize("name", ["7_unknown_channel", "7_other_case"])
-def test_w01_an_unknown_channel_and_one_in_another_case_are_heard_live(name: str) -> None:
+def test_an_unknown_channel_and_one_in_another_case_are_heard_live(name: str) -> None:
     assert shown_live(name, "answer.0") == "Done."
 
 
-def test_w02_a_stray_backtick_and_an_open_fence_hide_no_tag() -> None:
+def test_a_stray_backtick_and_an_open_fence_hide_no_tag() -> None:
     assert shown_live("7_stray_backtick_in_thinking", "answer.0") == "Done."
     assert shown_live("6_fence_without_end", "answer.0") == "Done."
 
@@ -137,12 +137,12 @@ def test_w02_a_stray_backtick_and_an_open_fence_hide_no_tag() -> None:
         ("8_tags_in_code", "code.0", LITERALS),
     ],
 )
-def test_w03_tags_in_strings_and_programs_are_text(name: str, lane: str, text: str) -> None:
+def test_tags_in_strings_and_programs_are_text(name: str, lane: str, text: str) -> None:
     assert shown_live(name, lane) == text
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_w07_an_escaped_emoji_is_whole_wherever_it_is_cut(size: int) -> None:
+def test_an_escaped_emoji_is_whole_wherever_it_is_cut(size: int) -> None:
     text = load(VECTORS[0].with_name("7_lone_high_surrogate.txt"))
     shown = play(cut(text, size)).texts["answer.0"]
     assert shown.startswith("Whole 😀, half \ufffd")

@@ -15,7 +15,7 @@ from tests.unit.timeline.story import Story
 TIGHT = ContextRules(max_tokens=8_000)
 
 
-def test_conformance_3_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain() -> None:
+def test_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain() -> None:
     for said in ("", "word " * 9_000, "## Goals\nOtters."):
         scene = Narrow(8_000)
         scene.voices.obeys = False
@@ -69,9 +69,7 @@ def outline_of(timeline: Timeline) -> Outline:
     return outline
 
 
-def test_conformance_9_a_split_turn_keeps_its_prompt_its_live_events_its_notes_its_plan_and_the_newest_round() -> (
-    None
-):
+def test_a_split_turn_keeps_its_prompt_its_live_events_its_notes_its_plan_and_the_newest_round() -> None:
     timeline = worked().timeline()
     outline = outline_of(timeline)
     assert outline.entry.split

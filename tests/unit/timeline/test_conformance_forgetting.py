@@ -67,7 +67,7 @@ def codes(output: ToolOutput) -> list[str]:
 
 @patient
 @given(stories(forgetting=True), st.integers(1, 4), st.integers(1, 4), st.booleans())
-def test_conformance_2_pruning_twice_is_pruning_once(story: Story, keep: int, intact: int, settled: bool):
+def test_pruning_twice_is_pruning_once(story: Story, keep: int, intact: int, settled: bool):
     pieces, newest = story.timeline().pieces, len(story.timeline().history)
     about = {"turn": "turn_x", "at": story.at, "cause": "budget", "settled": story.n if settled else 0}
     entry = Pruned(keep=max(keep, intact), intact=intact, **about)
@@ -77,7 +77,7 @@ def test_conformance_2_pruning_twice_is_pruning_once(story: Story, keep: int, in
 
 @patient
 @given(stories(forgetting=True))
-def test_conformance_2_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(story: Story):
+def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(story: Story):
     seen: dict[str, str] = {}
     timeline = Timeline.empty(LANE)
     for batch in story.batches:
@@ -97,7 +97,7 @@ def is_renewed(path: str) -> bool:
 
 @patient
 @given(stories(forgetting=True), st.integers(0, 30))
-def test_conformance_2_a_process_that_has_to_read_the_log_again_reads_the_same(story: Story, base: int):
+def test_a_process_that_has_to_read_the_log_again_reads_the_same(story: Story, base: int):
     whole = story.timeline()
     base = min(base, whole.n)
 
@@ -111,7 +111,7 @@ def test_conformance_2_a_process_that_has_to_read_the_log_again_reads_the_same(s
 
 @patient
 @given(stories(forgetting=True))
-def test_conformance_2_what_counts_as_visible_is_visible_as_it_is_now(story: Story):
+def test_what_counts_as_visible_is_visible_as_it_is_now(story: Story):
     timeline = story.timeline()
     for piece in timeline.pieces:
         quoted = piece.path and piece.kind in QUOTED and not UNQUOTED.search(piece.path)
@@ -149,7 +149,7 @@ def result_path(story: Story, batch: int) -> str:
     return f"tc:{story.turn}.{entry.call_id}.result"
 
 
-def test_conformance_7_what_stands_before_the_pre_tail_is_not_hidden():
+def test_what_stands_before_the_pre_tail_is_not_hidden():
     story = rounds(*[300] * 6)
     timeline = story.timeline()
     oldest, newest = result_path(story, 3), result_path(story, 13)
@@ -160,7 +160,7 @@ def test_conformance_7_what_stands_before_the_pre_tail_is_not_hidden():
     assert call(timeline, "react.hide", path=newest, replacement="seen").status == "ok"
 
 
-def test_conformance_7_what_has_more_than_the_editable_tail_behind_it_is_not_hidden():
+def test_what_has_more_than_the_editable_tail_behind_it_is_not_hidden():
     limit_bytes = int(RULES.editable_tail_tokens * 3.2)
     story = rounds(300, 300, limit_bytes)
     output = call(story.timeline(), "react.hide", path=result_path(story, 5), replacement="seen")
@@ -168,7 +168,7 @@ def test_conformance_7_what_has_more_than_the_editable_tail_behind_it_is_not_hid
     assert json.loads(output.blocks[-1].text)["status"] == "too_old"
 
 
-def test_conformance_7_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
+def test_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
     story = rounds(300)
     timeline = story.timeline()
     assert pre_tail(timeline.pieces, RULES) == 0
@@ -183,7 +183,7 @@ def test_conformance_7_while_there_is_no_pre_tail_everything_near_the_end_is_hid
     assert after.visible(path) is None
 
 
-def test_conformance_7_a_hiding_that_is_refused_never_ends_the_turn():
+def test_a_hiding_that_is_refused_never_ends_the_turn():
     scene = Scene(
         called("react.hide", {"replacement": "x"}),
         called("react.hide", {"path": "fi:nonsense", "replacement": "x"}),
@@ -213,7 +213,7 @@ def views(scene: Scene) -> Iterator[Block]:
     ],
     ids=["lines", "characters"],
 )
-def test_conformance_8_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int], told: str):
+def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int], told: str):
     scene = Scene()
     scene.send("one")
     turn = scene.state.turn

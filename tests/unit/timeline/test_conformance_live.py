@@ -77,7 +77,7 @@ def talk(live: Live) -> list[str]:
 # --- 4: a followup before, during and behind the answer
 
 
-def test_conformance_4_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
+def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
     live = Live(called("react.write", WRITE), answered("Both."))
     live.decide()
     live.send("and tea?", id="f1")
@@ -89,9 +89,7 @@ def test_conformance_4_a_followup_before_the_answer_is_read_and_answered_with_it
     assert "(15 + 1 reactive bonus)" in announce_of(live.model.requests[1])
 
 
-def test_conformance_4_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_completions() -> (
-    None
-):
+def test_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_completions() -> None:
     live = Live(SPOKEN, answered("And tea."))
     live.at(MIDST, later(live, live.send, "and tea?", id="f1"))
     live.run()
@@ -106,7 +104,7 @@ def test_conformance_4_a_followup_during_the_answer_stands_in_its_round_and_ther
     assert forged(text) == []
 
 
-def test_conformance_4_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_completions() -> None:
+def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_completions() -> None:
     live = Live(answered("First."), answered("And tea."))
     live.decide()
     live.send("and tea?", id="f1")
@@ -123,7 +121,7 @@ def test_conformance_4_a_followup_behind_the_answer_stands_behind_it_and_there_a
     ]
 
 
-def test_conformance_4_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
+def test_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
     live = Live(SPOKEN, answered("All."))
     for number in range(3):
         live.at(MIDST, later(live, live.send, f"and {number}?", id=f"f{number}"))
@@ -134,7 +132,7 @@ def test_conformance_4_each_followup_brings_one_round_and_a_quiet_event_none() -
     assert [entry.rounds for entry in live.entries(Closed)] == [2]
 
 
-def test_conformance_4_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_once() -> None:
+def test_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_once() -> None:
     live = Live(SPOKEN, answered("And tea."), max_iterations=1)
     live.at(MIDST, lambda: live.send("and tea?", id="f1", payload={"iteration_credit": 0}))
     live.run()
@@ -149,7 +147,7 @@ def test_conformance_4_a_followup_that_no_round_is_left_for_opens_the_next_turn_
     assert block.meta["promoted_to"] == second.turn
 
 
-def test_conformance_4_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next_one() -> None:
+def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next_one() -> None:
     live = Live(SPOKEN, answered("Again."))
     live.at(MIDST, lambda: live.send("", id="a1", kind="alert", payload={"disk": 91}))
     live.run()
@@ -165,7 +163,7 @@ def test_conformance_4_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_re
 # --- 5: a steer in every phase
 
 
-def test_conformance_5_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None:
+def test_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None:
     live = Live(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.run()
@@ -181,7 +179,7 @@ def test_conformance_5_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_ro
     assert forged(text) == []
 
 
-def test_conformance_5_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
+def test_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
     live = Live(called("react.write", WRITE), answered("Brief."))
     live.decide()
     live.steer()
@@ -193,7 +191,7 @@ def test_conformance_5_a_steer_in_the_tool_phase_says_which_calls_were_not_run()
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_conformance_5_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> None:
+def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> None:
     live = Live(SPOKEN, called("react.write", WRITE), answered("It is in a.md."))
     live.at(MIDST, live.steer)
     live.run()
@@ -204,7 +202,7 @@ def test_conformance_5_in_finalize_a_file_may_be_written_and_the_last_round_is_a
     assert (live.closed.reason, live.closed.answer) == ("steer", "It is in a.md.")
 
 
-def test_conformance_5_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion() -> None:
+def test_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion() -> None:
     live = Live(SPOKEN, SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.steer("even shorter", id="s2"), call=1)
@@ -213,7 +211,7 @@ def test_conformance_5_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
-def test_conformance_5_a_followup_behind_a_steer_takes_the_bound_away() -> None:
+def test_a_followup_behind_a_steer_takes_the_bound_away() -> None:
     live = Live(SPOKEN, called("react.write", WRITE), answered("Done."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.send("no, go on", id="f1"))
@@ -223,7 +221,7 @@ def test_conformance_5_a_followup_behind_a_steer_takes_the_bound_away() -> None:
     assert live.closed.reason == "complete"
 
 
-def test_conformance_5_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> None:
+def test_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> None:
     live = Live(Say(text=SPOKEN))
     live.at(MIDST, later(live, live.stop))
     live.run()
@@ -234,7 +232,7 @@ def test_conformance_5_a_stop_ends_the_turn_with_what_was_shown_as_its_one_compl
     assert talk(live) == ["what is new?", partial, ""]
 
 
-def test_conformance_5_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
+def test_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
     live = Live(answered("First."), SPOKEN)
     live.decide()
     live.send("and tea?", id="f1")
@@ -246,7 +244,7 @@ def test_conformance_5_a_stop_behind_a_deferred_answer_makes_the_second_completi
 
 
 @pytest.mark.parametrize("when", ["decided", "idle"])
-def test_conformance_5_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> None:
+def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> None:
     live = Live(answered("Done."), answered("Hello again."))
     live.decide()
     if when == "idle":
@@ -261,7 +259,7 @@ def test_conformance_5_a_steer_behind_the_answer_is_handed_back_and_never_read(w
     assert [block.meta["handed_back"] for block in blocks] == (["turn_closed"] if when == "decided" else [])
 
 
-def test_conformance_5_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
+def test_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
     live = Live(SPOKEN, answered("Hello again."))
     live.at(0, lambda: live.send("delete everything", id="f1"))
     live.at(MIDST, live.stop)

@@ -40,7 +40,7 @@ def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step
     assert EventFilter().sift([event]).events == ((event,) if known else ())
 
 
-# Weak spot W25: the route was looked for inside a text, so a part of a route's name passed.
+# The route was looked for inside a text, so a part of a route's name passed.
 @pytest.mark.parametrize(
     "part", ["chat", "step", "chat_", "_step", "chat_ste", "chat_step ", "CHAT_STEP", ""]
 )
@@ -50,7 +50,6 @@ def test_a_part_of_a_routes_name_is_no_route(part):
     assert not EventRule(routes=frozenset({"chat_step"})).passes(event)
 
 
-# Weak spot W25, again.
 @pytest.mark.parametrize("side", ["types", "routes", "steps", "statuses"])
 @pytest.mark.parametrize("names", ["chat_step", ("chat_step",), ["chat_step"], {"chat_step"}])
 def test_a_side_of_a_rule_is_a_set_of_names_and_never_a_text(side, names):

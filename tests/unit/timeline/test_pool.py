@@ -36,7 +36,7 @@ def test_a_row_is_one_line_with_number_title_and_place():
     )
 
 
-# Weak spot W10 of the timeline: the pool was shown whole in every round.
+# The pool was shown whole in every round.
 def test_of_a_large_pool_the_rows_cited_last_and_the_newest_are_shown():
     pool = {sid: page(sid) for sid in range(1, 101)}
     shown = render_pool(pool, {sid: 50 - sid for sid in range(1, 20)} | {999: 60})

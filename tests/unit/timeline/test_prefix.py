@@ -38,7 +38,7 @@ def is_warm(before: Asked, after: Asked) -> bool:
 
 @patient
 @given(stories())
-def test_conformance_1_the_bytes_before_each_mark_of_a_request_begin_the_next_one(story: Story) -> None:
+def test_the_bytes_before_each_mark_of_a_request_begin_the_next_one(story: Story) -> None:
     for before, after in pairwise(ask_all(story)):
         whole = "".join(texts(after))
         assert all(whole.startswith(prefix) for prefix in before_marks(before))
@@ -89,7 +89,7 @@ def test_marks_are_few_and_stand_behind_the_turn_before_the_last_request_and_the
 
 @patient
 @given(stories(forgetting=True), st.data())
-def test_conformance_10_processes_send_the_same_bytes_whatever_they_know_of_the_log(
+def test_processes_send_the_same_bytes_whatever_they_know_of_the_log(
     story: Story, data: st.DataObject
 ) -> None:
     """One knows nothing, one remembers a part, one begins with a segment, and one reads every batch by itself."""
@@ -108,7 +108,7 @@ def test_conformance_10_processes_send_the_same_bytes_whatever_they_know_of_the_
 
 @patient
 @given(stories(forgetting=True))
-def test_conformance_10_a_request_that_is_asked_again_after_a_crash_is_the_same(story: Story) -> None:
+def test_a_request_that_is_asked_again_after_a_crash_is_the_same(story: Story) -> None:
     """An attempt that died behind its request leaves nothing, and a retry that is announced adds no text."""
     timeline = story.timeline()
     if story.state.status == "open" and story.state.cursor.phase == "decide":
@@ -128,7 +128,7 @@ def settled_turns(turns: int = 1, rounds: int = 2) -> Story:
     return story
 
 
-def test_conformance_1_three_messages_are_marked_with_and_without_an_open_round() -> None:
+def test_three_messages_are_marked_with_and_without_an_open_round() -> None:
     story = settled_turns()
     story.message("and now?")
     for _ in range(2):

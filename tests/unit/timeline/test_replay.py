@@ -90,9 +90,7 @@ def test_the_life_has_everything_in_it() -> None:
 
 @pytest.mark.parametrize("applies", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize("puts", [0, 1, 2])
-def test_conformance_10_a_step_that_died_at_a_put_and_ran_again_changes_nothing(
-    puts: int, applies: bool
-) -> None:
+def test_a_step_that_died_at_a_put_and_ran_again_changes_nothing(puts: int, applies: bool) -> None:
     for dies_in in range(STEPS):
         engine, _ = lived(dies_in=dies_in, puts=puts, applies=applies)
         assert read(engine) == read(UNHARMED), dies_in
