@@ -28,7 +28,7 @@ from stepline.model.wire.live_event import (
     EventRule,
     classify,
 )
-from tests.unit.loop.phase import ENDS, ID, PHASES, fate, play
+from tests.unit.loop.event_phase import ENDS, ID, PHASES, fate, play
 
 PATH: Final = DOCS / "reference/live-events.md"
 

@@ -31,10 +31,10 @@ from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.sources import SourcePool
-from tests.contract.task_bench import TaskExecutor
-from tests.contract.task_cloud import Cloud
+from tests.contract.task_containers import TaskExecutor
+from tests.contract.task_services import Cloud
 from tests.security.escape.task_definition import task_definition
-from tests.unit.timeline.story import LANE, Story
+from tests.support.log_builder import LANE, Story
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "exec_task"

@@ -17,7 +17,7 @@ from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Broadcast
-from tests.unit.loop.scene import LANE, USER, Scene, answered, durable
+from tests.support.conversation import LANE, USER, Scene, answered, durable
 
 from .redis_server import RedisServer
 

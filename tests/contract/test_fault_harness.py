@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import pytest
 
 from stepline.ports.boundary import is_write
+from tests.contract.fault.simulation import World
 
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, methods, protocols
 from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario, UnsettledError
 from .fault.promise import broken
 from .fault.scenario import SCENARIOS
-from .fault.world import World
 
 WAYS = tuple(itertools.product(FAULTS, THENS))
 THOROUGH = ("log.put", "model.", "tool.", "executor.", "machine.")

@@ -27,13 +27,13 @@ from hypothesis.stateful import (
 from stepline.events.derive import derive
 from stepline.model.batch import Batch
 from stepline.ports.model import ModelRequest
+from tests.contract.fault.client import Device
+from tests.contract.fault.concurrent_run import Crowd, Flight
+from tests.contract.fault.simulation import STRIKE, World, answered, called, coded, written
 
-from .fault.crowd import Crowd, Flight
-from .fault.device import Device
 from .fault.driver import UnsettledError
 from .fault.promise import broken, chain, effects, turns
 from .fault.scenario import FORM, LONG, QUIET, STOP, steer, text
-from .fault.world import STRIKE, World, answered, called, coded, written
 
 DAY_S = 86_400
 WAITS_S = (30, 2 * 60, 31 * 60, 61 * 60, 3 * 3_600, 15 * DAY_S)

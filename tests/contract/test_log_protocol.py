@@ -12,12 +12,12 @@ import pytest
 
 from stepline.model.entry import Closed
 from stepline.model.program.execution import Mode
+from tests.contract.explorer.client import LossyWay
+from tests.contract.explorer.simulation import World
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
 from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
-from .explorer.viewer import LossyWay
-from .explorer.world import World
 
 RUNS = int(
     os.environ.get(  # noqa: TID251 - a test takes its length from who runs it

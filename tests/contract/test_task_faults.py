@@ -23,8 +23,8 @@ from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
 from stepline.model.program.task import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
 from stepline.programs.envelope import Envelope, decode_envelope
-from tests.unit.loop.scene import LANE, answered, coded
-from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
+from tests.support.conversation import LANE, answered, coded
+from tests.support.task_conversation import BODY, PROFILE, Started, TaskScene, failed, finish
 
 HELLO = "print('hello')"
 KEYS = set(msgspec.to_builtins(Envelope(exec_id="x", ok=True, result_filename="")))

@@ -10,8 +10,8 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
 from stepline.model.entry import Closed, Contributed, Reopened, TakenOver
-from tests.contract.workflow_world import WAIT_S, Crash, Slow, World, text_of
-from tests.unit.loop.scene import answered, called
+from tests.contract.workflow_processes import WAIT_S, Crash, Slow, World, text_of
+from tests.support.conversation import answered, called
 
 SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
 

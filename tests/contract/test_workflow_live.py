@@ -13,8 +13,8 @@ from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Decided, Inbound, Opened, Steered
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion
-from tests.contract.workflow_world import WAIT_S, Slow, World, text_of
-from tests.unit.loop.scene import answered
+from tests.contract.workflow_processes import WAIT_S, Slow, World, text_of
+from tests.support.conversation import answered
 
 
 @pytest.fixture

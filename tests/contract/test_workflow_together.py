@@ -13,8 +13,8 @@ from stepline.bootstrap import in_process
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import ModelRefused, NotFoundError
 from stepline.model.entry import Closed, TakenOver
-from tests.contract.workflow_world import WAIT_S, Slow, World, text_of
-from tests.unit.loop.scene import answered, called
+from tests.contract.workflow_processes import WAIT_S, Slow, World, text_of
+from tests.support.conversation import answered, called
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import urllib.request
 
 import pytest
 
-from tests.e2e.lane import lanes_of, place
 from tests.e2e.order import check_order, events, terminals
+from tests.e2e.seen_lanes import lanes_of, place
 from tests.e2e.stage import a_word, answer_of
 from tests.e2e.test_recovery import check_log
 

@@ -17,8 +17,8 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from tests.e2e.mode import docker_obstacle
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
-from tests.unit.loop.scene import LANE, PROGRAM, Scene
-from tests.unit.model_server.chat import ScriptedClient
+from tests.support.conversation import LANE, PROGRAM, Scene
+from tests.unit.local.scripted.scripted_conversation import ScriptedClient
 
 PYTHON = HOME / "exec-env/bin/python"
 IMAGE = install_environment().get("PY_CODE_EXEC_IMAGE") or image_name()

@@ -8,9 +8,9 @@ from lambdas import _runtime, api
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import DependencyError
 from stepline.ports.channel import Principal
+from tests.handlers.ingress_events import ask_for_ticket
 
 from .conftest import Stage, recorded
-from .door import ask_for_ticket
 
 URL = "wss://abcdef123.execute-api.us-east-1.amazonaws.com/live"
 ADA = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}

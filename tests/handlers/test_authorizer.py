@@ -6,9 +6,19 @@ import pytest
 from lambdas import authorizer
 from stepline.errors import DependencyError
 from stepline.local.stage import issuer as local_issuer
+from tests.handlers.ingress_events import (
+    SITE,
+    Issuer,
+    behind,
+    handshake,
+    open_socket,
+    request,
+    running_issuer,
+    ticket_of,
+    verdict,
+)
 
 from .conftest import Stage
-from .door import SITE, Issuer, behind, handshake, open_socket, request, running_issuer, ticket_of, verdict
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import json
 from lambdas import decide, socket
 from lambdas._runtime import PowertoolsMeter
 from stepline import metrics
-from tests.unit.loop.scene import answered
+from tests.support.conversation import answered
 
 from .conftest import recorded
 

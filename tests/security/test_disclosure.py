@@ -11,7 +11,7 @@ from stepline.errors import ModelRefused
 from stepline.ingress.message import receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame
-from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, event_types, of
+from tests.support.conversation import BROKEN, LANE, Scene, answered, called, event_types, of
 
 KEY = re.compile(rb"(att|out|seg|exec)/acme/|s3://|[0-9a-f]{64}")
 EXCEPTION = re.compile(rb"Traceback|botocore|Exception|File \\?\"")

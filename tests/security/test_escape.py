@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.security.escape.single_attempt import SCENES, World
+
 from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
 from .escape.drift import DRIFTS, find_drift
-from .escape.scenes import SCENES, World
 from .escape.table import BATCHES, expected, render_host, render_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")

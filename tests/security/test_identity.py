@@ -16,7 +16,7 @@ from stepline.local.stage import issuer as local_issuer
 from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame
 from stepline.ports.identity import TICKET_TTL_S
 from tests.handlers.conftest import Stage, recorded
-from tests.handlers.door import (
+from tests.handlers.ingress_events import (
     REMOVED,
     SITE,
     Issuer,

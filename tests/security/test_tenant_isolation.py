@@ -23,7 +23,7 @@ from stepline.ingress.message import receive
 from stepline.log.spill import body_key
 from stepline.model.batch import Batch, State
 from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
-from tests.unit.loop.scene import LANE, Scene, answered, frames
+from tests.support.conversation import LANE, Scene, answered, frames
 
 segments = st.from_regex(SEGMENT, fullmatch=True)
 lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)

@@ -29,7 +29,7 @@ from stepline.model.program.execution import Fargate, Limits, RuntimeProfile
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
 from tests.contract.conftest import create_machine, create_table
-from tests.unit.loop.scene import LANE, USER, Scene, of
+from tests.support.conversation import LANE, USER, Scene, of
 
 NAME = "calls"
 FARGATE = Fargate(

@@ -23,7 +23,7 @@ from stepline.model.program.execution import Run
 from stepline.model.program.task import STEERED, TOKEN_VARIABLE
 from stepline.ports.channel import Principal
 from tests.stacks.recorder import Calls, Cloud
-from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded
+from tests.support.conversation import FAR, LANE, USER, answered, called, coded
 
 BIG = "x" * 40_000
 ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)

@@ -23,11 +23,11 @@ from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc
 from stepline.ports.log import OpenLane
+from tests.contract.explorer.client import LossyWay
+from tests.contract.explorer.simulation import LANE, World
 
 from .process import Proxy
 from .schedule import SAY, Chooser, Rand, Scenario, SleepingClose, drawn
-from .viewer import LossyWay
-from .world import LANE, World
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

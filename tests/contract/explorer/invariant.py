@@ -25,9 +25,8 @@ from stepline.model.wire.live_event import RULES
 from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
-
-from .viewer import Viewer
-from .world import LANE, PROGRAM, World
+from tests.contract.explorer.client import Viewer
+from tests.contract.explorer.simulation import LANE, PROGRAM, World
 
 
 def violations(world: World, viewer: Viewer) -> list[str]:

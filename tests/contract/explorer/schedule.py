@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from tests.contract.explorer.client import Viewer
+from tests.contract.explorer.simulation import World
+
 from .process import Process
-from .viewer import Viewer
-from .world import World
 
 STEPS_MOST = 6000
 FAULTS = ("crash", "zombie", "lost", "abort", "timeout")

@@ -22,10 +22,10 @@ from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
 from stepline.timeline.fold import Timeline
+from tests.contract.fault.simulation import World
 
 from . import driver, scenario
 from .driver import Scenario
-from .world import World
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,13 @@ from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.program.task import PROVISION_S
 from stepline.model.step import Step
+from tests.contract.fault.client import Device
+from tests.contract.fault.simulation import World
 
 from .boundary import SILENT, Reach
-from .device import Device
 from .execution import Execution
 from .invocation import Fault, Invocation
 from .task import EXITED, Waiting
-from .world import World
 
 SETTLE_ROUNDS: Final = 60
 SWEEP_S: Final = 120.0

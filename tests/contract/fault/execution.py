@@ -8,9 +8,9 @@ from functools import partial
 from stepline.loop.graph import END, REMOTE
 from stepline.loop.turn import Visit, turn
 from stepline.model.step import Step
+from tests.contract.fault.simulation import World
 
 from .invocation import Invocation
-from .world import World
 
 
 class Execution:

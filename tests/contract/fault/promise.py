@@ -27,9 +27,8 @@ from stepline.model.entry import (
     Steered,
     TakenOver,
 )
-
-from .device import Device
-from .world import LANE, STRIKE, World
+from tests.contract.fault.client import Device
+from tests.contract.fault.simulation import LANE, STRIKE, World
 
 PROGRAM: Final = "exec_tools.execute_code_python"
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 from stepline.context.rules import ContextRules
 from stepline.loop.agent import Summariser
 from stepline.ports.model import ModelRequest
+from tests.contract.fault.simulation import STRIKE, World, answered, called, coded, written
 
 from .driver import Scenario
-from .world import STRIKE, World, answered, called, coded, written
 
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 

@@ -14,9 +14,9 @@ from stepline.model.program.execution import CollectedFile, Run
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
 from stepline.ports.task import Depot, Duty
+from tests.contract.fault.simulation import World
 
 from .boundary import Door, Reach
-from .world import World
 
 EXITED: Final = "Essential container in task exited"
 

@@ -18,9 +18,9 @@ from stepline.bundle.descriptor_set import encode_payload
 from stepline.model.program.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
-from tests.contract.task_bench import TaskExecutor
-from tests.contract.task_cloud import Cloud
-from tests.unit.timeline.story import LANE, Story
+from tests.contract.task_containers import TaskExecutor
+from tests.contract.task_services import Cloud
+from tests.support.log_builder import LANE, Story
 
 from .task_definition import task_definition
 

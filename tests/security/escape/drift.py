@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.contract.task_bench import TaskExecutor
+from tests.contract.task_containers import TaskExecutor
+from tests.security.escape import single_attempt as scenes
+from tests.security.escape.single_attempt import World
 
-from . import scenes
 from .backend import Backend
-from .scenes import World
 
 
 @dataclass(frozen=True)

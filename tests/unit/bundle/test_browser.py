@@ -16,7 +16,7 @@ from stepline.model.block import Produced
 from stepline.model.ids import Lane
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
-from tests.unit.loop.scene import answered, called
+from tests.support.conversation import answered, called
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")
 TURN = "turn_20260101T000000_abcdef"

@@ -9,7 +9,7 @@ from stepline.ingress.message import receive
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.wire.event import AckFrame
 from stepline.model.wire.live_event import DropReason
-from tests.unit.loop.scene import LANE, Scene, of
+from tests.support.conversation import LANE, Scene, of
 
 
 class Full:

@@ -11,8 +11,8 @@ import bundles
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bundle.parts import load_skills, load_tools
 from stepline.local.stage.bundle_code import take_bundle
+from tests.support.conversation import answered, called
 from tests.unit.docs import bundle_guide
-from tests.unit.loop.scene import answered, called
 
 SCRIPT = (
     called("shop.price", {"name": "lamp"}),

@@ -14,8 +14,8 @@ from stepline.model.ids import call_id
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.unit.loop.scene import LANE, Scene, answered, called, event_types, tool
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import LANE, Scene, answered, called, event_types, tool
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
 
 WRITE = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 

@@ -10,7 +10,7 @@ from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened, Titled
 from stepline.model.ids import execution_name
 from stepline.model.usage import Tally
-from tests.unit.loop.scene import (
+from tests.support.conversation import (
     BROKEN,
     LANE,
     USER,
@@ -21,7 +21,7 @@ from tests.unit.loop.scene import (
     durable,
     event_types,
 )
-from tests.unit.loop.twin import BusyLog, CountingLog, LosingLog, StaleLog
+from tests.support.faulty_log import BusyLog, CountingLog, LosingLog, StaleLog
 
 ENDS = {"chat.complete", "chat.error"}
 

@@ -20,8 +20,8 @@ from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import ModelRequest
 from stepline.protocol.stream.lane import CONTROL_LANE
-from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, of, said
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import BROKEN, LANE, Scene, answered, called, of, said
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
 
 READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]}, notes="reading")
 

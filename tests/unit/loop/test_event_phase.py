@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from stepline.model.wire.live_event import RULES, EventClass
-from tests.unit.loop.phase import ENDS, PHASES, SENT, fate, play
-from tests.unit.loop.scene import Scene
+from tests.support.conversation import Scene
+from tests.unit.loop.event_phase import ENDS, PHASES, SENT, fate, play
 
 CLASSES = get_args(EventClass)
 FATES = {"opens": "opened", "promoted": "promoted", "kept": "kept"}

@@ -8,8 +8,8 @@ import pytest
 
 from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Resulted
-from tests.unit.loop.live import SPOKEN, Live
-from tests.unit.loop.scene import BROKEN, answered, called, coded
+from tests.support.conversation import BROKEN, answered, called, coded
+from tests.support.steered_conversation import SPOKEN, Live
 
 WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"})
 PLAN = called("react.plan", {"steps": ["one"]})

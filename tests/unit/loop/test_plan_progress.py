@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepline.model.entry import Decided, Resulted
 from stepline.timeline.fold import Timeline
-from tests.unit.loop.scene import LANE, Scene, answered, called
+from tests.support.conversation import LANE, Scene, answered, called
 
 READ = {"paths": ["fi:turn_x.outputs/a.md"]}
 

@@ -16,8 +16,8 @@ from stepline.model.entry import Opened, Pruned, Resulted
 from stepline.rendering.piece import text_bytes
 from stepline.rendering.reduce import prune
 from stepline.rendering.request_parts import first_change
-from tests.unit.loop.scene import LANE, Scene, answered, called
-from tests.unit.loop.twin import BusyLog
+from tests.support.conversation import LANE, Scene, answered, called
+from tests.support.faulty_log import BusyLog
 
 LONG = "and so it goes on, word by word. " * 100
 BUSY = Fail(error=ModelOverloaded("busy"))

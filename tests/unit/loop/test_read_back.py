@@ -14,7 +14,7 @@ from stepline.timeline.fold import Timeline
 from stepline.tools.content import load_content
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.sources import SourcePool
-from tests.unit.loop.scene import LANE, USER, Scene, answered, called, tool
+from tests.support.conversation import LANE, USER, Scene, answered, called, tool
 
 LOOK = "test.look"
 TALL = "".join(f"{n}: a line of forty characters, or about.\n" for n in range(1, 1001))

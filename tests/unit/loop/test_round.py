@@ -16,8 +16,8 @@ from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.ids import call_id
 from stepline.model.program.execution import Run
 from stepline.protocol.decision.fanout import FanoutRule
-from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, said
-from tests.unit.loop.twin import LosingLog
+from tests.support.conversation import LANE, PROGRAM, Scene, answered, called, said
+from tests.support.faulty_log import LosingLog
 
 FANOUT = FanoutRule(mode="safe_fanout")
 MANY = "multi_action_bundle_"

@@ -11,9 +11,9 @@ from stepline.loop.close import close_turn
 from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.wire.live_event import RULES
-from tests.unit.loop.live import SPOKEN, Live, shown_after
-from tests.unit.loop.scene import answered, event_types
-from tests.unit.loop.twin import BusyLog, LosingLog
+from tests.support.conversation import answered, event_types
+from tests.support.faulty_log import BusyLog, LosingLog
+from tests.support.steered_conversation import SPOKEN, Live, shown_after
 
 EVENTS: dict[str, dict[str, Any]] = {
     "message": {"kind": "followup"},

@@ -11,8 +11,8 @@ from stepline.loop.close import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answ
 from stepline.loop.decide import settle
 from stepline.model.entry import Decided, Opened
 from stepline.model.plan_steps import Plan
-from tests.unit.loop.scene import Scene, called
-from tests.unit.timeline.story import Story
+from tests.support.conversation import Scene, called
+from tests.support.log_builder import Story
 
 TOO_LATE = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]})
 

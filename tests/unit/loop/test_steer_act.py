@@ -18,9 +18,9 @@ from stepline.model.program.execution import Run
 from stepline.model.step import Step
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.unit.loop.live import Live
-from tests.unit.loop.scene import LANE, answered, coded, event_types, said, tool
-from tests.unit.loop.twin import BusyLog, LosingLog
+from tests.support.conversation import LANE, answered, coded, event_types, said, tool
+from tests.support.faulty_log import BusyLog, LosingLog
+from tests.support.steered_conversation import Live
 
 FANOUT = FanoutRule(mode="safe_fanout")
 NAMES = ("test.a", "test.b", "test.c")

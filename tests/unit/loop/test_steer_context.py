@@ -14,10 +14,10 @@ from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.loop.title import ROLE
 from stepline.model.entry import Closed, Compacted, Compacting, Reopened, Steered, Titled
 from stepline.tools.context import ReadCaps
-from tests.unit.loop.live import BEGIN, Interrupted, Live
-from tests.unit.loop.narrow import SUMMARY, Narrow
-from tests.unit.loop.scene import Scene, answered
-from tests.unit.loop.twin import BusyLog
+from tests.support.conversation import Scene, answered
+from tests.support.faulty_log import BusyLog
+from tests.support.small_context import SUMMARY, Narrow
+from tests.support.steered_conversation import BEGIN, Interrupted, Live
 
 GATE = "<channel:thinking>They ask.</channel:thinking><channel:output>What is new</channel:output>"
 

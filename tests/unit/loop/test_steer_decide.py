@@ -21,9 +21,9 @@ from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.stream.lane import CONTROL_LANE
-from tests.unit.loop.live import ANSWER, BEGIN, END, SPOKEN, Live, shown_after
-from tests.unit.loop.scene import BROKEN, LANE, answered, called, event_types, of
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import BROKEN, LANE, answered, called, event_types, of
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
+from tests.support.steered_conversation import ANSWER, BEGIN, END, SPOKEN, Live, shown_after
 
 PIECES = (len(SPOKEN) + 7) // 8
 MIDST = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8

@@ -8,8 +8,8 @@ from stepline.loop.close import close
 from stepline.loop.sweep import replace_owner, sweep, sweep_lane
 from stepline.model.entry import Closed, Inbound, Opened, TakenOver
 from stepline.model.ids import Lane, execution_name
-from tests.unit.loop.scene import LANE, USER, Scene, answered, called, durable, event_types
-from tests.unit.loop.twin import BusyLog
+from tests.support.conversation import LANE, USER, Scene, answered, called, durable, event_types
+from tests.support.faulty_log import BusyLog
 
 
 class SickMachine:

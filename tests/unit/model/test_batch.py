@@ -7,7 +7,7 @@ from stepline.model.base import Row
 from stepline.model.batch import EMPTY, Batch, Cursor, Spill, State, decode_batch, encode_batch
 from stepline.model.entry import Inbound
 from stepline.model.usage import Usage
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import Story, patient, stories
 
 TALLY = [[0, 0, 0, 0, 0, False], 0, 0, 0, 0, 0]
 """Of a lane without a turn."""

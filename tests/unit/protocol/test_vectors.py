@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.protocol.generation import CITING, SIZES, cut, play
+from tests.unit.protocol.play import CITING, SIZES, cut, play
 
 VECTORS = sorted((Path(__file__).parents[2] / "data/vectors").glob("*.txt"))
 EXEC = "exec_tools.execute_code_python"

@@ -19,7 +19,7 @@ from stepline.timeline.export import (
     export_timeline,
     export_turn,
 )
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import Story, patient, stories
 
 PAGE = Source(
     sid=1, title="A page", url="https://a.example/x", text="t" * 900, favicon_url="https://a.example/f.png"

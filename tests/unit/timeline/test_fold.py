@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stepline.model.usage import Usage
 from stepline.timeline.fold import Timeline
-from tests.unit.timeline.story import LANE, Story, patient, stories
+from tests.support.log_builder import LANE, Story, patient, stories
 
 
 @patient

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from stepline.model.block import Block
 from stepline.timeline.order import conversation_order
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import Story, patient, stories
 
 times = st.sampled_from(
     [

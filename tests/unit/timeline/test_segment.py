@@ -16,7 +16,7 @@ from stepline.rendering.piece import Piece
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
-from tests.unit.timeline.story import LANE, Story, patient, stories
+from tests.support.log_builder import LANE, Story, patient, stories
 
 AT_HAND = ("base", "batches", "load")
 SHAPES = {1: "23363335e75bc4a5", 2: "9aed5cde71e9217a", 3: "789373fb16540011"}

@@ -10,7 +10,7 @@ from stepline.errors import PathError
 from stepline.model.decision import Notice
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import Story, patient, stories
 
 
 def texts_at(timeline: Timeline, path: str) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepline.model.block import Body, Produced
 from stepline.model.program.execution import WorkFile
 from stepline.timeline.workspace import fold_workspace
-from tests.unit.timeline.story import Story, patient
+from tests.support.log_builder import Story, patient
 
 EXEC = "exec_tools.execute_code_python"
 

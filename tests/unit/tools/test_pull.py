@@ -15,7 +15,7 @@ from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.pull import TREE_FILES_MAX
 from stepline.tools.registry import run_tool
-from tests.unit.timeline.story import LANE, Story
+from tests.support.log_builder import LANE, Story
 
 REGISTRY = default_registry(executes=True)
 
