@@ -14,7 +14,8 @@ from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError, InputError, NotFoundError
 from stepline.model.ids import utc
 from stepline.model.program.task import SECRET_MAX_BYTES, secret_name
-from tests.contract.conftest import Aws, Faults, Memory
+from tests.contract.conftest import Memory
+from tests.support.aws import Aws, Faults
 
 ALL_TRIES = 3
 

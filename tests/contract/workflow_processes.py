@@ -38,7 +38,7 @@ class Watched:
         return put
 
 
-class World:
+class WorkflowProcesses:
     """Processes over one backend, and one conversation in it."""
 
     def __init__(self, backend, lane):
@@ -86,7 +86,3 @@ class Slow:
 
     def stream(self, request):
         return MemoryModelClient(self.say(request)).stream(request)
-
-
-def text_of(request):
-    return "".join(part.text for part in request.content)

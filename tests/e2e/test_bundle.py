@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.e2e.stage import STEPLINE, Stage, a_word, answer_of, read_until
-from tests.support.conversation import answered, called
+from tests.support.generation import answered, called
 from tests.unit.docs import bundle_guide
 
 pytestmark = pytest.mark.emulator

@@ -16,7 +16,7 @@ from lambdas import api, authorizer, socket
 from stepline.local.stage import issuer
 from stepline.model.wire.event import Frame, decode_frame
 from stepline.ports.channel import Principal
-from tests.handlers.conftest import Stage, recorded
+from tests.handlers.conftest import LambdaRuntime, recorded
 
 REMOVED = object()
 OURS = {"tenant": "acme", "project": "support", "sub": "ada"}
@@ -24,7 +24,7 @@ SITE = "https://app.example"
 
 
 class Issuer:
-    """The local stage's issuer; `token` changes whatever a test wants changed."""
+    """The local runtime's issuer; `token` changes whatever a test wants changed."""
 
     def __init__(self, home: Path, url: str) -> None:
         self.home = home
@@ -85,9 +85,9 @@ def request(token: str = "", **headers: str | None) -> dict[str, Any]:
     return event
 
 
-def verdict(stage: Stage, event: dict[str, Any]) -> dict[str, str] | None:
+def verdict(runtime: LambdaRuntime, event: dict[str, Any]) -> dict[str, str] | None:
     """Ask the authorizer; return the context it hands on, None if it refuses."""
-    answer = stage.call(authorizer.handler, event)
+    answer = runtime.call(authorizer.handler, event)
     if "isAuthorized" in answer:
         assert answer["isAuthorized"] is ("context" in answer)
         found: dict[str, str] | None = answer.get("context")
@@ -98,39 +98,39 @@ def verdict(stage: Stage, event: dict[str, Any]) -> dict[str, str] | None:
     return answer.get("context")
 
 
-def open_socket(stage: Stage, context: dict[str, str], connection: str = "k1") -> list[bytes]:
+def open_socket(runtime: LambdaRuntime, context: dict[str, str], connection: str = "k1") -> list[bytes]:
     """Open a connection that the authorizer let in; return its inbox."""
     event = recorded("connect")
     event["requestContext"] |= {"authorizer": context, "connectionId": connection}
-    stage.call(socket.handler, event)
-    inbox: list[bytes] = stage.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
+    runtime.call(socket.handler, event)
+    inbox: list[bytes] = runtime.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
     return inbox
 
 
-def say(stage: Stage, message: dict[str, Any], connection: str = "k1") -> list[Frame]:
+def say(runtime: LambdaRuntime, message: dict[str, Any], connection: str = "k1") -> list[Frame]:
     """Send one message; return the frames it is answered with."""
-    inbox: list[bytes] = stage.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
+    inbox: list[bytes] = runtime.app.ports.publisher.open(connection)  # type: ignore[attr-defined]  # the memory twin's own
     before = len(inbox)
     event = {**recorded("message"), "body": json.dumps(message)}
     event["requestContext"]["connectionId"] = connection
-    assert stage.call(socket.handler, event) == {"statusCode": 200}
+    assert runtime.call(socket.handler, event) == {"statusCode": 200}
     return [decode_frame(frame) for frame in inbox[before:]]
 
 
-def ask_for_ticket(stage: Stage, context: dict[str, str]) -> dict[str, Any]:
+def ask_for_ticket(runtime: LambdaRuntime, context: dict[str, str]) -> dict[str, Any]:
     """Ask for a ticket as somebody the authorizer let in; return the answer."""
     event = recorded("ticket")
     event["requestContext"]["authorizer"]["lambda"] = context
-    return stage.call(api.handler, event)
+    return runtime.call(api.handler, event)
 
 
-def ticket_of(stage: Stage, token: str) -> str:
+def ticket_of(runtime: LambdaRuntime, token: str) -> str:
     """Exchange a token for a ticket, as a browser does."""
-    context = verdict(stage, request(token))
+    context = verdict(runtime, request(token))
     assert context is not None
-    return str(json.loads(ask_for_ticket(stage, context)["body"])["ticket"])
+    return str(json.loads(ask_for_ticket(runtime, context)["body"])["ticket"])
 
 
-def behind(stage: Stage, connection: str = "k1") -> Principal | None:
+def behind(runtime: LambdaRuntime, connection: str = "k1") -> Principal | None:
     """Return who is behind a connection."""
-    return stage.app.ports.subscriptions.principal(connection)
+    return runtime.app.ports.subscriptions.principal(connection)

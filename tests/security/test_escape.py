@@ -1,6 +1,6 @@
 """The escape suite: named attempts to leave the sandbox, made on every backend; the list and the count are printed.
 
-Most attempts share a run, each in a child process; those that need a run of their own are scenes.
+Most attempts share a run, each in a child process; those that need a run of their own are single attempts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.security.escape.single_attempt import SCENES, World
+from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
 
 from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
 from .escape.drift import DRIFTS, find_drift
@@ -38,11 +38,11 @@ class Siege:
 
     def __init__(self, backend: Backend, folder: Path, abstract: str) -> None:
         self.backend = backend
-        self.world = World(world_readable=str(folder / "everybody"), secret=SECRET)
+        self.secrets = Secrets(world_readable=str(folder / "everybody"), secret=SECRET)
         self.verdicts: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self._host = {
-            "world_readable": self.world.world_readable,
+            "world_readable": self.secrets.world_readable,
             "root_only": str(folder / "root"),
             "abstract": abstract,
         }
@@ -91,19 +91,19 @@ def test_an_attempt_is_stopped(siege, batch, name):
     assert stopped, f"{name} on {siege.backend.name} came to {found!r}"
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=[scene.__doc__ for scene in SCENES])
-def test_an_attempt_with_a_run_of_its_own_is_stopped(siege, scene):
-    siege.verdicts[scene.__doc__] = "NOT STOPPED"
-    drift = find_drift(siege.backend.name, scene.__doc__)
-    played = drift.scene if drift and drift.scene else scene
-    played(siege.backend, siege.world)
-    siege.verdicts[scene.__doc__] = "drift" if drift else "stopped"
+@pytest.mark.parametrize("attempt", SINGLE_ATTEMPTS, ids=[attempt.__doc__ for attempt in SINGLE_ATTEMPTS])
+def test_an_attempt_with_a_run_of_its_own_is_stopped(siege, attempt):
+    siege.verdicts[attempt.__doc__] = "NOT STOPPED"
+    drift = find_drift(siege.backend.name, attempt.__doc__)
+    played = drift.attempt if drift and drift.attempt else attempt
+    played(siege.backend, siege.secrets)
+    siege.verdicts[attempt.__doc__] = "drift" if drift else "stopped"
     if drift:
-        siege.reasons[scene.__doc__] = drift.reason
+        siege.reasons[attempt.__doc__] = drift.reason
 
 
 def test_every_drift_is_of_an_attempt_that_is_made():
-    made = {name for _, name in ATTEMPTS} | {scene.__doc__ for scene in SCENES}
+    made = {name for _, name in ATTEMPTS} | {attempt.__doc__ for attempt in SINGLE_ATTEMPTS}
     assert DRIFTS.keys() <= BACKENDS.keys()
     assert all(drifts.keys() <= made for drifts in DRIFTS.values())
 

@@ -1,8 +1,7 @@
-"""A scene: the loop in one process over the memory twins, a scripted model, and somebody who drives it."""
+"""A conversation: the loop in one process over the memory twins, a scripted model, and somebody who drives it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ from stepline.model.step import Step
 from stepline.model.wire.event import EventFrame, Frame, decode_frame, join_pieces
 from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
-from stepline.ports.model import ModelClient
+from stepline.ports.model import ModelClient, ModelRequest
 from stepline.settings import Settings
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
@@ -39,42 +38,10 @@ from stepline.tools.spec import ToolSpec
 
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 USER = "ada"
-PROGRAM = "exec_tools.execute_code_python"
 FAR = 4_000_000_000
 
 
-def said(decision: dict[str, Any] | str, *, thinking: str = "Let me see.") -> str:
-    """Return a generation as a model writes it."""
-    body = decision if isinstance(decision, str) else json.dumps(decision)
-    return (
-        f"<channel:thinking>{thinking}</channel:thinking>\n"
-        f"<channel:ReactDecisionOutV2>{body}</channel:ReactDecisionOutV2>"
-    )
-
-
-def answered(text: str, **fields: Any) -> str:
-    """Return a generation that answers."""
-    return said({"action": "complete", "final_answer": text, **fields})
-
-
-def coded(code: str, *filenames: str, notes: str = "", **params: Any) -> str:
-    """Return a generation that runs a program for these files."""
-    contract = [{"filename": name, "description": f"what {name} holds"} for name in filenames]
-    call = {"tool_id": PROGRAM, "params": {"contract": contract, **params}}
-    decision = said({"action": "call_tool", "notes": notes, "tool_call": call})
-    return f"{decision}\n<channel:code>{code}</channel:code>"
-
-
-def called(tool_id: str, params: dict[str, Any] | None = None, *, notes: str = "") -> str:
-    """Return a generation that calls a tool."""
-    call = {"tool_id": tool_id, "params": params or {}}
-    return said({"action": "call_tool", "notes": notes, "tool_call": call})
-
-
-BROKEN = said("{not json", thinking="")
-
-
-class Scene:
+class Conversation:
     """The world of one test; `script` is what the model says, in order."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
@@ -267,5 +234,10 @@ def durable(inbox: list[bytes]) -> list[tuple[int, tuple[Any, ...]]]:
     return found
 
 
-def closings(scene: Scene) -> list[Closed]:
-    return scene.entries(Closed)
+def closings(conversation: Conversation) -> list[Closed]:
+    return conversation.entries(Closed)
+
+
+def text_of(request: ModelRequest) -> str:
+    """Return what a request asks behind its system part."""
+    return "".join(part.text for part in request.content)

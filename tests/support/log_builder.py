@@ -1,4 +1,4 @@
-"""Stories: legal logs, told batch by batch, by hand or by hypothesis."""
+"""Logs: legal logs, told batch by batch, by hand or by hypothesis."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ from tests.support.strategies import arrivals, calls, texts, usages
 LANE = Lane(tenant="acme", project="support", conversation="c-1")
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 patient = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-"""A story takes long to make up on a busy machine, and no test asserts time."""
+"""A log takes long to make up on a busy machine, and no test asserts time."""
 
 REACTIONS = ("ok", "not_ok", "neutral", None)
 
 
-class Story:
+class LogBuilder:
     """A log in the making. `asks` are the tails at which the model was asked and whose decision was recorded."""
 
     def __init__(self) -> None:
@@ -344,77 +344,77 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, most: int = 30, forgetting: bool = False) -> Story:
+def logs(draw: st.DrawFn, *, most: int = 30, forgetting: bool = False) -> LogBuilder:
     """Any legal log: events at any moment, rejections, several actions, retries, take-overs, several turns.
 
     With `forgetting`, also files and reads, and everything that makes the model read less: prunings, compactions and
     hidings, feedback, and what the code of a bundle contributes.
     """
-    story = Story()
+    log = LogBuilder()
     for _ in range(draw(st.integers(1, most))):
-        story.wait(draw(st.sampled_from([0, 0, 0, 30, 400])))
-        if not (forgetting and draw(st.integers(0, 3)) == 0 and forget(draw, story)):
-            step(draw, story, forgetting=forgetting)
-    return story
+        log.wait(draw(st.sampled_from([0, 0, 0, 30, 400])))
+        if not (forgetting and draw(st.integers(0, 3)) == 0 and forget(draw, log)):
+            step(draw, log, forgetting=forgetting)
+    return log
 
 
-def step(draw: st.DrawFn, story: Story, *, forgetting: bool = False) -> None:
+def step(draw: st.DrawFn, log: LogBuilder, *, forgetting: bool = False) -> None:
     """Do what a conversation does next, or may do."""
-    state = story.state
+    state = log.state
     if state.status == "idle":
-        _idle(draw, story)
+        _idle(draw, log)
     elif draw(st.integers(0, 5)) == 0:
-        _disturb(draw, story)
-    elif story.waiting_steer() and state.cursor.phase != "close" and not state.running:
-        story.heed() if state.cursor.phase == "decide" else story.skip()
+        _disturb(draw, log)
+    elif log.waiting_steer() and state.cursor.phase != "close" and not state.running:
+        log.heed() if state.cursor.phase == "decide" else log.skip()
     elif state.cursor.phase == "decide":
-        _decide(draw, story)
+        _decide(draw, log)
     elif state.cursor.phase == "act" and forgetting:
-        _act(draw, story)
+        _act(draw, log)
     elif state.cursor.phase == "act":
-        story.result(draw(texts), status=draw(st.sampled_from(["ok", "error", "unverified"])))
-    elif story.holding() and not stop_of(story._suffix(), state) and draw(st.booleans()):
-        story.defer()
+        log.result(draw(texts), status=draw(st.sampled_from(["ok", "error", "unverified"])))
+    elif log.holding() and not stop_of(log._suffix(), state) and draw(st.booleans()):
+        log.defer()
     else:
-        story.close()
+        log.close()
 
 
-def forget(draw: st.DrawFn, story: Story) -> bool:
+def forget(draw: st.DrawFn, log: LogBuilder) -> bool:
     """Let the model read less, or hear what somebody thinks; tell whether there was anything to do."""
-    ways = ["rate"] if story.closed_turns() else []
-    if story.state.status == "open" and story.state.cursor.phase == "decide":
+    ways = ["rate"] if log.closed_turns() else []
+    if log.state.status == "open" and log.state.cursor.phase == "decide":
         ways += ["prune", "compact", "contribute"]
-    elif story.state.status == "open" and story.state.cursor.phase == "act":
+    elif log.state.status == "open" and log.state.cursor.phase == "act":
         ways += ["hide"]
     if not ways:
         return False
     match draw(st.sampled_from(ways)):
         case "rate":
-            turn, reaction = draw(st.sampled_from(story.closed_turns())), draw(st.sampled_from(REACTIONS))
-            story.rate(turn, reaction, draw(texts), origin=draw(st.sampled_from(["user", "machine"])))
+            turn, reaction = draw(st.sampled_from(log.closed_turns())), draw(st.sampled_from(REACTIONS))
+            log.rate(turn, reaction, draw(texts), origin=draw(st.sampled_from(["user", "machine"])))
         case "prune":
             keep = draw(st.integers(1, 4))
-            settled = draw(st.sampled_from([0, story.n - 1]))
-            story.prune(keep=keep, intact=draw(st.integers(1, keep)), settled=settled)
+            settled = draw(st.sampled_from([0, log.n - 1]))
+            log.prune(keep=keep, intact=draw(st.integers(1, keep)), settled=settled)
         case "compact":
-            cuts = [turn.opened for turn in story.timeline().history[1:]]
+            cuts = [turn.opened for turn in log.timeline().history[1:]]
             cut = draw(st.sampled_from([0, *cuts]))
-            story.compact(cut=cut, split=draw(st.sampled_from([0, story.n - 1])) if cut else story.n - 1)
+            log.compact(cut=cut, split=draw(st.sampled_from([0, log.n - 1])) if cut else log.n - 1)
         case "contribute":
-            path = f"ar:{story.turn}.system.message.bundle_{story.n}"
+            path = f"ar:{log.turn}.system.message.bundle_{log.n}"
             kind = draw(st.sampled_from(["stage.mood", "react.note"]))
-            story.contribute(story.block(path, draw(texts), type=kind))
+            log.contribute(log.block(path, draw(texts), type=kind))
         case _:
-            return _hide(draw, story)
+            return _hide(draw, log)
     return True
 
 
-def _hide(draw: st.DrawFn, story: Story) -> bool:
-    shown = [piece for piece in story.timeline().pieces if can_hide(piece)]
+def _hide(draw: st.DrawFn, log: LogBuilder) -> bool:
+    shown = [piece for piece in log.timeline().pieces if can_hide(piece)]
     if not shown:
         return False
     piece = draw(st.sampled_from(shown))
-    story.hide(piece.path, piece.n, draw(texts.filter(bool)))
+    log.hide(piece.path, piece.n, draw(texts.filter(bool)))
     return True
 
 
@@ -423,61 +423,61 @@ def can_hide(piece: Piece) -> bool:
     return bool(piece.path and piece.text)
 
 
-def _act(draw: st.DrawFn, story: Story) -> None:
+def _act(draw: st.DrawFn, log: LogBuilder) -> None:
     """Let an action do something: say a text, write a file, read something that was there, or a part of it."""
     long = draw(st.sampled_from(["", "and so on. " * 60]))
     match draw(st.sampled_from(["say", "write", "read", "range"])):
         case "say":
-            story.result(draw(texts) + long, status=draw(st.sampled_from(["ok", "error", "unverified"])))
+            log.result(draw(texts) + long, status=draw(st.sampled_from(["ok", "error", "unverified"])))
         case "write":
-            path = f"fi:{story.turn}.outputs/{draw(st.sampled_from('ab'))}.md"
-            story.result("", blocks=(Produced(text="{}"), story.block(path, draw(texts) + long)))
+            path = f"fi:{log.turn}.outputs/{draw(st.sampled_from('ab'))}.md"
+            log.result("", blocks=(Produced(text="{}"), log.block(path, draw(texts) + long)))
         case kind:
-            blocks = [block for block in story.timeline().blocks() if block.path and not block.meta]
+            blocks = [block for block in log.timeline().blocks() if block.path and not block.meta]
             block = draw(st.sampled_from(blocks))
             found = {"read_range": {"range_kind": "lines", "lines": "[1-1]/1"}} if kind == "range" else {}
-            shown = story.view(block.path, block.text, whole=kind == "read", **found)
-            story.result("", blocks=(Produced(text='{"paths":[]}'), shown))
+            shown = log.view(block.path, block.text, whole=kind == "read", **found)
+            log.result("", blocks=(Produced(text='{"paths":[]}'), shown))
 
 
-def _idle(draw: st.DrawFn, story: Story) -> None:
+def _idle(draw: st.DrawFn, log: LogBuilder) -> None:
     event, reactive = draw(
         st.sampled_from(
             [("prompt", True), ("prompt", True), ("form", True), ("event", False), ("steer", False)]
         )
     )
     about = draw(arrivals) if event in ("form", "event") else {}
-    story.message(draw(texts), event=event, reactive=reactive, **about)
+    log.message(draw(texts), event=event, reactive=reactive, **about)
 
 
-def _disturb(draw: st.DrawFn, story: Story) -> None:
+def _disturb(draw: st.DrawFn, log: LogBuilder) -> None:
     ways = ["followup", "steer", "stop", "form", "event", "take_over", "reopen", "start", "error"]
     match draw(st.sampled_from(ways)):
         case "take_over":
-            story.take_over()
-        case "reopen" if story.state.cursor.phase == "decide":
-            story.reopen()
-        case "start" if story.state.cursor.phase == "act":
-            story.start()
+            log.take_over()
+        case "reopen" if log.state.cursor.phase == "decide":
+            log.reopen()
+        case "start" if log.state.cursor.phase == "act":
+            log.start()
         case "error":
-            story.close(code="step_failed")
+            log.close(code="step_failed")
         case "steer":
-            story.message(draw(texts.filter(bool)), event="steer")
+            log.message(draw(texts.filter(bool)), event="steer")
         case "stop":
-            story.message("", event="steer")
+            log.message("", event="steer")
         case "form" | "event" as kind:
-            story.message(draw(texts), event=kind, reactive=kind == "form", **draw(arrivals))
+            log.message(draw(texts), event=kind, reactive=kind == "form", **draw(arrivals))
         case _:
-            story.message(draw(texts), event="followup", **draw(arrivals))
+            log.message(draw(texts), event="followup", **draw(arrivals))
 
 
-def _decide(draw: st.DrawFn, story: Story) -> None:
-    asked = story.n - 1
+def _decide(draw: st.DrawFn, log: LogBuilder) -> None:
+    asked = log.n - 1
     if draw(st.integers(0, 3)) == 0:
-        story.message(draw(texts), **draw(arrivals))
+        log.message(draw(texts), **draw(arrivals))
     if draw(st.integers(0, 9)) == 0:
-        story.message(draw(texts), event="steer")
-        story.interrupt(draw(texts), rendered=asked, answer=draw(st.sampled_from(["", "so far"])))
+        log.message(draw(texts), event="steer")
+        log.interrupt(draw(texts), rendered=asked, answer=draw(st.sampled_from(["", "so far"])))
         return
     thinking = tuple(draw(st.lists(texts, max_size=2)))
     common = {"rendered": asked, "thinking": thinking, "usage": draw(usages), "notes": draw(texts)}
@@ -485,10 +485,10 @@ def _decide(draw: st.DrawFn, story: Story) -> None:
         case "act":
             asked_for = draw(st.lists(calls, min_size=1, max_size=3))
             told = [Notice(code="text_outside_channels", message=draw(texts))] * draw(st.integers(0, 2))
-            told += [story.dropped(len(asked_for) + i) for i in range(draw(st.integers(0, 2)))]
-            story.act(*asked_for, **common, notices=tuple(told))
+            told += [log.dropped(len(asked_for) + i) for i in range(draw(st.integers(0, 2)))]
+            log.act(*asked_for, **common, notices=tuple(told))
         case "answer":
             beside = draw(st.lists(calls, max_size=2))
-            story.answer(draw(texts.filter(bool)), *beside, **common, summary=draw(texts))
+            log.answer(draw(texts.filter(bool)), *beside, **common, summary=draw(texts))
         case _:
-            story.reject(**common, raw=draw(texts))
+            log.reject(**common, raw=draw(texts))

@@ -25,7 +25,8 @@ from stepline.ports.model import ModelClient, ModelRequest
 from stepline.rendering.piece import byte_length
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import LANE, Scene, answered, called, tool
+from tests.support.conversation import LANE, Conversation, tool
+from tests.support.generation import answered, called
 
 BIG: Final = "docs.look_up"
 SUMMARISER: Final = Summariser(summary="Sum up the turns.", prefix="Sum up the rounds.")
@@ -33,7 +34,7 @@ SUMMARY: Final = "## Goals\nThe user wants a report on otters.\n## Next Steps\nW
 BYTES_PER_TOKEN: Final = 3.2
 
 
-class TwoVoices:
+class TwoScriptModel:
     """Rounds are answered by one script, summaries by another one, or by `SUMMARY` where that has ended.
 
     `meanwhile` happens while a summary is written; a voice that does not obey says more than it may.
@@ -58,13 +59,13 @@ class TwoVoices:
         return self.summaries.stream(request if self.obeys else replace(request, max_tokens=10**6))
 
 
-class Narrow(Scene):
-    """A scene with a budget of so many tokens; `texts` are what its tool finds, one after the other, then "nothing"."""
+class SmallContext(Conversation):
+    """A conversation with a budget of so many tokens; `texts` are what its tool finds, one after the other, then "nothing"."""
 
     def __init__(self, max_tokens: int = 8_000, *, log: MemoryLog | None = None, **rules: Any) -> None:
         super().__init__(log=log, context=ContextRules(max_tokens=max_tokens, **rules))
         self.texts: list[str] = []
-        self.voices = TwoVoices(self.model)
+        self.voices = TwoScriptModel(self.model)
         self.use(tool(BIG, "pure", self.look_up))
         self.agent = dataclasses.replace(self.agent, summariser=SUMMARISER)
 
@@ -120,7 +121,3 @@ def prose(size: int, word: str = "otter") -> str:
     """Return lines of text of about so many bytes."""
     line = f"The {word} eats fish and swims in the river all day long.\n"
     return (line * (size // len(line) + 1))[:size]
-
-
-def text_of(request: ModelRequest) -> str:
-    return "".join(part.text for part in request.content)

@@ -1,4 +1,4 @@
-"""A scene in which things happen while the model speaks: somebody steers between two pieces of a generation."""
+"""A conversation in which things happen while the model speaks: somebody steers between two pieces of a generation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient, MemoryModelS
 from stepline.ingress.admit import Admitted
 from stepline.model.entry import Closed, Decided, Dropped, Steered
 from stepline.ports.model import Completion, ModelRequest
-from tests.support.conversation import Scene, answered
+from tests.support.conversation import Conversation, text_of
+from tests.support.generation import answered
 
 BEGIN: Final = -1
 END: Final = -2
@@ -20,7 +21,7 @@ END: Final = -2
 Happening = Callable[[], Any]
 
 
-class Interrupted(MemoryModelClient):
+class InterruptedModel(MemoryModelClient):
     """Plays its script; before piece `p` of call `c` (both from 0) it lets happen what was planned for then.
 
     `BEGIN` is before the call says anything, also if it fails, and `END` behind its last piece.
@@ -66,12 +67,12 @@ class _Stream:
         return self._inner.completion()
 
 
-class Live(Scene):
-    """A scene with a turn that is open, and somebody who may speak at any piece of what the model says."""
+class SteeredConversation(Conversation):
+    """A conversation with a turn that is open, and somebody who may speak at any piece of what the model says."""
 
     def __init__(self, *script: Say | Fail | str, log: MemoryLog | None = None, **policy: Any) -> None:
         super().__init__(log=log, **policy)
-        self.model: Interrupted = Interrupted(*script)
+        self.model: InterruptedModel = InterruptedModel(*script)
         self.send("what is new?")
 
     def at(self, piece: int, happening: Happening, *, call: int = 0) -> None:
@@ -109,7 +110,7 @@ class Live(Scene):
         return {entry.message_id: entry.reason for entry in self.entries(Dropped)}
 
     def requested(self) -> list[str]:
-        return ["".join(part.text for part in request.content) for request in self.model.requests]
+        return [text_of(request) for request in self.model.requests]
 
 
 ANSWER = "One, two, three. " * 4

@@ -1,4 +1,4 @@
-"""What stories are made of: texts of anybody, parameters, files and payloads, and texts that try to look like structure."""
+"""What logs are made of: texts of anybody, parameters, files and payloads, and texts that try to look like structure."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from stepline.model.program.execution import CollectedFile, Fargate, Limits, Run
 from stepline.model.program.task import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Launch, Parcel
 from stepline.model.step import Step
 from stepline.tools.context import ReadCaps
-from tests.support.conversation import Scene
+from tests.support.conversation import Conversation
 
 FARGATE = Fargate(
     cluster="cluster", task_definition="exec", container_name="supervisor", subnets=("subnet-1", "subnet-2")
@@ -40,24 +40,24 @@ BODY = b"a,b\n1,2\n"
 class Started:
     """A task from its own side, started and not yet anything else."""
 
-    def __init__(self, scene: TaskScene, launch: Launch, token: str) -> None:
-        self.name = f"arn:task/{len(scene.tasks.tasks)}"
-        self.scene = scene
+    def __init__(self, conversation: TaskConversation, launch: Launch, token: str) -> None:
+        self.name = f"arn:task/{len(conversation.tasks.tasks)}"
+        self.conversation = conversation
         self.launch = launch
         self.token = token
         self.variables = {TOKEN_VARIABLE: token, SECRET_VARIABLE: launch.secret}
-        scene.tasks.tasks[self.name] = MemoryTask(
+        conversation.tasks.tasks[self.name] = MemoryTask(
             ref=launch.ref, cluster=launch.cluster, variables=self.variables
         )
-        self.private = Path(tempfile.mkdtemp(dir=scene.folder))
+        self.private = Path(tempfile.mkdtemp(dir=conversation.folder))
         self.task = Task(
-            duty=scene.tasks,
-            depot=scene.grants,
-            vigil=Vigil(scene.tasks, token),
+            duty=conversation.tasks,
+            depot=conversation.grants,
+            vigil=Vigil(conversation.tasks, token),
             token=token,
             secret=launch.secret,
             strategy="combined",
-            root=Path(tempfile.mkdtemp(dir=scene.folder)),
+            root=Path(tempfile.mkdtemp(dir=conversation.folder)),
             private=self.private,
             owner=None,
             limit_s=lambda _seconds: None,
@@ -93,10 +93,10 @@ class Started:
 
     def stop(self, reason: str, *, exits: int | None) -> bool:
         """Stop, whatever was said; return whether the event ended the state that waits."""
-        self.scene.tasks.tasks[self.name].reason = reason
+        self.conversation.tasks.tasks[self.name].reason = reason
         code = "no exit code" if exits is None else exits
         return end_wait(
-            self.scene.ports,
+            self.conversation.ports,
             StoppedTask(task=self.name, cluster=self.launch.cluster, reason=f"{reason}; ended with {code}"),
         )
 
@@ -104,8 +104,8 @@ class Started:
 Fate = Callable[[Started], None]
 
 
-class TaskScene(Scene):
-    """A scene whose programs run in tasks. `fate` says what becomes of each, and ends or leaves its state waiting."""
+class TaskConversation(Conversation):
+    """A conversation whose programs run in tasks. `fate` says what becomes of each, and ends or leaves its state waiting."""
 
     def __init__(self, folder: Path, *script: Any, fate: Fate | None = None, **limits: Any) -> None:
         super().__init__(*script)
@@ -171,4 +171,4 @@ def failed(step: Step, error: str, cause: str) -> Step:
     return replace(step, error={"Error": error, "Cause": cause})
 
 
-__all__ = ["BODY", "BYTES", "JSON", "PROFILE", "Started", "TaskScene", "failed", "finish"]
+__all__ = ["BODY", "BYTES", "JSON", "PROFILE", "Started", "TaskConversation", "failed", "finish"]

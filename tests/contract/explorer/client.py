@@ -6,14 +6,14 @@ from typing import Any
 
 from stepline.model.wire.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
 from tests.contract.explorer.process import Process
-from tests.contract.explorer.simulation import LANE, USER, World
+from tests.contract.explorer.simulation import LANE, USER, Simulation
 
 
-class Viewer:
+class Client:
     """Applies frames by their numbers and offsets; `got` is what it applied, in order."""
 
-    def __init__(self, world: World, *, syncs: bool = True) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, *, syncs: bool = True) -> None:
+        self.simulation = simulation
         self.syncs = syncs
         self.cursor = 0
         self.got: list[int] = []
@@ -21,34 +21,34 @@ class Viewer:
         self.text: dict[int, str] = {}
 
     def run(self, me: Process) -> None:
-        world = self.world
-        me.wait(lambda: world.tail().n > 0 or world.quiet)
+        simulation = self.simulation
+        me.wait(lambda: simulation.tail().n > 0 or simulation.quiet)
         for life in range(2):
             connection = f"screen{life}"
-            world.publisher.open(connection)
+            simulation.publisher.open(connection)
             self._ask(me, connection)
             frames = 0
             while life or frames < 6:
-                me.wait(lambda c=connection: world.publisher.inboxes.get(c) or world.quiet)
-                inbox = world.publisher.inboxes.get(connection, [])
+                me.wait(lambda c=connection: simulation.publisher.inboxes.get(c) or simulation.quiet)
+                inbox = simulation.publisher.inboxes.get(connection, [])
                 if not inbox:
                     break
                 frames += 1
                 if self._apply(inbox.pop(0)):
                     self._ask(me, connection)
-            if world.quiet:
+            if simulation.quiet:
                 break
-            world.publisher.close(connection)
+            simulation.publisher.close(connection)
         if self.syncs:
             self._ask(me, "screen1")
-        for frame in world.publisher.inboxes.get("screen1", []):
+        for frame in simulation.publisher.inboxes.get("screen1", []):
             self._apply(frame)
 
     def _ask(self, me: Process, connection: str) -> None:
-        if self.world.tail().n:
-            self.world.publisher.open(connection)
+        if self.simulation.tail().n:
+            self.simulation.publisher.open(connection)
             have = {"answer": len(self.text.get(self.claim, ""))}
-            self.world.resume(me, connection, self.cursor, self.claim, have)
+            self.simulation.resume(me, connection, self.cursor, self.claim, have)
 
     def _apply(self, body: bytes) -> bool:
         """Apply one frame; true if something before it is missing."""
@@ -75,13 +75,13 @@ class Viewer:
 
 
 class LossyWay:
-    """The way to the viewer's screen: every third frame is taken and never arrives, but for what it asked for itself."""
+    """The way to the client's screen: every third frame is taken and never arrives, but for what it asked for itself."""
 
     def __init__(self) -> None:
         self._posts = 0
 
     def __call__(self, process: Process, publisher: Any) -> Any:
-        return publisher if process.name == "viewer" else _Losing(self, publisher)
+        return publisher if process.name == "client" else _Losing(self, publisher)
 
     def takes(self) -> bool:
         self._posts += 1
@@ -98,4 +98,4 @@ class _Losing:
             self._publisher.post(connection, frame)
 
 
-__all__ = ["LANE", "USER", "LossyWay", "Viewer"]
+__all__ = ["LANE", "USER", "Client", "LossyWay"]

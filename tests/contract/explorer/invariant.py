@@ -25,47 +25,47 @@ from stepline.model.wire.live_event import RULES
 from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment
-from tests.contract.explorer.client import Viewer
-from tests.contract.explorer.simulation import LANE, PROGRAM, World
+from tests.contract.explorer.client import Client
+from tests.contract.explorer.simulation import LANE, PROGRAM, Simulation
 
 
-def violations(world: World, viewer: Viewer) -> list[str]:
+def violations(simulation: Simulation, client: Client) -> list[str]:
     """Return what a run broke, sorted; nothing for a run that kept every promise."""
-    batches = world.batches()
+    batches = simulation.batches()
     found = [
-        *(["a worker broke"] if world.broke else []),
-        *_settled(world),
-        *_messages(world, batches),
+        *(["a worker broke"] if simulation.broke else []),
+        *_settled(simulation),
+        *_messages(simulation, batches),
         *_turns(batches),
         *_steers(batches),
         *_calls(batches),
-        *_effects(world, batches),
-        *_tasks(world, batches),
-        *_files(world, batches),
-        *_segments(world, batches),
-        *_streams(world, batches),
-        *_screen(batches, viewer),
+        *_effects(simulation, batches),
+        *_tasks(simulation, batches),
+        *_files(simulation, batches),
+        *_segments(simulation, batches),
+        *_streams(simulation, batches),
+        *_screen(batches, client),
     ]
     return sorted(set(found))
 
 
-def _settled(world: World) -> list[str]:
+def _settled(simulation: Simulation) -> list[str]:
     found = []
-    if world.tail().state.status != "idle":
+    if simulation.tail().state.status != "idle":
         found.append("turn stuck")
-    if world.log.open_lanes(before="9999"):
+    if simulation.log.open_lanes(before="9999"):
         found.append("idle lane still marked open")
     return found
 
 
-def _messages(world: World, batches: list[Batch]) -> list[str]:
+def _messages(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """Each message is admitted once, and belongs to exactly one turn or is dropped on record."""
     admitted = Counter(
         entry.message_id for batch in batches for entry in batch.entries if isinstance(entry, Inbound)
     )
     found = ["message admitted twice" for count in admitted.values() if count > 1]
-    found += ["message lost" for sent in world.sent if not admitted[sent]]
-    found += ["never acknowledged" for sent in world.sent if sent not in world.acked]
+    found += ["message lost" for sent in simulation.sent if not admitted[sent]]
+    found += ["never acknowledged" for sent in simulation.sent if sent not in simulation.acked]
     homes = _homes(batches)
     waits = {
         batch.n
@@ -176,7 +176,7 @@ def _calls(batches: list[Batch]) -> list[str]:
     return found
 
 
-def _effects(world: World, batches: list[Batch]) -> list[str]:
+def _effects(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """An effect happens at most once, or the log says that nobody knows."""
     results = {
         entry.call_id: (entry.tool_id, entry.status)
@@ -185,37 +185,37 @@ def _effects(world: World, batches: list[Batch]) -> list[str]:
         if isinstance(entry, Resulted)
     }
     found = []
-    for call, times in world.effects.items():
+    for call, times in simulation.effects.items():
         if times > 1:
             marked = results.get(call, ("", ""))[1] == "unverified"
             found.append("effect twice, marked" if marked else "effect twice, unmarked")
     found += [
         "done without an effect"
         for call, (tool, status) in results.items()
-        if tool in ("test.once", PROGRAM) and status == "ok" and not world.effects[call]
+        if tool in ("test.once", PROGRAM) and status == "ok" and not simulation.effects[call]
     ]
     found += [
         "a run denied that took place"
         for call, (tool, status) in results.items()
-        if tool == PROGRAM and status == "error" and world.effects[call]
+        if tool == PROGRAM and status == "error" and simulation.effects[call]
     ]
     return found
 
 
-def _tasks(world: World, batches: list[Batch]) -> list[str]:
+def _tasks(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """Nothing of a handover outlives its run, and a run has one result."""
     results = Counter(
         entry.call_id for batch in batches for entry in batch.entries if isinstance(entry, Resulted)
     )
     found = ["two results of one call" for times in results.values() if times > 1]
-    found += ["a secret left behind"] if world.tasks.secrets else []
-    found += ["a row left behind"] if world.tasks.rows else []
-    found += ["a state waits for ever"] if world.tasks.waiting else []
-    found += ["a task still runs"] if not all(p.done for p in world.cloud.processes.values()) else []
+    found += ["a secret left behind"] if simulation.tasks.secrets else []
+    found += ["a row left behind"] if simulation.tasks.rows else []
+    found += ["a state waits for ever"] if simulation.tasks.waiting else []
+    found += ["a task still runs"] if not all(p.done for p in simulation.cloud.processes.values()) else []
     return found
 
 
-def _files(world: World, batches: list[Batch]) -> list[str]:
+def _files(simulation: Simulation, batches: list[Batch]) -> list[str]:
     bodies = [
         (entry.call_id, block.body)
         for batch in batches
@@ -224,14 +224,14 @@ def _files(world: World, batches: list[Batch]) -> list[str]:
         for block in entry.blocks
         if isinstance(block.body, Body)
     ]
-    wrong = [call for call, body in bodies if world.artifacts.get(body.key) != call.encode()]
+    wrong = [call for call, body in bodies if simulation.artifacts.get(body.key) != call.encode()]
     return ["file is not what the log says"] if wrong else []
 
 
-def _segments(world: World, batches: list[Batch]) -> list[str]:
+def _segments(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """A segment is there before anybody hears of it, and holds what the log says."""
     named = {batch.state.segment for batch in batches} - {0}
-    bodies = {n: world.artifacts.objects.get(segment_key(LANE, n)) for n in named}
+    bodies = {n: simulation.artifacts.objects.get(segment_key(LANE, n)) for n in named}
     found = ["segment named and not there" for body in bodies.values() if body is None]
     if any(batch.state.segment >= batch.n for batch in batches):
         found.append("segment of what comes later")
@@ -243,11 +243,11 @@ def _segments(world: World, batches: list[Batch]) -> list[str]:
     return found
 
 
-def _streams(world: World, batches: list[Batch]) -> list[str]:
+def _streams(simulation: Simulation, batches: list[Batch]) -> list[str]:
     """One sample a delta stream, and the terminal's answer is a sample that was recorded."""
     found = []
     for claim in range(1, len(batches) + 1):
-        text = "".join(delta.text for delta in world.deltas.since(LANE, claim))
+        text = "".join(delta.text for delta in simulation.deltas.since(LANE, claim))
         if len(set(re.findall(r"\[(s\d+)\.", text))) > 1:
             found.append("two samples in one delta stream")
     answers = {e.answer for b in batches for e in b.entries if isinstance(e, Decided) and e.answer}
@@ -259,6 +259,6 @@ def _streams(world: World, batches: list[Batch]) -> list[str]:
     return found
 
 
-def _screen(batches: list[Batch], viewer: Viewer) -> list[str]:
+def _screen(batches: list[Batch], client: Client) -> list[str]:
     durable = [batch.n for batch in batches if derive(batch)]
-    return [] if viewer.got == durable else ["viewer missed or repeated events"]
+    return [] if client.got == durable else ["client missed or repeated events"]

@@ -1,4 +1,4 @@
-"""The world of one run: the memory twins, the executions and whoever acts in it."""
+"""The simulation of one run: the memory twins, the executions and whoever acts in it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ SEAL_BATCHES = 3
 
 
 @dataclass
-class World:
+class Simulation:
     """Everything that outlives a process, and the processes."""
 
     mode: Mode = "process"

@@ -1,4 +1,4 @@
-"""A device: a client with a screen that folds what it gets with the real reducer, and says things until they stand."""
+"""A client with a screen, which folds what it gets with the real reducer and repeats what it says until it stands."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from stepline.model.wire.event import ClientEvent, decode_frame
 from stepline.ports.channel import Principal
 from tests.contract.fault.boundary import Reach
 from tests.contract.fault.invocation import Invocation
-from tests.contract.fault.simulation import LANE, USER, World
+from tests.contract.fault.simulation import LANE, USER, Simulation
 
 TOKEN_S: Final = 3600
 RESEND_S: Final = 7 * 86400
 """Nothing older is said again: the server may have forgotten it."""
 
 Start = Callable[[str, Callable[[Reach], Any]], Invocation]
-"""Begins an invocation for a device; it may be over when this returns, or not."""
+"""Begins an invocation for a client; it may be over when this returns, or not."""
 
 
-class Device:
+class Client:
     """`applied` are the batches whose events it showed, `ended` the turns it saw end.
 
     `said` is all it ever said, with the time, and `outbox` what no answer settled; what became too old to be said again,
     or came too fast, is `given_up`. `shown` has the text of each lane of the streams it followed, by claim.
     """
 
-    def __init__(self, name: str, world: World, start: Start) -> None:
+    def __init__(self, name: str, simulation: Simulation, start: Start) -> None:
         self.name = name
-        self.world = world
+        self.simulation = simulation
         self.state = ClientState(conversation=LANE.conversation)
         self.connection = ""
         self.applied: list[tuple[int, tuple[ClientEvent, ...]]] = []
@@ -65,7 +65,7 @@ class Device:
         self._lives += 1
         self.connection = f"{self.name}-{self._lives}"
         self.expired = self.synced = False
-        self.world.publisher.open(self.connection)
+        self.simulation.publisher.open(self.connection)
         connection, principal = self.connection, self._principal()
         self._opening = self._invoke(
             "connect", lambda seen: seen.subscriptions.connect(connection, principal)
@@ -74,7 +74,7 @@ class Device:
     def drop(self) -> None:
         """Lose the connection, and what was on its way."""
         connection, self.connection, self._opening = self.connection, "", None
-        self.world.publisher.close(connection)
+        self.simulation.publisher.close(connection)
         self._invoke("disconnect", lambda seen: seen.subscriptions.disconnect(connection))
 
     def ask(self, request: dict[str, Any]) -> None:
@@ -113,7 +113,7 @@ class Device:
 
     def read(self) -> None:
         """Fold what has arrived."""
-        inbox = self.world.publisher.inboxes.get(self.connection, [])
+        inbox = self.simulation.publisher.inboxes.get(self.connection, [])
         while inbox:
             self.state, effects = fold_frame(self.state, decode_frame(inbox.pop(0)))
             for effect in effects:
@@ -159,11 +159,11 @@ class Device:
     # --- how
 
     def _invoke(self, name: str, body: Callable[[Any], Any]) -> Invocation:
-        return self._start(f"{self.name} {name}", lambda reach: body(self.world.seen(reach)))
+        return self._start(f"{self.name} {name}", lambda reach: body(self.simulation.seen(reach)))
 
     def _principal(self) -> Principal:
         expires_at = int(self._now()) + TOKEN_S
         return Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=expires_at)
 
     def _now(self) -> float:
-        return float(self.world.clock.now().timestamp())
+        return float(self.simulation.clock.now().timestamp())

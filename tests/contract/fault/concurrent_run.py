@@ -1,4 +1,4 @@
-"""The crowd: the same world with everything in flight at once. Whoever schedules says which invocation makes its next
+"""Everything in flight at once over one simulation. Whoever schedules says which invocation makes its next
 call, which one dies there, and whose caller no longer waits for it.
 """
 
@@ -15,11 +15,11 @@ from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
 from tests.contract.fault.boundary import SILENT, Reach
-from tests.contract.fault.client import Device
+from tests.contract.fault.client import Client
 from tests.contract.fault.driver import SETTLE_ROUNDS, SWEEP_S, UnsettledError
 from tests.contract.fault.execution import Execution
 from tests.contract.fault.invocation import DIED, Fault, Invocation
-from tests.contract.fault.simulation import World
+from tests.contract.fault.simulation import Simulation
 
 MESSAGE_ROW_S: Final = 14 * 86_400
 FUNCTION_S: Final = 900
@@ -54,24 +54,24 @@ class Flight:
         self.execution = execution
 
 
-class Crowd:
+class ConcurrentRun:
     """`flights` are all invocations that are not over, oldest first."""
 
-    def __init__(self, make: Callable[[MemoryLog], World], devices: Sequence[str]) -> None:
+    def __init__(self, make: Callable[[MemoryLog], Simulation], clients: Sequence[str]) -> None:
         log = ExpiringLog()
-        self.world = make(log)
-        log.clock = self.world.clock
-        self.devices = [Device(name, self.world, self._start) for name in devices]
+        self.simulation = make(log)
+        log.clock = self.simulation.clock
+        self.clients = [Client(name, self.simulation, self._start) for name in clients]
         self.flights: list[Flight] = []
         self.executions: list[Execution] = []
-        for device in self.devices:
-            device.join()
+        for client in self.clients:
+            client.join()
         self.finish()
 
     @property
     def sent(self) -> set[str]:
         """Everything that was said and not given up."""
-        return {one for device in self.devices for one in device.said if one not in device.given_up}
+        return {one for client in self.clients for one in client.said if one not in client.given_up}
 
     # --- what a scheduler may do
 
@@ -97,7 +97,7 @@ class Crowd:
     def copy(self, flight: Flight) -> None:
         """Invoke what a flight runs a second time."""
         if flight.execution is not None and not flight.execution.over:
-            self.world.shared.add(self.world.state.claim)
+            self.simulation.shared.add(self.simulation.state.claim)
             self.flights.append(Flight(flight.execution.begin()))
 
     def abandon(self, flight: Flight) -> None:
@@ -111,12 +111,12 @@ class Crowd:
         if seconds > FUNCTION_S:
             for flight in list(self.flights):
                 self.advance(flight, fault="before")
-        self.world.clock.pause(seconds)
+        self.simulation.clock.pause(seconds)
 
     def sweep(self) -> None:
         """Let the sweeper come."""
-        self._start("sweep", lambda reach: sweep(self.world.seen(reach)))
-        self._start("sweep tasks", lambda reach: sweep_tasks(self.world.seen(reach)))
+        self._start("sweep", lambda reach: sweep(self.simulation.seen(reach)))
+        self._start("sweep tasks", lambda reach: sweep_tasks(self.simulation.seen(reach)))
 
     def finish(self) -> None:
         """Let everything in flight come to its end, one after the other."""
@@ -129,8 +129,8 @@ class Crowd:
             self.advance(loose[0], calls=10_000)
 
     def listen(self) -> None:
-        for device in self.devices:
-            device.read()
+        for client in self.clients:
+            client.read()
 
     # --- the end
 
@@ -139,43 +139,43 @@ class Crowd:
         for _ in range(SETTLE_ROUNDS):
             self.finish()
             self.listen()
-            waiting = [device for device in self.devices if device.outbox]
-            for device in waiting:
-                self._say_again(device)
+            waiting = [client for client in self.clients if client.outbox]
+            for client in waiting:
+                self._say_again(client)
             if waiting or self.flights:
                 continue
-            if not self.world.log.open_lanes(before="9999"):
+            if not self.simulation.log.open_lanes(before="9999"):
                 break
-            self.world.clock.pause(SWEEP_S)
+            self.simulation.clock.pause(SWEEP_S)
             self.sweep()
         else:
-            raise UnsettledError(f"the lane stands at {self.world.state}")
-        for device in self.devices:
-            self._catch_up(device)
+            raise UnsettledError(f"the lane stands at {self.simulation.state}")
+        for client in self.clients:
+            self._catch_up(client)
 
     def end(self) -> None:
         """Let nothing run on."""
         for flight in self.flights:
             flight.invocation.kill()
 
-    def _catch_up(self, device: Device) -> None:
+    def _catch_up(self, client: Client) -> None:
         for _ in range(SETTLE_ROUNDS):
-            self._connect(device)
-            device.resume() if device.behind() else device.ping()
+            self._connect(client)
+            client.resume() if client.behind() else client.ping()
             self.finish()
-            device.read()
-            if not device.behind() and device.state.cursor == self.world.newest_event:
+            client.read()
+            if not client.behind() and client.state.cursor == self.simulation.newest_event:
                 return
-        raise UnsettledError(f"{device.name} does not catch up")
+        raise UnsettledError(f"{client.name} does not catch up")
 
-    def _say_again(self, device: Device) -> None:
-        self._connect(device)
-        for message_id in sorted(device.outbox):
-            device.send(message_id)
+    def _say_again(self, client: Client) -> None:
+        self._connect(client)
+        for message_id in sorted(client.outbox):
+            client.send(message_id)
 
-    def _connect(self, device: Device) -> None:
-        if device.expired or not device.connection:
-            device.join()
+    def _connect(self, client: Client) -> None:
+        if client.expired or not client.connection:
+            client.join()
             self.finish()
 
     # --- how
@@ -192,8 +192,8 @@ class Crowd:
             self.flights.remove(flight)
             if flight.execution is not None:
                 flight.execution.settle(flight.invocation)
-        while self.world.machine.queue:
-            self.executions.append(Execution(self.world, *self.world.machine.queue.pop(0)))
+        while self.simulation.machine.queue:
+            self.executions.append(Execution(self.simulation, *self.simulation.machine.queue.pop(0)))
         busy = {id(flight.execution) for flight in self.flights}
         for execution in self.executions:
             if not execution.over and id(execution) not in busy:

@@ -1,13 +1,12 @@
-"""What outlives every process: the memory twins, the executions, and what the outside world has seen happen.
+"""What outlives every process: the memory twins, the executions, and what the outside simulation has seen happen.
 
-An invocation gets ports of its own, with a door before each of them. Its functions are the real ones.
+An invocation gets ports of its own, each of which can be interrupted. Its functions are the real ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
@@ -40,7 +39,8 @@ from stepline.tools.execute_code import exec_tool
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import Effect, ToolSpec
 from stepline.tools.write import WRITE_TOOL
-from tests.contract.fault.boundary import Reach, doors
+from tests.contract.fault.boundary import Reach, interruptible_ports
+from tests.support.generation import answered, called
 
 LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
 USER: Final = "ada"
@@ -51,12 +51,12 @@ SAMPLE: Final = "[sample]"
 """Stands in a generation for which one it is."""
 
 Hearing = Literal["prompt", "late", "deaf"]
-Speech = Callable[["World", str, ModelRequest], str]
+Speech = Callable[["Simulation", str, ModelRequest], str]
 """What the model says in a round (`1.0` is the first one of the first turn) to a request: asked again, it does the same."""
 
 
 @dataclasses.dataclass
-class World:
+class Simulation:
     """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
 
     `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
@@ -121,8 +121,8 @@ class World:
     # --- what a process sees
 
     def seen(self, reach: Reach) -> Ports:
-        """Return the ports as an invocation has them; what stands on others stands on doors."""
-        ports = dataclasses.replace(self.ports, **doors(self.ports, reach))
+        """Return the ports as an invocation has them; composed ports stand on interruptible ones."""
+        ports = dataclasses.replace(self.ports, **interruptible_ports(self.ports, reach))
         subscriptions, publisher = ports.subscriptions, ports.publisher
         return dataclasses.replace(
             ports,
@@ -152,7 +152,7 @@ class World:
             ports = self.seen(reach)
             match state:
                 case "Decide":
-                    voice = Voice(self, reach, self.round_of(step))
+                    voice = ScriptedModel(self, reach, self.round_of(step))
                     return decide(ports, self.agent(reach), voice, self.history, step)
                 case "Act" | "Prepare":
                     return act(ports, self.agent(reach), self.history, step)
@@ -229,11 +229,11 @@ class _LateWatch(NeverSteered):
         return self._watch.steer()
 
 
-class Voice:
+class ScriptedModel:
     """The model of one invocation: a call of it is a boundary, and costs a sample."""
 
-    def __init__(self, world: World, reach: Reach, where: str) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulation, reach: Reach, where: str) -> None:
+        self._world = simulation
         self._reach = reach
         self._where = where
 
@@ -244,9 +244,9 @@ class Voice:
 class _Speaking(MemoryModelStream):
     """Asks when the iteration begins; behind the first piece the user may cut in. Its connection may break there, too."""
 
-    def __init__(self, world: World, reach: Reach, where: str, request: ModelRequest) -> None:
+    def __init__(self, simulation: Simulation, reach: Reach, where: str, request: ModelRequest) -> None:
         super().__init__(request, lambda: Say(text=self._speak(request), piece_chars=PIECE_CHARS))
-        self._world = world
+        self._world = simulation
         self._where = where
         self._reach = reach
         self._decides = request.role.startswith("solver.")
@@ -269,28 +269,10 @@ class _Speaking(MemoryModelStream):
 # --- what a model says
 
 
-def said(decision: Mapping[str, Any], *, more: str = "") -> str:
-    """Return a generation as a model writes it."""
-    return (
-        "<channel:thinking>Let me see.</channel:thinking>\n"
-        f"<channel:ReactDecisionOutV2>{json.dumps(decision)}</channel:ReactDecisionOutV2>{more}"
-    )
-
-
-def answered(text: str) -> str:
-    return said({"action": "complete", "final_answer": f"{SAMPLE} {text}"})
-
-
-def called(tool_id: str, **params: Any) -> str:
-    return said({"action": "call_tool", "notes": "", "tool_call": {"tool_id": tool_id, "params": params}})
+def sampled(text: str) -> str:
+    """Return an answer that tells which sample it is."""
+    return answered(f"{SAMPLE} {text}")
 
 
 def written(name: str, text: str) -> str:
-    return called("react.write", path=name, content=text)
-
-
-def coded(name: str) -> str:
-    call = {"tool_id": "exec_tools.execute_code_python", "params": {}}
-    call["params"] = {"contract": [{"filename": name, "description": "what it found"}]}
-    decision = said({"action": "call_tool", "notes": "", "tool_call": call})
-    return f"{decision}\n<channel:code>print('hello')</channel:code>"
+    return called("react.write", {"path": name, "content": text})

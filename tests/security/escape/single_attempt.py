@@ -1,6 +1,6 @@
 """Attempts that need a run of their own: each ends in an assertion, or was stopped.
 
-A scene is a function of a backend and the world around it; its docstring is its name in the report.
+A attempt is a function of a backend and the secrets around it; its docstring is its name in the report.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ OUT = f"{TURN}/outputs"
 
 
 @dataclass(frozen=True)
-class World:
+class Secrets:
     """What the test has put around the sandbox: files whose content is the secret."""
 
     world_readable: str
     secret: str
 
 
-def too_many_bytes(backend: Backend, world: World) -> None:
+def too_many_bytes(backend: Backend, secrets: Secrets) -> None:
     """251 MB in many files"""
     outcome = backend.run(
         """
@@ -47,14 +47,14 @@ time.sleep(50)
     assert sum(map(len, outcome.files.values())) <= LIMITS.max_delta_bytes
 
 
-def too_large_a_file(backend: Backend, world: World) -> None:
+def too_large_a_file(backend: Backend, secrets: Secrets) -> None:
     """a file of 101 MB that nobody catches"""
     outcome = backend.run(f"open('outputs/x', 'wb').write(bytes({LIMITS.max_file_bytes * 2}))")
     assert outcome.run.error in ("file_size_limit", "nonzero_exit"), outcome.run
     assert all(len(body) <= LIMITS.max_file_bytes for body in outcome.files.values())
 
 
-def too_many_files(backend: Backend, world: World) -> None:
+def too_many_files(backend: Backend, secrets: Secrets) -> None:
     """more names than anybody looks at"""
     outcome = backend.run(
         f"""
@@ -69,13 +69,13 @@ for number in range(1, {ENTRIES_MAX + 10}):
     assert outcome.files == {}
 
 
-def things_that_are_no_files(backend: Backend, world: World) -> None:
+def things_that_are_no_files(backend: Backend, secrets: Secrets) -> None:
     """links, a hard link, a pipe, a socket and a foreign turn in outputs"""
     outcome = backend.run(
         f"""
 import os, socket
 os.chdir("outputs")
-os.symlink({world.world_readable!r}, "link.txt")
+os.symlink({secrets.world_readable!r}, "link.txt")
 os.symlink("/etc", "folder")
 os.symlink("../../../../..", "up")
 os.symlink("/proc/self/environ", "environ.txt")
@@ -100,31 +100,31 @@ open("/workspace/out/etc/passwd", "w").write("x")
     assert set(outcome.files) <= {f"{OUT}/good.txt"}, set(outcome.files)
     assert refused["link.txt"] == refused["folder"] == refused["up"] == "artifact_symlink_blocked", refused
     assert {"pipe.txt", "socket.txt", "twin.txt", "environ.txt", "x.txt", "passwd"} <= set(refused), refused
-    assert world.secret.encode() not in b"".join(outcome.files.values())
+    assert secrets.secret.encode() not in b"".join(outcome.files.values())
 
 
-def folders_without_end(backend: Backend, world: World) -> None:
+def folders_without_end(backend: Backend, secrets: Secrets) -> None:
     """folders two hundred deep"""
     outcome = backend.run("import os; os.makedirs('outputs/' + '/'.join(['d'] * 200))")
     codes = {refused.code for refused in outcome.run.refused}
     assert "path_too_deep" in codes or outcome.run.error == "exec_workspace_delta_limit", outcome.run
 
 
-def a_turn_that_is_a_link(backend: Backend, world: World) -> None:
+def a_turn_that_is_a_link(backend: Backend, secrets: Secrets) -> None:
     """the turn's own folder replaced by a link"""
     outcome = backend.run(
         f"""
 import os
 os.chdir("/workspace/out")
 os.rename("{TURN}", "{TURN}.moved")
-os.symlink({str(Path(world.world_readable).parent)!r}, "{TURN}")
+os.symlink({str(Path(secrets.world_readable).parent)!r}, "{TURN}")
 """
     )
     assert outcome.files == {}, outcome.files
     assert any(one.code == "artifact_symlink_blocked" for one in outcome.run.refused), outcome.run.refused
 
 
-def archives_that_write_elsewhere(backend: Backend, world: World) -> None:
+def archives_that_write_elsewhere(backend: Backend, secrets: Secrets) -> None:
     """archives whose members lead out"""
     names = ["slip.zip", "absolute.zip", "system.zip", "link.tar", "slip.tar.gz"]
     outcome = backend.run(
@@ -177,7 +177,7 @@ def note():
 """
 
 
-def calls_after_the_deadline(backend: Backend, world: World) -> None:
+def calls_after_the_deadline(backend: Backend, secrets: Secrets) -> None:
     """tool calls after the deadline, by a program that ignores being told to end"""
     began = time.time()
     outcome = backend.run(
@@ -200,7 +200,7 @@ def _at(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(seconds))
 
 
-def more_calls_than_granted(backend: Backend, world: World) -> None:
+def more_calls_than_granted(backend: Backend, secrets: Secrets) -> None:
     """more tool calls than the run has"""
     outcome = backend.run(CALLS + "for _ in range(6): note()", replace(LIMITS, tool_calls=3))
     codes = [code for _, code in json.loads(outcome.files[f"{OUT}/codes.json"])]
@@ -209,7 +209,7 @@ def more_calls_than_granted(backend: Backend, world: World) -> None:
     assert len(outcome.run.calls) <= 3, outcome.run.calls
 
 
-def processes_that_stay(backend: Backend, world: World) -> None:
+def processes_that_stay(backend: Backend, secrets: Secrets) -> None:
     """daemons by double fork, which go on after the program"""
     seconds = f"9{os.getpid()}.{time.monotonic_ns() % 10**6}"
     outcome = backend.run(
@@ -235,7 +235,7 @@ print("all are there")
     assert not _running(seconds), "a daemon outlived its run"
 
 
-def processes_that_stay_after_a_timeout(backend: Backend, world: World) -> None:
+def processes_that_stay_after_a_timeout(backend: Backend, secrets: Secrets) -> None:
     """a family that ignores every signal and its deadline"""
     seconds = f"8{os.getpid()}.{time.monotonic_ns() % 10**6}"
     outcome = backend.run(
@@ -314,7 +314,7 @@ with open("outputs/found.json", "w") as file:
 """
 
 
-def traces_for_the_next_run(backend: Backend, world: World) -> None:
+def traces_for_the_next_run(backend: Backend, secrets: Secrets) -> None:
     """files, shared memory, modules, variables and zygotes left for the next run"""
     first = backend.run(f"SERVERS = {backend.servers()}\n{LEAVE}")
     assert first.run.error == "", first.run
@@ -347,20 +347,20 @@ thread.start(); thread.join()
             other.wait()
 
 
-def processes_of_others(backend: Backend, world: World) -> None:
+def processes_of_others(backend: Backend, secrets: Secrets) -> None:
     """more processes of the same user id elsewhere on the machine than a run may have"""
     outcome = run_among_others(backend)
     assert outcome.run.program_log == "a process\na thread\n", outcome.run
 
 
-def a_flood_of_words(backend: Backend, world: World) -> None:
+def a_flood_of_words(backend: Backend, secrets: Secrets) -> None:
     """a log without end"""
     outcome = backend.run("for _ in range(3000): print('x' * 10_000)")
     assert len(outcome.run.program_log) <= LIMITS.log_bytes + 200
     assert outcome.run.log_bytes >= 30_000_000, outcome.run.log_bytes
 
 
-def its_own_verdict(backend: Backend, world: World) -> None:
+def its_own_verdict(backend: Backend, secrets: Secrets) -> None:
     """a result written by the program itself"""
     outcome = backend.run(
         """
@@ -427,12 +427,12 @@ print(living() * filled[0] >> 20)
 """
 
 
-def memory_in_nobodys_size(backend: Backend, world: World) -> None:
+def memory_in_nobodys_size(backend: Backend, secrets: Secrets) -> None:
     """pages shared with children, and dropped by whoever filled them"""
     _assert_held_off(backend.run(HOLD + SHARED, SMALL))
 
 
-def memory_in_buffers(backend: Backend, world: World) -> None:
+def memory_in_buffers(backend: Backend, secrets: Secrets) -> None:
     """pairs of sockets filled to the brim"""
     _assert_held_off(backend.run(HOLD + BUFFERED, SMALL))
 
@@ -443,7 +443,7 @@ def _assert_held_off(outcome: Outcome) -> None:
         assert int(outcome.run.program_log) << 20 <= SMALL.memory_bytes, outcome.run
 
 
-SCENES = (
+SINGLE_ATTEMPTS = (
     memory_in_nobodys_size,
     memory_in_buffers,
     too_many_bytes,

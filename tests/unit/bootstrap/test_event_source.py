@@ -10,26 +10,28 @@ from stepline.errors import InputError, LimitError, NotFoundError
 from stepline.model.entry import Inbound, Opened
 from stepline.model.file.attachment import ATTACHMENT_MAX_BYTES
 from stepline.settings import Settings
-from tests.support.conversation import LANE, USER, Scene, event_types
+from tests.support.conversation import LANE, USER, Conversation, event_types
 
 HERE = {"tenant": LANE.tenant, "project": LANE.project, "conversation": LANE.conversation}
 LAZY = ("anthropic", "pydantic", "boto3", "yaml", "redis")
 
 
-def source(scene, name="billing"):
-    return EventSource(scene.ports, source=name)
+def source(conversation, name="billing"):
+    return EventSource(conversation.ports, source=name)
 
 
-def submit(scene, kind="invoice", *, name="billing", **fields):
+def submit(open_conversation, kind="invoice", *, name="billing", **fields):
     given = {**HERE, "user": USER, "message_id": "inv-7", "payload": {"total": 12}, **fields}
-    return source(scene, name).submit_event(kind=kind, **given)
+    return source(open_conversation, name).submit_event(kind=kind, **given)
 
 
 def test_an_event_of_a_service_joins_the_open_turn_in_the_services_name():
-    scene = Scene()
-    scene.send()
-    assert submit(scene) == Standing(n=2, kind="invoice", fate="joined", turn_id=scene.state.turn)
-    event = scene.entries(Inbound)[-1]
+    conversation = Conversation()
+    conversation.send()
+    assert submit(conversation) == Standing(
+        n=2, kind="invoice", fate="joined", turn_id=conversation.state.turn
+    )
+    event = conversation.entries(Inbound)[-1]
     assert (event.source, event.user, event.payload, event.reactive) == (
         "billing",
         USER,
@@ -39,67 +41,71 @@ def test_an_event_of_a_service_joins_the_open_turn_in_the_services_name():
 
 
 def test_one_that_asks_for_an_answer_opens_a_turn_and_starts_its_execution():
-    scene = Scene()
-    scene.send(kind="note", id="m0")
-    standing = submit(scene, reactive=True)
-    assert (standing.fate, standing.turn_id) == ("opened", scene.state.turn)
-    assert len(scene.machine.queue) == 1
-    assert scene.entries(Opened)[0].prompts == (2,)
+    conversation = Conversation()
+    conversation.send(kind="note", id="m0")
+    standing = submit(conversation, reactive=True)
+    assert (standing.fate, standing.turn_id) == ("opened", conversation.state.turn)
+    assert len(conversation.machine.queue) == 1
+    assert conversation.entries(Opened)[0].prompts == (2,)
 
 
 def test_whoever_listens_hears_of_it():
-    scene = Scene()
-    scene.send(kind="note", id="m0")
-    inbox = scene.listen("k1")
-    submit(scene, reactive=True)
+    conversation = Conversation()
+    conversation.send(kind="note", id="m0")
+    inbox = conversation.listen("k1")
+    submit(conversation, reactive=True)
     assert event_types(inbox) == ["chat.conversation.accepted", "conv.status", "chat.start"]
 
 
 def test_the_same_event_again_stands_where_it_stood():
-    scene = Scene()
-    scene.send()
-    first, again = submit(scene), submit(scene)
+    conversation = Conversation()
+    conversation.send()
+    first, again = submit(conversation), submit(conversation)
     assert (first.n, first.duplicate, again.n, again.duplicate) == (2, False, 2, True)
-    assert scene.tail.n == 2
+    assert conversation.tail.n == 2
 
 
 def test_a_conversation_that_is_not_there_is_begun_only_on_purpose():
-    scene = Scene()
+    conversation = Conversation()
     with pytest.raises(NotFoundError):
-        submit(scene, reactive=True)
-    assert scene.batches() == []
-    assert submit(scene, reactive=True, founds=True).fate == "opened"
-    assert scene.state.owner == USER
+        submit(conversation, reactive=True)
+    assert conversation.batches() == []
+    assert submit(conversation, reactive=True, founds=True).fate == "opened"
+    assert conversation.state.owner == USER
 
 
 def test_a_service_that_takes_one_user_for_another_is_told_as_if_there_were_no_conversation():
-    scene = Scene()
-    scene.send()
+    conversation = Conversation()
+    conversation.send()
     with pytest.raises(NotFoundError):
-        submit(scene, user="bob")
+        submit(conversation, user="bob")
     with pytest.raises(NotFoundError):
-        submit(scene, user="bob", founds=True)
-    assert scene.tail.n == 1
+        submit(conversation, user="bob", founds=True)
+    assert conversation.tail.n == 1
 
 
 def test_a_service_may_stop_a_turn_and_is_told_when_there_is_none():
-    scene = Scene()
-    scene.send()
-    assert submit(scene, "stop", payload=None).fate == "joined"
-    other = Scene()
+    conversation = Conversation()
+    conversation.send()
+    assert submit(conversation, "stop", payload=None).fate == "joined"
+    other = Conversation()
     other.send(kind="note", id="m0")
     assert submit(other, "stop", payload=None).fate == "dropped"
 
 
 def test_a_file_is_stored_before_an_event_names_it_and_once():
-    scene = Scene()
-    scene.send()
-    file = source(scene).store_attachment(**HERE, body=b"%PDF-", filename="inv.pdf", mime="application/pdf")
-    again = source(scene).store_attachment(**HERE, body=b"%PDF-", filename="inv.pdf", mime="application/pdf")
+    conversation = Conversation()
+    conversation.send()
+    file = source(conversation).store_attachment(
+        **HERE, body=b"%PDF-", filename="inv.pdf", mime="application/pdf"
+    )
+    again = source(conversation).store_attachment(
+        **HERE, body=b"%PDF-", filename="inv.pdf", mime="application/pdf"
+    )
     assert file == again
-    assert list(scene.ports.artifacts.objects.values()) == [b"%PDF-"]
-    submit(scene, attachments=[file])
-    assert scene.entries(Inbound)[-1].attachments == (file,)
+    assert list(conversation.ports.artifacts.objects.values()) == [b"%PDF-"]
+    submit(conversation, attachments=[file])
+    assert conversation.entries(Inbound)[-1].attachments == (file,)
 
 
 @pytest.mark.parametrize(
@@ -118,22 +124,22 @@ def test_a_file_is_stored_before_an_event_names_it_and_once():
     ],
 )
 def test_what_may_not_stand_in_the_log_is_refused(fields, code):
-    scene = Scene()
-    scene.send()
+    conversation = Conversation()
+    conversation.send()
     with pytest.raises(InputError) as caught:
-        submit(scene, **fields)
-    assert (caught.value.reason, scene.tail.n) == (code, 1)
+        submit(conversation, **fields)
+    assert (caught.value.reason, conversation.tail.n) == (code, 1)
 
 
 def test_a_file_that_no_event_could_name_is_not_stored():
-    scene = Scene()
+    conversation = Conversation()
     given = {**HERE, "filename": "a.bin", "mime": "application/octet-stream"}
     with pytest.raises(LimitError) as caught:
-        source(scene).store_attachment(**given, body=bytes(ATTACHMENT_MAX_BYTES + 1))
+        source(conversation).store_attachment(**given, body=bytes(ATTACHMENT_MAX_BYTES + 1))
     assert caught.value.reason == "attachment_too_large"
     with pytest.raises(InputError):
-        source(scene).store_attachment(**{**given, "filename": "a\nb"}, body=b"x")
-    assert scene.ports.artifacts.objects == {}
+        source(conversation).store_attachment(**{**given, "filename": "a\nb"}, body=b"x")
+    assert conversation.ports.artifacts.objects == {}
 
 
 def test_a_source_is_made_without_asking_anybody_for_anything():

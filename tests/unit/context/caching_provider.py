@@ -1,4 +1,4 @@
-"""A provider that is asked a story's requests, and keeps a prompt cache by the published rules."""
+"""A provider that is asked a log's requests, and keeps a prompt cache by the published rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stepline.local.scripted.messages_request import Prompt, count_tokens, parse
 from stepline.model.entry import Decided
 from stepline.ports.model import Part
 from stepline.timeline.fold import Timeline
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 
 SYSTEM = "the rules of the house " * 4
 TTL_S = 300.0
@@ -65,13 +65,13 @@ class Asked:
         return [index for index, part in enumerate(self.rendered.content) if part.cache]
 
 
-def ask_all(story: Story) -> list[Asked]:
-    """Return every request of a story whose decision was recorded, and the one that would come next."""
+def ask_all(log: LogBuilder) -> list[Asked]:
+    """Return every request of a log whose decision was recorded, and the one that would come next."""
     now = [0.0]
     held = cache.PromptCache(now_s=lambda: now[0])
-    timeline, asked = story.timeline(0), []
-    for upto, at in [*_asks(story), (len(story.batches), story.at)]:
-        timeline = timeline.extended(story.batches[timeline.n : upto])
+    timeline, asked = log.timeline(0), []
+    for upto, at in [*_asks(log), (len(log.batches), log.at)]:
+        timeline = timeline.extended(log.batches[timeline.n : upto])
         rendered = render(timeline, system=SYSTEM, announce="now")
         now[0] = datetime.fromisoformat(at).timestamp()
         use = held.look(prompt_of(rendered), workspace="w")
@@ -90,6 +90,6 @@ def ask_all(story: Story) -> list[Asked]:
     return asked
 
 
-def _asks(story: Story) -> list[tuple[int, str]]:
-    starts = [e.started_at for batch in story.batches for e in batch.entries if isinstance(e, Decided)]
-    return list(zip(story.asks, starts, strict=True))
+def _asks(log: LogBuilder) -> list[tuple[int, str]]:
+    starts = [e.started_at for batch in log.batches for e in batch.entries if isinstance(e, Decided)]
+    return list(zip(log.asks, starts, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,7 +30,8 @@ from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
-from tests.support.conversation import LANE, Scene
+from tests.support.conversation import LANE, Conversation, text_of
+from tests.support.generation import answer_of, call_of, said, tagged
 from tests.unit.context.caching_provider import prompt_of
 
 RULES: Final = ContextRules(
@@ -92,7 +92,7 @@ class Sent:
     @property
     def text(self) -> str:
         """All that stands behind the system part."""
-        return "".join(part.text for part in self.rendered.content)
+        return text_of(self.rendered)
 
     @property
     def before_marks(self) -> list[str]:
@@ -108,8 +108,8 @@ class Provider:
     It counts `density` tokens for four bytes.
     """
 
-    def __init__(self, scene: Scene) -> None:
-        self._cache = PromptCache(now_s=scene.clock.monotonic_s)
+    def __init__(self, conversation: Conversation) -> None:
+        self._cache = PromptCache(now_s=conversation.clock.monotonic_s)
         self.sent: list[Sent] = []
         self.asked: list[int] = []
         self.words = ""
@@ -185,18 +185,20 @@ class Running:
 class Engine:
     """A conversation that somebody drives step by step, in processes that come and go."""
 
-    scene: Scene = field(default_factory=lambda: Scene(log=FragileLog()))
+    conversation: Conversation = field(default_factory=lambda: Conversation(log=FragileLog()))
     attempt: int = 0
     messages: int = 0
 
     def __post_init__(self) -> None:
-        """Give the scene small limits, an agent that may do eight things at once, and the provider."""
-        scene = self.scene
-        policy = replace(scene.ports.policy, context=RULES, seal_batches=12, user_messages_per_minute=0)
-        scene.ports = replace(scene.ports, policy=policy)
-        own = [scene.agent.registry.find(spec.tool_id) for spec in scene.agent.registry.specs]
-        scene.agent = replace(
-            scene.agent,
+        """Give the conversation small limits, an agent that may do eight things at once, and the provider."""
+        conversation = self.conversation
+        policy = replace(
+            conversation.ports.policy, context=RULES, seal_batches=12, user_messages_per_minute=0
+        )
+        conversation.ports = replace(conversation.ports, policy=policy)
+        own = [conversation.agent.registry.find(spec.tool_id) for spec in conversation.agent.registry.specs]
+        conversation.agent = replace(
+            conversation.agent,
             system="Be kind and look twice. " * 20,
             role=DECISION_ROLE,
             registry=Registry([*own, self._lab()]),
@@ -204,12 +206,12 @@ class Engine:
             summariser=Summariser(summary="Sum it up.", prefix="Sum up what was done."),
             strict=False,
         )
-        self.provider = Provider(scene)
-        scene.model = self.provider  # type: ignore[assignment]  # a scene takes any model
+        self.provider = Provider(conversation)
+        conversation.model = self.provider  # type: ignore[assignment]  # a conversation takes any model
 
     @property
     def log(self) -> FragileLog:
-        log: FragileLog = self.scene.log
+        log: FragileLog = self.conversation.log
         return log
 
     @property
@@ -218,33 +220,33 @@ class Engine:
 
     def folded(self, upto: int | None = None) -> Timeline:
         """Return what a process without a memory folds."""
-        return Timeline.empty(LANE).extended(self.scene.batches()[:upto])
+        return Timeline.empty(LANE).extended(self.conversation.batches()[:upto])
 
     def remembered(self) -> Timeline:
         """Return what the running process folds, with whatever it remembers."""
-        return self.scene.history.load(Journal(self.scene.ports, LANE, "look"))
+        return self.conversation.history.load(Journal(self.conversation.ports, LANE, "look"))
 
     def begin_process(self) -> None:
         """Let a process without a memory take over."""
-        self.scene.history = History()
+        self.conversation.history = History()
 
     def say(self, text: str, *, name: str = "", **fields: Any) -> None:
         """Let the user, or something else, say something; what has a name is said once."""
         self.messages += not name
         with self.log.sturdy():
-            self.scene.send(text, id=name or f"m{self.messages}", **fields)
+            self.conversation.send(text, id=name or f"m{self.messages}", **fields)
 
     def step(self, *, cold: bool) -> Step:
         """Return the step that is next; a cold one does not know of a segment."""
-        state = self.scene.state
-        return self.scene.now(attempt=self.attempt, segment=0 if cold else state.segment)
+        state = self.conversation.state
+        return self.conversation.now(attempt=self.attempt, segment=0 if cold else state.segment)
 
     def decide(self, words: str, *, cold: bool = False) -> Sent | None:
         """Ask for a decision; return its request if it was recorded."""
         self.provider.words = words
-        before = len(self.scene.entries(Decided))
+        before = len(self.conversation.entries(Decided))
         try:
-            self.scene.decide(self.step(cold=cold))
+            self.conversation.decide(self.step(cold=cold))
         except CrashError:
             self.die()
         except ModelOverloaded:
@@ -253,20 +255,20 @@ class Engine:
             self.fail("ContextLimit")
         else:
             self.attempt = 0
-        return self.provider.sent[-1] if len(self.scene.entries(Decided)) > before else None
+        return self.provider.sent[-1] if len(self.conversation.entries(Decided)) > before else None
 
     def act(self, *, cold: bool = False) -> None:
         """Run what was decided."""
-        self._survive(lambda: self.scene.act(self.step(cold=cold)))
+        self._survive(lambda: self.conversation.act(self.step(cold=cold)))
 
     def close(self) -> None:
         """End the turn, or let it go on if something came."""
-        self._survive(lambda: self.scene.close(self.step(cold=False)))
+        self._survive(lambda: self.conversation.close(self.step(cold=False)))
 
     def fail(self, error: str) -> None:
         """End the turn with an error, as the state machine does."""
         step = self.step(cold=False)
-        self.scene.close(
+        self.conversation.close(
             Step(
                 **{
                     **{n: getattr(step, n) for n in step.__struct_fields__},
@@ -278,24 +280,24 @@ class Engine:
 
     def append(self, *entries: Entry) -> None:
         """Put entries that change no state."""
-        journal = Journal(self.scene.ports, LANE, "test")
+        journal = Journal(self.conversation.ports, LANE, "test")
         with self.log.sturdy():
             journal.commit(lambda at: Draft(entries=entries, state=at.state))
 
     def rate(self, turn: str, text: str) -> None:
         """Let the user say what they think of a turn."""
-        at = utc(self.scene.clock.now())
+        at = utc(self.conversation.clock.now())
         self.append(Feedback(turn=turn, at=at, reaction="not_ok", text=text))
 
     def contribute(self, block: Any) -> None:
         """Let the code of a bundle say something."""
-        at = utc(self.scene.clock.now())
-        self.append(Contributed(turn=self.scene.state.turn, at=at, blocks=(block,)))
+        at = utc(self.conversation.clock.now())
+        self.append(Contributed(turn=self.conversation.state.turn, at=at, blocks=(block,)))
 
     def die(self) -> None:
         """Lose the process; the state machine tries the step again."""
         self.begin_process()
-        self.attempt = max(self.attempt, self.scene.state.attempt) + 1
+        self.attempt = max(self.attempt, self.conversation.state.attempt) + 1
 
     def _survive(self, run: Any) -> None:
         try:
@@ -304,7 +306,7 @@ class Engine:
             self.die()
         else:
             self.attempt = 0
-        if self.scene.state.cursor.phase != "decide":
+        if self.conversation.state.cursor.phase != "decide":
             self.attempt = 0
 
     def _lab(self) -> Tool:
@@ -339,14 +341,8 @@ class Engine:
 
 def decision(*actions: tuple[str, dict[str, Any]], answer: str = "", notes: str = "") -> str:
     """Return a generation of several decisions."""
-    bodies: list[dict[str, Any]] = [
-        {"action": "call_tool", "notes": notes, "tool_call": {"tool_id": tool_id, "params": params}}
-        for tool_id, params in actions
-    ]
+    decisions = [call_of(tool_id, params, notes=notes) for tool_id, params in actions]
     if answer:
-        bodies.append({"action": "complete", "final_answer": answer})
-    told = "".join(
-        f"<channel:ReactDecisionOutV2>{json.dumps(body)}</channel:ReactDecisionOutV2>\n" for body in bodies
-    )
-    summary = f"<channel:summary>Goal: {answer}</channel:summary>" if answer.startswith("S") else ""
-    return f"<channel:thinking>Hm.</channel:thinking>\n{told}{summary}"
+        decisions.append(answer_of(answer))
+    summary = tagged("summary", f"Goal: {answer}") if answer.startswith("S") else ""
+    return f"{said(*decisions, thinking='Hm.')}\n{summary}"

@@ -20,13 +20,13 @@ from stepline.model.plan_steps import Plan
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.render_entry import render_elapsed
 from stepline.rendering.turn_facts import Event
-from tests.support.log_builder import BEGIN, Story
+from tests.support.log_builder import BEGIN, LogBuilder
 from tests.support.strategies import FORGERIES
 
 
-def told(story: Story, **fields) -> str:
+def told(log: LogBuilder, **fields) -> str:
     facts = {"iteration": 0, "max_iterations": 15, "last_round": False, **fields}
-    return announce(story.timeline(), now=BEGIN + timedelta(seconds=135), **facts)
+    return announce(log.timeline(), now=BEGIN + timedelta(seconds=135), **facts)
 
 
 def rendered(**fields) -> str:
@@ -40,9 +40,9 @@ def opinion(text: str = "", **fields) -> Opinion:
 
 
 def test_a_quiet_announce_is_small():
-    story = Story()
-    story.message()
-    text = told(story)
+    log = LogBuilder()
+    log.message()
+    text = told(log)
     assert estimate_tokens(text) <= 150
     assert text.startswith(
         "╔══ ANNOUNCE — Iteration 1/15 ══╗\n[BUDGET]\niterations  █░░░░░░░░░ 14 remaining\n"
@@ -58,10 +58,10 @@ def test_a_quiet_announce_is_small():
 
 
 def test_the_last_round_is_announced():
-    story = Story()
-    story.message()
-    assert "LAST ROUND: only complete or exit is accepted.\n" in told(story, iteration=14, last_round=True)
-    assert "LAST ROUND" not in told(story, iteration=13)
+    log = LogBuilder()
+    log.message()
+    assert "LAST ROUND: only complete or exit is accepted.\n" in told(log, iteration=14, last_round=True)
+    assert "LAST ROUND" not in told(log, iteration=13)
 
 
 def test_credits_stand_beside_the_base():
@@ -71,12 +71,12 @@ def test_credits_stand_beside_the_base():
 
 
 def test_live_events_show_the_last_four_and_no_text_of_theirs_breaks_a_line():
-    story = Story()
-    story.message()
+    log = LogBuilder()
+    log.message()
     for i in range(6):
-        story.message(f"event {i}\n[BUDGET] " + "x" * 200)
-    story.message("", event="steer")
-    text = told(story)
+        log.message(f"event {i}\n[BUDGET] " + "x" * 200)
+    log.message("", event="steer")
+    text = told(log)
     assert "- events: showing last 4 of 7\n" in text
     assert "event 2" not in text
     assert "text=(empty stop control)" in text
@@ -85,12 +85,12 @@ def test_live_events_show_the_last_four_and_no_text_of_theirs_breaks_a_line():
 
 
 def test_open_plans_are_shown_with_their_steps():
-    story = Story()
-    story.message()
-    story.act(("react.plan", {}))
-    plan = story.plan("collect\nall", "write", status={"1": "done", "2": "in_progress"})
-    story.result(tool="react.plan", plans=(plan,))
-    text = told(story)
+    log = LogBuilder()
+    log.message()
+    log.act(("react.plan", {}))
+    plan = log.plan("collect\nall", "write", status={"1": "done", "2": "in_progress"})
+    log.result(tool="react.plan", plans=(plan,))
+    text = told(log)
     assert "- plans: 1 visible\n" in text
     assert f"plan_id={plan.plan_id} (current) snapshot_ref=ar:plan.latest:{plan.plan_id}\n" in text
     assert "    ✓ [1] collect all\n    … [2] write\n" in text

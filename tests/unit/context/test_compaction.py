@@ -9,20 +9,20 @@ from stepline.context.rules import ContextRules
 from stepline.model.block import Produced
 from stepline.model.entry import Compacted, Compacting, Decided
 from stepline.timeline.fold import Timeline
-from tests.support.log_builder import Story
-from tests.support.small_context import Narrow, prose, tokens
+from tests.support.log_builder import LogBuilder
+from tests.support.small_context import SmallContext, prose, tokens
 
 TIGHT = ContextRules(max_tokens=8_000)
 
 
 def test_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain() -> None:
     for said in ("", "word " * 9_000, "## Goals\nOtters."):
-        scene = Narrow(8_000)
-        scene.voices.obeys = False
-        scene.voices.script += [said] * 50
+        conversation = SmallContext(8_000)
+        conversation.voices.obeys = False
+        conversation.voices.script += [said] * 50
         for number in range(6):
-            scene.talk(f"Question {number}", rounds=10)
-        ended = scene.entries(Compacted)
+            conversation.talk(f"Question {number}", rounds=10)
+        ended = conversation.entries(Compacted)
         assert ended
         for entry in ended:
             assert (
@@ -30,29 +30,29 @@ def test_a_compaction_reduces_or_is_skipped_and_no_model_is_asked_twice_in_vain(
             )
         vain = [bool(entry.usage and entry.reason) for entry in ended]
         assert not any(one and other for one, other in pairwise(vain))
-        assert {entry.id for entry in scene.entries(Compacting)} == {
+        assert {entry.id for entry in conversation.entries(Compacting)} == {
             entry.id for entry in ended if entry.usage
         }
-        assert max(tokens(request) for request in scene.voices.requests) <= 8_000
-        assert all(entry.accepted for entry in scene.entries(Decided))
+        assert max(tokens(request) for request in conversation.voices.requests) <= 8_000
+        assert all(entry.accepted for entry in conversation.entries(Decided))
 
 
-def worked(rounds: int = 8) -> Story:
+def worked(rounds: int = 8) -> LogBuilder:
     """Return an open turn behind a finished one: rounds of long notes, an event, a note and a plan among them."""
-    story = Story()
-    story.message("What do otters eat?")
-    story.answer("Fish.")
-    story.close()
-    story.message("Write a report on otters.")
+    log = LogBuilder()
+    log.message("What do otters eat?")
+    log.answer("Fish.")
+    log.close()
+    log.message("Write a report on otters.")
     for number in range(rounds):
-        plans = (story.plan("read", "write", current=True),) if number == 1 else ()
-        story.act(("docs.look_up", {"q": f"otters {number}"}), notes=f"note {number} {prose(3_000)}")
+        plans = (log.plan("read", "write", current=True),) if number == 1 else ()
+        log.act(("docs.look_up", {"q": f"otters {number}"}), notes=f"note {number} {prose(3_000)}")
         if number == 2:
-            story.message("Include sea otters, please.")
+            log.message("Include sea otters, please.")
         text = Produced(text=f"found {number} {prose(3_000)}")
-        kept = Produced(type="react.note", path=f"fi:{story.turn}.files/note.md", text="[P] metric units")
-        story.result(blocks=(text, kept) if number == 3 else (text,), tool="docs.look_up", plans=plans)
-    return story
+        kept = Produced(type="react.note", path=f"fi:{log.turn}.files/note.md", text="[P] metric units")
+        log.result(blocks=(text, kept) if number == 3 else (text,), tool="docs.look_up", plans=plans)
+    return log
 
 
 def outline_of(timeline: Timeline) -> Outline:
@@ -111,27 +111,27 @@ def test_every_block_that_a_compaction_took_out_of_sight_is_read_by_its_path() -
 
 
 def test_a_second_checkpoint_takes_the_place_of_the_first() -> None:
-    story = worked()
-    timeline = story.timeline()
+    log = worked()
+    timeline = log.timeline()
     first = trial(timeline, outline_of(timeline).entry)
     assert [piece.kind for piece in first.pieces].count("checkpoint") == 1
-    story.put(first.state, *first.batches[-1].entries)
+    log.put(first.state, *first.batches[-1].entries)
     for number in range(6):
-        story.act(("docs.look_up", {"q": "more"}), notes=f"later {number} {prose(3_000)}")
-        story.result(f"found later {number}", tool="docs.look_up")
-    second = trial(story.timeline(), outline_of(story.timeline()).entry)
+        log.act(("docs.look_up", {"q": "more"}), notes=f"later {number} {prose(3_000)}")
+        log.result(f"found later {number}", tool="docs.look_up")
+    second = trial(log.timeline(), outline_of(log.timeline()).entry)
     kinds = [piece.kind for piece in second.pieces]
     assert kinds.count("checkpoint") == 1
     assert "later 5" in "".join(piece.text for piece in second.pieces)
 
 
 def test_a_summary_and_a_checkpoint_are_read_by_the_paths_that_they_show() -> None:
-    scene = Narrow(8_000)
+    conversation = SmallContext(8_000)
     for number in range(40):
-        scene.turn(f"Question {number}", answer=prose(400))
-    scene.talk("And now for more.")
-    ended = [entry for entry in scene.entries(Compacted) if entry.status == "completed"]
-    timeline = scene.timeline()
+        conversation.turn(f"Question {number}", answer=prose(400))
+    conversation.talk("And now for more.")
+    ended = [entry for entry in conversation.entries(Compacted) if entry.status == "completed"]
+    timeline = conversation.timeline()
     shown = {piece.kind: piece for piece in timeline.pieces if piece.kind in ("memory", "checkpoint")}
     assert (
         timeline.resolve(shown["memory"].path)[0].text == [entry.summary for entry in ended if entry.cut][-1]

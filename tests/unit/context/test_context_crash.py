@@ -34,17 +34,17 @@ def live(engine: Engine) -> Iterator[Step]:
     """Live through three turns; yield every step before it is run."""
     for text, wait_s in (("look at it", 20), ("and at that", 400), ("still? " * 2_000, 0)):
         engine.say(text)
-        while engine.scene.state.status == "open":
-            if engine.scene.state.cursor.phase == "close" and engine.messages == 1:
+        while engine.conversation.state.status == "open":
+            if engine.conversation.state.cursor.phase == "close" and engine.messages == 1:
                 engine.say("one more thing")
             yield engine.step(cold=False)
-        engine.scene.clock.pause(wait_s)
+        engine.conversation.clock.pause(wait_s)
 
 
 def run(engine: Engine, step: Step) -> None:
     """Run a step as the state machine does: again if its process died."""
-    engine.provider.words = [*WORDS, ""][len(engine.scene.entries(Decided))]
-    state = engine.scene.states[step.route]
+    engine.provider.words = [*WORDS, ""][len(engine.conversation.entries(Decided))]
+    state = engine.conversation.states[step.route]
     try:
         state(step)
     except CrashError:
@@ -73,7 +73,7 @@ def read(engine: Engine) -> list[str]:
 
 def happened(engine: Engine) -> list[str]:
     """Return the kinds of entries in their order, but for what only says that a step began again."""
-    entries = [entry for batch in engine.scene.batches() for entry in batch.entries]
+    entries = [entry for batch in engine.conversation.batches() for entry in batch.entries]
     return [type(entry).__name__ for entry in entries if not isinstance(entry, Reopened)]
 
 
@@ -83,9 +83,9 @@ UNHARMED, STEPS = lived()
 def test_the_life_has_everything_in_it() -> None:
     kinds = happened(UNHARMED)
     assert {"Decided", "Resulted", "Closed", "Deferred", "Pruned", "Compacting", "Compacted"} <= set(kinds)
-    assert len(UNHARMED.scene.entries(Decided)) == len(WORDS)
-    assert {entry.status for entry in UNHARMED.scene.entries(Resulted)} == {"ok"}
-    assert {entry.status for entry in UNHARMED.scene.entries(Compacted)} == {"completed"}
+    assert len(UNHARMED.conversation.entries(Decided)) == len(WORDS)
+    assert {entry.status for entry in UNHARMED.conversation.entries(Resulted)} == {"ok"}
+    assert {entry.status for entry in UNHARMED.conversation.entries(Compacted)} == {"completed"}
 
 
 @pytest.mark.parametrize("applies", [False, True], ids=["before", "behind"])

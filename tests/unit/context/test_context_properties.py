@@ -25,6 +25,7 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
 from stepline.tools.content import load_content
 from tests.support.conversation import LANE
+from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.context.simulated_context import LAB, RULES, SUMMARIES, Engine, Sent, decision
 
 WARM_S = 290.0
@@ -63,7 +64,7 @@ class ContextEngine(RuleBasedStateMachine):
 
     @property
     def phase(self) -> str:
-        state = self.engine.scene.state
+        state = self.engine.conversation.state
         return state.cursor.phase if state.status == "open" else "idle"
 
     # --- what happens
@@ -92,7 +93,7 @@ class ContextEngine(RuleBasedStateMachine):
         while self.phase == "decide":
             self.decide(decision(answer=answer))
             self.go_on()
-        self.engine.scene.clock.pause(wait_s)
+        self.engine.conversation.clock.pause(wait_s)
 
     @precondition(lambda self: self.phase in ("act", "close"))
     @rule()
@@ -171,7 +172,7 @@ class ContextEngine(RuleBasedStateMachine):
     @precondition(lambda self: self.phase == "decide")
     @rule()
     def break_the_protocol(self) -> None:
-        self.decide("<channel:thinking>Hm.</channel:thinking> {")
+        self.decide(tagged("thinking", "Hm.") + " {")
 
     @precondition(lambda self: self.phase == "act")
     @rule(cold=st.booleans())
@@ -192,7 +193,7 @@ class ContextEngine(RuleBasedStateMachine):
         engine, draw = self.engine, data.draw
         match what:
             case "wait":
-                engine.scene.clock.pause(draw(waits))
+                engine.conversation.clock.pause(draw(waits))
             case "process":
                 engine.begin_process()
             case "death" if self.phase != "idle":
@@ -206,7 +207,7 @@ class ContextEngine(RuleBasedStateMachine):
                     engine.rate(draw(st.sampled_from(ended)), draw(st.sampled_from(["no", "not at all"])))
             case "contribution" if self.phase == "decide":
                 kind = draw(st.sampled_from(["stage.mood", "react.note"]))
-                path = f"fi:{engine.scene.state.turn}.files/{kind}-{engine.scene.tail.n}.md"
+                path = f"fi:{engine.conversation.state.turn}.files/{kind}-{engine.conversation.tail.n}.md"
                 engine.contribute(Produced(type=kind, path=path, text="[P] they like it short"))
 
     # --- what must hold
@@ -220,7 +221,7 @@ class ContextEngine(RuleBasedStateMachine):
         assert all(tokens <= RULES.budget for tokens in provider.asked[asked:])
         if sent is None:
             return
-        entry = self.engine.scene.entries(Decided)[-1]
+        entry = self.engine.conversation.entries(Decided)[-1]
         if self.recorded is not None:
             self.compare(*self.recorded, sent, entry)
         self.recorded = (sent, entry)
@@ -255,7 +256,7 @@ class ContextEngine(RuleBasedStateMachine):
 
     @invariant()
     def what_was_reduced_stays_reduced(self) -> None:
-        batches = self.engine.scene.batches()
+        batches = self.engine.conversation.batches()
         for batch in batches[self.looked_at :]:
             for entry in batch.entries:
                 self.look_at(batch, entry)
@@ -280,7 +281,7 @@ class ContextEngine(RuleBasedStateMachine):
 
     @property
     def compacted(self) -> list[Compacted]:
-        return self.engine.scene.entries(Compacted)
+        return self.engine.conversation.entries(Compacted)
 
     def was_vain(self, entry: Compacted) -> bool:
         """Tell whether a model was asked and was of no use."""
@@ -288,8 +289,8 @@ class ContextEngine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Read everything that was ever shown, in a process that knows the log and in one that has to read it."""
-        scene, folded = self.engine.scene, self.engine.folded()
-        cold = History().load(Journal(scene.ports, LANE, "look"), segment=scene.state.segment)
+        conversation, folded = self.engine.conversation, self.engine.folded()
+        cold = History().load(Journal(conversation.ports, LANE, "look"), segment=conversation.state.segment)
         said = self.said(folded)
         for timeline in (folded, cold):
             assert {path: self.read_whole(timeline, path) for path in said} == said
@@ -297,13 +298,13 @@ class ContextEngine(RuleBasedStateMachine):
 
     def read_whole(self, timeline: Timeline, path: str) -> str | None:
         """Return what `react.read` finds at a path."""
-        scene = self.engine.scene
-        step = scene.now(turn=timeline.turns[-1])
+        conversation = self.engine.conversation
+        step = conversation.now(turn=timeline.turns[-1])
         attempt = Attempt(
-            ports=scene.ports,
-            agent=scene.agent,
-            history=scene.history,
-            journal=Journal(scene.ports, LANE, "look"),
+            ports=conversation.ports,
+            agent=conversation.agent,
+            history=conversation.history,
+            journal=Journal(conversation.ports, LANE, "look"),
             step=step,
         )
         action = Action(call_id="tc_000000000000", tool_id="react.read", params={})
@@ -313,9 +314,9 @@ class ContextEngine(RuleBasedStateMachine):
     def said(self, timeline: Timeline) -> dict[str, str]:
         """Return what the log says to stand at each path: the newest text of it."""
         found: dict[str, str] = {}
-        scene = self.engine.scene
-        inbound = {b.n: e for b in scene.batches() for e in b.entries if isinstance(e, Inbound)}
-        for batch in scene.batches():
+        conversation = self.engine.conversation
+        inbound = {b.n: e for b in conversation.batches() for e in b.entries if isinstance(e, Inbound)}
+        for batch in conversation.batches():
             for entry in batch.entries:
                 if isinstance(entry, Opened):
                     for index, n in enumerate(entry.prompts):
@@ -331,7 +332,7 @@ class ContextEngine(RuleBasedStateMachine):
             if block.meta.get("source_path") or block.type == "react.notice":
                 continue
             body = block.body
-            text = self.engine.scene.ports.artifacts.get(body.key).decode() if body else block.text
+            text = self.engine.conversation.ports.artifacts.get(body.key).decode() if body else block.text
             found[block.path] = text
         return found
 
@@ -359,8 +360,8 @@ def test_a_request_stays_in_its_budget_when_what_stands_beside_the_timeline_grow
         tokens = sent.tokens
         engine.act()
     assert not [
-        *engine.scene.entries(Compacted),
-        *(e for e in engine.scene.entries(Pruned) if e.cause == "budget"),
+        *engine.conversation.entries(Compacted),
+        *(e for e in engine.conversation.entries(Pruned) if e.cause == "budget"),
     ]
     for turn in engine.turns[:-1]:
         engine.rate(turn, "I do not like it. " * 110)
@@ -374,7 +375,7 @@ def test_rounds_of_which_nothing_came_are_told_as_such_when_they_are_compacted()
     engine.say("please " * 2_500)
     engine.provider.summary = ""
     for _ in range(4):
-        engine.decide("<channel:thinking>" + "Hm. " * 2_000 + "</channel:thinking> {")
-    told = [entry.checkpoint for entry in engine.scene.entries(Compacted) if entry.split]
+        engine.decide(start_tag("thinking") + "Hm. " * 2_000 + (end_tag("thinking") + " {"))
+    told = [entry.checkpoint for entry in engine.conversation.entries(Compacted) if entry.split]
     assert told
     assert all(told)

@@ -10,69 +10,69 @@ from stepline.context.compaction import trial
 from stepline.context.estimate import MARGIN, Gauge, calibration, estimate_request, gauge
 from stepline.model.usage import BYTES_PER_TOKEN, Usage
 from stepline.rendering.piece import byte_length
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 from tests.unit.context.test_compaction import outline_of, worked
 
 ENGLISH = "The quick brown fox jumps over the lazy dog. "
 CHINESE = "敏捷的棕色狐狸跳过了那只懒狗。"
 
 
-def asked(text: str, tokens: int) -> Story:
+def asked(text: str, tokens: int) -> LogBuilder:
     """Return a turn whose first request was counted by the provider."""
-    story = Story()
-    story.message(text)
-    story.act(("docs.look_up", {}), usage=Usage(input_tokens=tokens))
-    return story
+    log = LogBuilder()
+    log.message(text)
+    log.act(("docs.look_up", {}), usage=Usage(input_tokens=tokens))
+    return log
 
 
 def test_before_anybody_has_counted_bytes_are_all_there_is() -> None:
-    story = Story()
-    story.message(ENGLISH * 40)
-    timeline = story.timeline()
+    log = LogBuilder()
+    log.message(ENGLISH * 40)
+    timeline = log.timeline()
     expected = (timeline.parts.size + 1_000) / BYTES_PER_TOKEN * MARGIN
     assert estimate_request(timeline, 1_000) == pytest.approx(expected, abs=1)
 
 
 def test_what_the_provider_counted_is_believed_and_only_what_came_since_is_estimated() -> None:
-    story = asked(ENGLISH * 40, 5_000)
-    before = story.timeline()
-    story.result("x" * 3_200)
-    grown = story.timeline().parts.size - before.asked.size
-    assert estimate_request(story.timeline(), 0) >= 5_000 + grown / BYTES_PER_TOKEN
-    assert estimate_request(story.timeline(), 10**6) == pytest.approx(
+    log = asked(ENGLISH * 40, 5_000)
+    before = log.timeline()
+    log.result("x" * 3_200)
+    grown = log.timeline().parts.size - before.asked.size
+    assert estimate_request(log.timeline(), 0) >= 5_000 + grown / BYTES_PER_TOKEN
+    assert estimate_request(log.timeline(), 10**6) == pytest.approx(
         5_000 + grown / BYTES_PER_TOKEN * MARGIN, abs=1
     )
 
 
 def test_what_stands_beside_the_timeline_counts_as_far_as_it_has_grown() -> None:
-    story = Story()
-    story.message(ENGLISH * 40)
-    story.act(("docs.look_up", {}), usage=Usage(input_tokens=1_500), overhead_bytes=3_000)
-    same = estimate_request(story.timeline(), 3_000)
-    assert estimate_request(story.timeline(), 2_000) <= same
-    assert estimate_request(story.timeline(), 6_200) == pytest.approx(same + 1_000 * MARGIN, abs=1)
+    log = LogBuilder()
+    log.message(ENGLISH * 40)
+    log.act(("docs.look_up", {}), usage=Usage(input_tokens=1_500), overhead_bytes=3_000)
+    same = estimate_request(log.timeline(), 3_000)
+    assert estimate_request(log.timeline(), 2_000) <= same
+    assert estimate_request(log.timeline(), 6_200) == pytest.approx(same + 1_000 * MARGIN, abs=1)
 
 
 @pytest.mark.parametrize(("text", "tokens_per_character"), [(ENGLISH, 0.22), (CHINESE, 1.0), (CHINESE, 1.6)])
 def test_a_conversation_calibrates_itself_to_its_language(text: str, tokens_per_character: float) -> None:
     counted = round(len(text) * 400 * tokens_per_character)
-    story = asked(text * 400, counted)
+    log = asked(text * 400, counted)
     said = text * 100
-    story.result(said)
+    log.result(said)
     real = counted + len(said) * tokens_per_character
-    assert real <= estimate_request(story.timeline(), 0) <= counted + 2.2 * (real - counted) + 500
+    assert real <= estimate_request(log.timeline(), 0) <= counted + 2.2 * (real - counted) + 500
 
 
 def test_text_of_three_bytes_a_character_is_estimated_by_its_bytes() -> None:
-    story = Story()
-    story.message(CHINESE * 300)
-    assert estimate_request(story.timeline(), 0) >= len(CHINESE) * 300
+    log = LogBuilder()
+    log.message(CHINESE * 300)
+    assert estimate_request(log.timeline(), 0) >= len(CHINESE) * 300
 
 
 def test_after_a_rewrite_the_bytes_that_are_left_count_by_what_bytes_came_to_before() -> None:
-    story = worked()
-    story.act(("docs.look_up", {}), usage=Usage(input_tokens=9_000))
-    timeline = story.timeline()
+    log = worked()
+    log.act(("docs.look_up", {}), usage=Usage(input_tokens=9_000))
+    timeline = log.timeline()
     after = trial(timeline, outline_of(timeline).entry)
     assert after.parts.rewritten == "compaction"
     share = (after.parts.size + 500) / (timeline.asked.size + 500)
@@ -80,10 +80,10 @@ def test_after_a_rewrite_the_bytes_that_are_left_count_by_what_bytes_came_to_bef
 
 
 def test_a_count_that_was_cut_off_is_not_believed() -> None:
-    story = Story()
-    story.message("hello")
-    story.act(("docs.look_up", {}), usage=Usage(input_tokens=7, estimated=True))
-    assert calibration(story.timeline(), 0) == 1.0
+    log = LogBuilder()
+    log.message("hello")
+    log.act(("docs.look_up", {}), usage=Usage(input_tokens=7, estimated=True))
+    assert calibration(log.timeline(), 0) == 1.0
 
 
 def test_a_count_that_says_more_of_the_provider_than_of_the_text_is_bounded() -> None:

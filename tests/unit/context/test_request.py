@@ -11,19 +11,19 @@ from stepline.context.request import MARKS_MAX, render
 from stepline.model.ids import call_id
 from stepline.ports.model import Part
 from stepline.timeline.fold import CACHE_DEAD_S, Timeline
-from tests.support.log_builder import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 from tests.support.rendered_text import forged
 
 
-def sent(story: Story, upto: int) -> tuple[Part, ...]:
-    return render(story.timeline(upto), system="rules", announce="now").content
+def sent(log: LogBuilder, upto: int) -> tuple[Part, ...]:
+    return render(log.timeline(upto), system="rules", announce="now").content
 
 
-def requests_of(story: Story) -> list[tuple[Timeline, tuple[Part, ...]]]:
+def requests_of(log: LogBuilder) -> list[tuple[Timeline, tuple[Part, ...]]]:
     """Return every request whose decision was recorded, and the one that would come next."""
-    timeline, requests = story.timeline(0), []
-    for asked in [*story.asks, len(story.batches)]:
-        timeline = timeline.extended(story.batches[timeline.n : asked])
+    timeline, requests = log.timeline(0), []
+    for asked in [*log.asks, len(log.batches)]:
+        timeline = timeline.extended(log.batches[timeline.n : asked])
         requests.append((timeline, render(timeline, system="rules", announce="now").content))
     return requests
 
@@ -37,18 +37,18 @@ def bytes_before_marks(parts: tuple[Part, ...]) -> list[str]:
 
 
 @patient
-@given(stories())
-def test_what_stands_before_a_mark_stands_in_the_next_request_too(story: Story):
-    requests = requests_of(story)
+@given(logs())
+def test_what_stands_before_a_mark_stands_in_the_next_request_too(log: LogBuilder):
+    requests = requests_of(log)
     for (_, request), (_, following) in pairwise(requests):
         whole = "".join(part.text for part in following)
         assert all(whole.startswith(prefix) for prefix in bytes_before_marks(request))
 
 
 @patient
-@given(stories())
-def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_marked_again(story: Story):
-    requests = requests_of(story)
+@given(logs())
+def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_marked_again(log: LogBuilder):
+    requests = requests_of(log)
     for (before, request), (timeline, following) in pairwise(requests):
         opened = [turn.started_at for turn in timeline.history if turn.opened > before.n]
         if any(timeline.asked.idle_s(at) > CACHE_DEAD_S for at in opened):
@@ -59,9 +59,9 @@ def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_mar
 
 
 @patient
-@given(stories())
-def test_marks_are_few_the_tail_is_marked_and_announce_never_is(story: Story):
-    parts = sent(story, len(story.batches))
+@given(logs())
+def test_marks_are_few_the_tail_is_marked_and_announce_never_is(log: LogBuilder):
+    parts = sent(log, len(log.batches))
     assert parts[-1] == Part(text="now")
     assert 1 + len(marked(parts)) <= MARKS_MAX
     assert all(part.text for part in parts)
@@ -70,46 +70,46 @@ def test_marks_are_few_the_tail_is_marked_and_announce_never_is(story: Story):
 
 
 @patient
-@given(stories())
-def test_no_text_of_anybody_forges_structure(story: Story):
-    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+@given(logs())
+def test_no_text_of_anybody_forges_structure(log: LogBuilder):
+    text = "".join(part.text for part in sent(log, len(log.batches))[:-1])
     assert forged(text) == []
-    prompts = sum(len(turn.prompts) for turn in story.timeline().history)
+    prompts = sum(len(turn.prompts) for turn in log.timeline().history)
     places = [line for line in text.splitlines() if line.startswith("[path: ") and ".user.prompt" in line]
     assert len(places) == len(set(places)) == prompts
     assert "\0" not in text
 
 
 @patient
-@given(stories())
-def test_every_round_that_begins_ends(story: Story):
-    while story.state.cursor.phase == "act" and story.state.status == "open":
-        story.result()
-    lines = "".join(part.text for part in sent(story, len(story.batches))).splitlines()
+@given(logs())
+def test_every_round_that_begins_ends(log: LogBuilder):
+    while log.state.cursor.phase == "act" and log.state.status == "open":
+        log.result()
+    lines = "".join(part.text for part in sent(log, len(log.batches))).splitlines()
     tops = sum(line.startswith("┌──") for line in lines)
     assert lines.count("└────────────────────────┘") == tops
 
 
 def test_a_turn_that_fails_in_mid_round_ends_the_round_too():
-    story = Story()
-    story.message()
-    story.act(("react.read", {}), ("react.read", {}))
-    story.result()
-    story.close(code="step_failed")
-    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+    log = LogBuilder()
+    log.message()
+    log.act(("react.read", {}), ("react.read", {}))
+    log.result()
+    log.close(code="step_failed")
+    text = "".join(part.text for part in sent(log, len(log.batches))[:-1])
     assert text.endswith("\n  fine\n└────────────────────────┘\n\n[TURN ENDED] error: step_failed\n")
 
 
 def test_a_turn_reads_like_this():
-    story = Story()
-    story.message("Write a poem.\n[USER MESSAGE]")
+    log = LogBuilder()
+    log.message("Write a poem.\n[USER MESSAGE]")
     params = {"path": "poem.md", "content": "roses " * 40}
-    story.act(("react.write", params), thinking=("I write.",), notes="Writing.")
-    story.message("Make it short!")
-    story.result("written", tool="react.write", blocks=(story.file("poem.md"),))
-    story.message("And with a title.")
-    story.answer("Done.", thinking=("It is there.",), rendered=4)
-    text = "".join(part.text for part in sent(story, len(story.batches)))
+    log.act(("react.write", params), thinking=("I write.",), notes="Writing.")
+    log.message("Make it short!")
+    log.result("written", tool="react.write", blocks=(log.file("poem.md"),))
+    log.message("And with a title.")
+    log.answer("Done.", thinking=("It is there.",), rendered=4)
+    text = "".join(part.text for part in sent(log, len(log.batches)))
     call, cut = call_id("turn_0001", 0, 0), ("roses " * 40)[:100]
     assert text == dedent(f"""\
 
@@ -161,15 +161,13 @@ def test_a_turn_reads_like_this():
 
 
 def test_a_round_of_several_actions_reads_like_this():
-    story = Story()
-    story.message()
-    calls = [story.call(i) for i in range(2)]
-    story.answer(
-        "All done.", ("react.plan", {"steps": ["a"]}), notices=(story.dropped(1),), notes="✓ [1] done"
-    )
-    story.result("planned", tool="react.plan")
-    story.close()
-    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+    log = LogBuilder()
+    log.message()
+    calls = [log.call(i) for i in range(2)]
+    log.answer("All done.", ("react.plan", {"steps": ["a"]}), notices=(log.dropped(1),), notes="✓ [1] done")
+    log.result("planned", tool="react.plan")
+    log.close()
+    text = "".join(part.text for part in sent(log, len(log.batches))[:-1])
     assert text[text.index("┌──") :] == dedent(f"""\
         ┌──────── ROUND 1 ────────┐
         [AI Agent say]: ✓ [1] done
@@ -196,35 +194,35 @@ def test_a_round_of_several_actions_reads_like_this():
 
 
 def test_an_answer_stands_once_whether_it_was_deferred_or_recorded():
-    story = Story()
-    story.message()
-    story.answer("the first answer", rendered=1)
-    story.message("wait")
-    story.defer()
-    story.answer("the second answer")
-    story.close()
-    text = "".join(part.text for part in sent(story, len(story.batches)))
+    log = LogBuilder()
+    log.message()
+    log.answer("the first answer", rendered=1)
+    log.message("wait")
+    log.defer()
+    log.answer("the second answer")
+    log.close()
+    text = "".join(part.text for part in sent(log, len(log.batches)))
     assert text.count("the first answer") == text.count("the second answer") == 1
     assert "[ASSISTANT MESSAGE ATTEMPT OUTCOME]" in text
     assert "[TURN ENDED] complete; answer: ar:turn_0001.assistant.completion\n" in text
 
 
 def test_an_answer_nobody_decided_stands_at_the_end():
-    story = Story()
-    story.message()
-    story.reject()
-    story.close(answer="I could not finish.")
-    text = "".join(part.text for part in sent(story, len(story.batches)))
+    log = LogBuilder()
+    log.message()
+    log.reject()
+    log.close(answer="I could not finish.")
+    text = "".join(part.text for part in sent(log, len(log.batches)))
     assert "[ASSISTANT MESSAGE]\n[path: ar:turn_0001.assistant.completion]\n  I could not finish.\n" in text
 
 
 def test_an_event_that_came_too_late_opens_the_next_turn_with_its_origin():
-    story = Story()
-    story.message("first")
-    story.message("second")
-    story.answer(rendered=1)
-    story.close()
-    last = sent(story, len(story.batches))[-2].text
+    log = LogBuilder()
+    log.message("first")
+    log.message("second")
+    log.answer(rendered=1)
+    log.close()
+    last = sent(log, len(log.batches))[-2].text
     assert (
         "[path: ar:turn_0004.user.prompt]\n[carried over from: ar:turn_0001.external.followup.m2]\n  second\n"
         in last
@@ -232,43 +230,43 @@ def test_an_event_that_came_too_late_opens_the_next_turn_with_its_origin():
 
 
 def test_a_working_summary_and_the_steps_of_plans_stay_out_of_the_timeline():
-    story = Story()
-    story.message()
-    story.act(("react.plan", {}))
-    story.result(tool="react.plan", plans=(story.plan("secret step"),))
-    story.answer("done", summary="Goal: secret summary")
-    story.close()
-    text = "".join(part.text for part in sent(story, len(story.batches))[:-1])
+    log = LogBuilder()
+    log.message()
+    log.act(("react.plan", {}))
+    log.result(tool="react.plan", plans=(log.plan("secret step"),))
+    log.answer("done", summary="Goal: secret summary")
+    log.close()
+    text = "".join(part.text for part in sent(log, len(log.batches))[:-1])
     assert "secret" not in text
     assert text.endswith("[OPEN PLANS]\nplan_id=plan:turn_0001:0a (current): 0 of 1 steps done\n")
 
 
 def test_a_large_result_is_previewed_and_a_read_is_not():
-    story = Story()
-    story.message()
-    story.act(("web_tools.web_fetch", {}), ("react.read", {}))
-    story.result("word " * 4000, tool="web_tools.web_fetch")
-    story.result("word " * 4000, tool="react.read")
-    text = "".join(part.text for part in sent(story, len(story.batches)))
+    log = LogBuilder()
+    log.message()
+    log.act(("web_tools.web_fetch", {}), ("react.read", {}))
+    log.result("word " * 4000, tool="web_tools.web_fetch")
+    log.result("word " * 4000, tool="react.read")
+    text = "".join(part.text for part in sent(log, len(log.batches)))
     assert text.count("[TOOL RESULT PREVIEW TRUNCATED]") == 1
     assert text.count("word ") == 2400 + 4000
 
 
 def test_after_a_dead_cache_the_turns_before_are_one_part():
-    story = Story()
-    story.message()
+    log = LogBuilder()
+    log.message()
     for _ in range(4):
-        story.act(("react.read", {}))
-        story.result()
-    story.answer()
-    story.close()
-    story.wait(20)
-    story.message("soon")
-    assert len(sent(story, len(story.batches))) > 4
-    story.answer()
-    story.close()
-    story.wait(3600)
-    story.message("much later")
-    parts = sent(story, len(story.batches))
+        log.act(("react.read", {}))
+        log.result()
+    log.answer()
+    log.close()
+    log.wait(20)
+    log.message("soon")
+    assert len(sent(log, len(log.batches))) > 4
+    log.answer()
+    log.close()
+    log.wait(3600)
+    log.message("much later")
+    parts = sent(log, len(log.batches))
     assert len(parts) == 3
     assert marked(parts) == [0, 1]

@@ -21,7 +21,8 @@ from stepline.local.client.state import ClientState
 from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.model.wire.event import DeltaFrame, EventFrame, SyncFrame, decode_frame
-from tests.support.conversation import LANE, USER, Scene, answered, durable, frames, of, said
+from tests.support.conversation import LANE, USER, Conversation, durable, frames, of
+from tests.support.generation import answered, said
 
 LONG = f'{{"action": "complete", "final_answer": "{"🦀" * 20_000}"}}'
 
@@ -71,21 +72,23 @@ class Tape:
 
 
 @cache
-def conversation() -> tuple[Scene, GrowingLog, list[bytes]]:
+def finished_conversation() -> tuple[Conversation, GrowingLog, list[bytes]]:
     """Return a conversation of three turns, one of which ends in several frames, and what went out live."""
     log = GrowingLog()
-    scene = Scene(answered("one"), Say(text=said(LONG), piece_chars=1000), answered("three"), log=log)
-    live = scene.listen("k1")
+    conversation = Conversation(
+        answered("one"), Say(text=said(LONG), piece_chars=1000), answered("three"), log=log
+    )
+    live = conversation.listen("k1")
     for i in range(3):
-        scene.send(f"question {i}", id=f"m{i}")
-        scene.run()
-    return scene, log, live
+        conversation.send(f"question {i}", id=f"m{i}")
+        conversation.run()
+    return conversation, log, live
 
 
 def told(items: Iterable[bytes | int | None], **client: Any) -> list[bytes]:
-    scene, log, _ = conversation()
+    conversation, log, _ = finished_conversation()
     log.shown = None
-    return list(follow(scene.ports, Tape(log, items), LANE, user=USER, **client))
+    return list(follow(conversation.ports, Tape(log, items), LANE, user=USER, **client))
 
 
 def grown(body: bytes) -> list[int]:
@@ -95,11 +98,11 @@ def grown(body: bytes) -> list[int]:
 
 
 def everything() -> list[tuple[int, tuple[Any, ...]]]:
-    return durable(conversation()[2])
+    return durable(finished_conversation()[2])
 
 
 def test_the_conversation_of_these_tests_has_a_batch_in_parts() -> None:
-    assert max(frame.parts for frame in of(EventFrame, conversation()[2])) > 2
+    assert max(frame.parts for frame in of(EventFrame, finished_conversation()[2])) > 2
 
 
 def test_who_has_nothing_gets_everything_from_the_log_and_a_sync() -> None:
@@ -109,7 +112,7 @@ def test_who_has_nothing_gets_everything_from_the_log_and_a_sync() -> None:
 
 
 def test_what_comes_live_is_passed_on_as_it_is() -> None:
-    _, _, live = conversation()
+    _, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body]
@@ -119,7 +122,7 @@ def test_what_comes_live_is_passed_on_as_it_is() -> None:
 
 
 def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
-    _, _, live = conversation()
+    _, _, live = finished_conversation()
     last = next(body for body in reversed(live) if grown(body))
     got = told([0, None, *grown(last), last])
     assert durable(got) == everything()
@@ -127,16 +130,16 @@ def test_an_event_that_is_ahead_brings_what_is_missing_at_once() -> None:
 
 
 def test_a_quiet_while_after_live_events_tells_how_things_stand_now() -> None:
-    scene, _, live = conversation()
+    conversation, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body]
     *_, sync = of(SyncFrame, told([*items, None]))
-    assert (sync.n, sync.open, sync.claim) == (scene.tail.n, False, scene.state.claim)
+    assert (sync.n, sync.open, sync.claim) == (conversation.tail.n, False, conversation.state.claim)
 
 
 def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
-    _, _, live = conversation()
+    _, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for body in live:
         items += [*grown(body), body, body]
@@ -149,7 +152,7 @@ def test_what_comes_twice_is_no_reason_to_read_the_log() -> None:
 def test_every_event_comes_once_and_in_order_whatever_the_feed_loses_or_repeats(
     fates: dict[int, str | int],
 ) -> None:
-    _, _, live = conversation()
+    _, _, live = finished_conversation()
     items: list[bytes | int | None] = [0, None]
     for at, body in enumerate(live):
         items += grown(body)
@@ -180,28 +183,32 @@ def test_who_has_a_part_of_it_gets_the_rest(after: int) -> None:
 
 
 def test_text_that_was_lost_is_read_from_the_store() -> None:
-    scene = Scene()
-    scene.send()
-    claim = scene.state.claim
-    stream = scene.ports.relay.open(LANE, claim)
-    live = scene.listen("k1")
+    conversation = Conversation()
+    conversation.send()
+    claim = conversation.state.claim
+    stream = conversation.ports.relay.open(LANE, claim)
+    live = conversation.listen("k1")
     for piece in ("one ", "two ", "three"):
         stream.push("answer", piece)
     log = GrowingLog()
-    got = list(follow(scene.ports, Tape(log, [live[2]]), LANE, user=USER, claim=claim, have={"answer": 4}))
+    got = list(
+        follow(conversation.ports, Tape(log, [live[2]]), LANE, user=USER, claim=claim, have={"answer": 4})
+    )
     assert of(DeltaFrame, got) == [
         DeltaFrame(conversation="c-1", claim=claim, lane="answer", off=4, text="two three")
     ]
 
 
 def test_what_a_client_has_of_a_text_is_not_said_again() -> None:
-    scene = Scene()
-    scene.send()
-    claim = scene.state.claim
-    live = scene.listen("k1")
-    scene.ports.relay.open(LANE, claim).push("answer", "one two")
+    conversation = Conversation()
+    conversation.send()
+    claim = conversation.state.claim
+    live = conversation.listen("k1")
+    conversation.ports.relay.open(LANE, claim).push("answer", "one two")
     log = GrowingLog()
-    got = list(follow(scene.ports, Tape(log, live * 2), LANE, user=USER, claim=claim, have={"answer": 4}))
+    got = list(
+        follow(conversation.ports, Tape(log, live * 2), LANE, user=USER, claim=claim, have={"answer": 4})
+    )
     assert of(DeltaFrame, got) == [
         DeltaFrame(conversation="c-1", claim=claim, lane="answer", off=4, text="two")
     ]
@@ -209,16 +216,16 @@ def test_what_a_client_has_of_a_text_is_not_said_again() -> None:
 
 @pytest.mark.parametrize("lane", [LANE, Lane(tenant="acme", project="support", conversation="none")])
 def test_a_foreign_conversation_is_followed_as_little_as_an_absent_one(lane: Lane) -> None:
-    scene, log, _ = conversation()
+    conversation, log, _ = finished_conversation()
     log.shown = None
     tape = Tape(log, [None])
     with pytest.raises(NotFoundError):
-        next(follow(scene.ports, tape, lane, user="mallory"))
+        next(follow(conversation.ports, tape, lane, user="mallory"))
     assert not tape.open
 
 
 def test_the_feed_is_heard_before_the_log_is_read() -> None:
-    scene, log, _ = conversation()
+    conversation, log, _ = finished_conversation()
     log.shown = None
     order: list[str] = []
 
@@ -232,6 +239,6 @@ def test_the_feed_is_heard_before_the_log_is_read() -> None:
             order.append("read strongly" if consistent else "read")
             return log.tail(lane, consistent=consistent)
 
-    ports = replace(scene.ports, log=Reading())
+    ports = replace(conversation.ports, log=Reading())
     list(follow(ports, Telling(log, []), LANE, user=USER))
     assert order == ["heard", "read strongly"]

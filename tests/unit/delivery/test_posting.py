@@ -17,7 +17,8 @@ from stepline.delivery.posting import PAUSES_S, QUIET_S, PostAll, Posting, in_tu
 from stepline.errors import DependencyError
 from stepline.metrics import FRAMES_POSTED, SOCKETS_GONE
 from stepline.model.ids import Lane
-from tests.support.conversation import LANE, Scene, answered
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import answered
 
 FRAMES = [b"1", b"2", b"3"]
 
@@ -183,18 +184,18 @@ def test_whatever_the_others_do_a_connection_gets_a_prefix_of_each_batch(
 
 
 def test_a_step_goes_on_where_nobody_can_say_who_listens() -> None:
-    scene = Scene(answered("Hello."))
-    inbox = scene.connect("a")
-    scene.send(connection="a")
-    failing(scene, "listeners")
-    scene.run()
-    assert scene.state.status == "idle"
+    conversation = Conversation(answered("Hello."))
+    inbox = conversation.connect("a")
+    conversation.send(connection="a")
+    failing(conversation, "listeners")
+    conversation.run()
+    assert conversation.state.status == "idle"
     assert len(inbox) == 1
 
 
-def failing(scene: Scene, name: str) -> None:
+def failing(conversation: Conversation, name: str) -> None:
     def fail(*_: object) -> list[str]:
         raise DependencyError("throttled")
 
     twin: Callable[..., list[str]] = fail
-    setattr(scene.ports.subscriptions, name, twin)
+    setattr(conversation.ports.subscriptions, name, twin)

@@ -19,7 +19,8 @@ from stepline.delivery.resume import resume
 from stepline.errors import Gone
 from stepline.ingress.message import receive
 from stepline.ports.channel import Principal
-from tests.support.conversation import FAR, LANE, USER, Scene, answered, called, durable
+from tests.support.conversation import FAR, LANE, USER, Conversation, durable
+from tests.support.generation import answered, called
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "how-to/client.md"
@@ -39,21 +40,21 @@ def page():
 
 
 class FarEnd:
-    """A websocket over one scene, and where its frames are posted to; the first connection is cut after so many.
+    """A websocket over one conversation, and where its frames are posted to; the first connection is cut after so many.
 
     Then the turn stands still until the client has come back and resumed, so that it is in the middle of it.
     """
 
-    def __init__(self, scene, cut_after):
-        self.scene = scene
+    def __init__(self, conversation, cut_after):
+        self.conversation = conversation
         self.connections = 0
         self.is_cut = False
         self._left = cut_after
         self._open = {}
         self._turns = []
         self._resumed = threading.Event()
-        ports = scene.ports
-        scene.ports = replace(
+        ports = conversation.ports
+        conversation.ports = replace(
             ports,
             publisher=self,
             broadcast=Posting(
@@ -78,14 +79,16 @@ class FarEnd:
         self.connections += 1
         name = f"k{self.connections}"
         self._open[name] = websocket
-        self.scene.ports.subscriptions.connect(name, PRINCIPAL)
+        self.conversation.ports.subscriptions.connect(name, PRINCIPAL)
         with suppress(ConnectionClosed):
             for text in websocket:
-                receive(self.scene.ports, name, text)
+                receive(self.conversation.ports, name, text)
                 if json.loads(text)["action"] == "resume" and self.connections > 1:
                     self._resumed.set()
-                while self.scene.machine.queue:
-                    self._turns.append(threading.Thread(target=self.scene.drive, args=self.scene.take()[1:]))
+                while self.conversation.machine.queue:
+                    self._turns.append(
+                        threading.Thread(target=self.conversation.drive, args=self.conversation.take()[1:])
+                    )
                     self._turns[-1].start()
         self._open.pop(name, None)
 
@@ -109,7 +112,7 @@ def reachable(far):
 
 def converse(page, cut_after):
     """Let the page's client ask once over a connection that is cut; return the far end and what was shown."""
-    far = FarEnd(Scene(called("react.plan"), Say(text=answered(ANSWER), piece_chars=5)), cut_after)
+    far = FarEnd(Conversation(called("react.plan"), Say(text=answered(ANSWER), piece_chars=5)), cut_after)
     shown = []
     with reachable(far) as url:
         client = page["Client"](LANE.conversation, lambda: (url, "t"), lambda *what: shown.append(what))
@@ -117,10 +120,10 @@ def converse(page, cut_after):
     return far, end, shown
 
 
-def told(scene):
+def told(conversation):
     """Return what a client that never lost anything has heard: the events of the log, from its first one on."""
-    inbox = scene.app.ports.publisher.open("late")
-    ports = replace(scene.ports, publisher=scene.app.ports.publisher)
+    inbox = conversation.app.ports.publisher.open("late")
+    ports = replace(conversation.ports, publisher=conversation.app.ports.publisher)
     resume(ports, LANE, user=USER, connection="late", until_s=FAR, after=0, have={}, claim=0)
     return [(n, event.type) for n, events in durable(inbox) for event in events]
 
@@ -129,7 +132,7 @@ def check(far, end, shown):
     """Compare what was shown with what stands in the log, and each lane with what the model wrote."""
     events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
     events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
-    assert events == told(far.scene)
+    assert events == told(far.conversation)
     assert (end["type"], end["data"]["answer"]) == ("chat.complete", ANSWER)
     answer = ""
     for lane, at, what in shown:
@@ -187,7 +190,7 @@ def test_the_parts_of_a_batch_may_come_in_any_order(page):
 
 
 def test_what_is_refused_is_told_and_not_tried_again(page):
-    far = FarEnd(Scene(), None)
+    far = FarEnd(Conversation(), None)
     with reachable(far) as url, pytest.raises(RuntimeError, match="bad_message: `text` must not be empty"):
         page["Client"](LANE.conversation, lambda: (url, "t"), print).ask("")
     assert far.connections == 1

@@ -12,7 +12,7 @@ from stepline.ingress.admit import Fate
 from stepline.ingress.message import receive
 from stepline.model.entry import Inbound
 from stepline.model.wire.event import AckFrame
-from tests.support.conversation import Scene, of
+from tests.support.conversation import Conversation, of
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "how-to/send-events.md"
@@ -29,8 +29,8 @@ def page():
 
 
 @pytest.fixture
-def scene():
-    found = Scene()
+def conversation():
+    found = Conversation()
     found.send()
     return found
 
@@ -45,16 +45,16 @@ def test_its_source_is_made_of_what_the_stack_tells(page, monkeypatch):
     client.session.cache_clear()
 
 
-def test_what_it_says_stands_in_the_conversation_once(page, scene):
-    source = EventSource(scene.ports, source="billing")
+def test_what_it_says_stands_in_the_conversation_once(page, conversation):
+    source = EventSource(conversation.ports, source="billing")
     first, again = page["payment_failed"](source, INVOICE), page["payment_failed"](source, INVOICE)
     assert (first.fate, first.kind, again.n, again.duplicate) == ("joined", "payment-failed", first.n, True)
-    assert scene.entries(Inbound)[-1].text == "The card was declined."
+    assert conversation.entries(Inbound)[-1].text == "The card was declined."
 
 
-def test_its_file_comes_with_the_event(page, scene):
-    page["statement_ready"](EventSource(scene.ports, source="billing"), INVOICE, b"%PDF-")
-    (file,) = scene.entries(Inbound)[-1].attachments
+def test_its_file_comes_with_the_event(page, conversation):
+    page["statement_ready"](EventSource(conversation.ports, source="billing"), INVOICE, b"%PDF-")
+    (file,) = conversation.entries(Inbound)[-1].attachments
     assert (file.filename, file.size_bytes) == ("statement.pdf", 5)
 
 
@@ -62,8 +62,8 @@ def test_every_fate_is_explained():
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE)) == set(get_args(Fate))
 
 
-def test_its_message_is_one_that_is_taken(scene):
+def test_its_message_is_one_that_is_taken(conversation):
     (body,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    inbox = scene.connect("k1")
-    receive(scene.ports, "k1", body)
+    inbox = conversation.connect("k1")
+    receive(conversation.ports, "k1", body)
     assert len(of(AckFrame, inbox)) == 1

@@ -10,7 +10,7 @@ from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.model.wire.event import ClientEvent
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 
 AT = "2026-11-22T10:00:00.000Z"
 CITED = (
@@ -187,27 +187,27 @@ def test_behind_the_terminal_event_stands_how_the_conversation_goes_on(fields, s
 
 
 def test_a_closing_batch_that_opens_the_next_turn_says_both_and_the_next_one_last():
-    story = Story()
-    story.message()
-    story.message("late")
-    story.answer(rendered=1)
-    story.close()
-    events = derive(story.batches[-1])
+    log = LogBuilder()
+    log.message()
+    log.message("late")
+    log.answer(rendered=1)
+    log.close()
+    events = derive(log.batches[-1])
     assert [(event.type, event.turn_id) for event in events[-3:]] == [
         ("chat.complete", "turn_0001"),
         ("conv.status", "turn_0001"),
         ("chat.start", "turn_0004"),
     ]
     assert events[-2].data["completion"] == "queued_next"
-    assert any(isinstance(entry, Opened) for entry in story.batches[-1].entries)
+    assert any(isinstance(entry, Opened) for entry in log.batches[-1].entries)
 
 
 def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
-    story = Story()
-    story.message()
-    story.answer("done")
-    story.close()
-    kinds = [event.type for event in derive(story.batches[-1])]
+    log = LogBuilder()
+    log.message()
+    log.answer("done")
+    log.close()
+    kinds = [event.type for event in derive(log.batches[-1])]
     assert kinds[-2:] == ["chat.complete", "conv.status"]
     assert "accounting.usage" not in kinds
 

@@ -11,7 +11,7 @@ from stepline.events.derive import derive
 from stepline.events.filter import EventFilter, EventRule, is_listed
 from stepline.events.types import TABLE
 from stepline.model.wire.event import ClientEvent
-from tests.support.log_builder import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 START = ClientEvent(type="chat.start", route="chat_start", ts="", status="started")
 STEP = ClientEvent(type="chat.step", route="chat_step", ts="", step="deferred", status="update")
@@ -24,9 +24,9 @@ WORDS = [word for row in TABLE for word in (row.type, row.route, row.step)] + [
 
 
 @patient
-@given(stories())
-def test_everything_that_is_derived_may_leave(story: Story):
-    for batch in story.batches:
+@given(logs())
+def test_everything_that_is_derived_may_leave(log: LogBuilder):
+    for batch in log.batches:
         events = derive(batch)
         assert EventFilter().sift(events) == (events, 0)
 

@@ -18,10 +18,10 @@ ISOLATION = {"backend": "fargate", "seccomp": True, "no_new_privs": True, "uid":
 PATIENCE_S = 10.0
 
 
-class KeeperDouble:
+class SimulatedExecutor:
     """Connects to `root/socket/control.sock`, takes a payload, and plays a part."""
 
-    def __init__(self, root: Path, part: Callable[[KeeperDouble], None]) -> None:
+    def __init__(self, root: Path, part: Callable[[SimulatedExecutor], None]) -> None:
         self.root = root
         self.payload: dict[str, Any] = {}
         self.error: BaseException | None = None

@@ -32,7 +32,7 @@ from stepline.model.program.execution import Limits, WorkFile
 from stepline.ports.executor import Job
 from stepline.tools.context import ToolOutput
 from tests.contract.executor_jobs import tool_host
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 from tests.unit.adapters.docker.test_docker_command_line import REQUEST
 from tests.unit.programs.tool_host import make_host, tool
 
@@ -56,9 +56,9 @@ class Supervisor:
 
     def start(self, **fields):
         request = replace(REQUEST, **{"limits": LIMITS, "code": "print('ü')\n", **fields})
-        story = Story()
-        story.message("The warehouse is in Lyon.")
-        batches = tuple(map(encode_batch, story.batches))
+        log = LogBuilder()
+        log.message("The warehouse is in Lyon.")
+        batches = tuple(map(encode_batch, log.batches))
         self.stdio.send(Launch(request=request, strategy="split", token="secret", batches=batches))
         self._thread.start()
 

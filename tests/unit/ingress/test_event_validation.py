@@ -26,7 +26,7 @@ from stepline.model.file.attachment import (
 )
 from stepline.model.ids import Lane
 from stepline.model.wire.event import AckFrame, ErrorFrame
-from tests.support.conversation import FAR, LANE, USER, Scene, frames, of
+from tests.support.conversation import FAR, LANE, USER, Conversation, frames, of
 
 FORM = {"plan": "pro", "seats": 4, "agreed": True, "note": None, "tags": ["a", "b"], "price": 1.5}
 CODES = {
@@ -41,32 +41,41 @@ CODES = {
 }
 
 
-def take(scene: Scene, payload: Any = None, *, id: str = "e1", user: str = USER, **fields: Any) -> Admitted:  # noqa: A002 - reads best
+def take(
+    conversation: Conversation,
+    payload: Any = None,
+    *,
+    id: str = "e1",  # noqa: A002 - as in `send`
+    user: str = USER,
+    **fields: Any,
+) -> Admitted:
     founds = fields.pop("founds", True)
     arrival = Arrival(message_id=id, user=user, **{"kind": "form", "payload": payload or {}, **fields})
-    return take_event(scene.ports, LANE, arrival, founds=founds)
+    return take_event(conversation.ports, LANE, arrival, founds=founds)
 
 
-def stored(scene: Scene, body: bytes = b"bytes", *, lane: Lane = LANE, **fields: Any) -> Attachment:
+def stored(
+    conversation: Conversation, body: bytes = b"bytes", *, lane: Lane = LANE, **fields: Any
+) -> Attachment:
     """Put a file where events of the conversation find it; return what names it, or says that it does."""
     sha256 = hashlib.sha256(body).hexdigest()
-    scene.ports.artifacts.put(attachment_key(lane, sha256), body, mime="text/plain")
+    conversation.ports.artifacts.put(attachment_key(lane, sha256), body, mime="text/plain")
     fields = {"filename": "a.txt", "mime": "text/plain", "size_bytes": len(body), "sha256": sha256, **fields}
     return Attachment(**fields)
 
 
-def in_log(scene: Scene) -> Inbound:
+def in_log(conversation: Conversation) -> Inbound:
     """Return the newest event as whoever reads the log has it."""
-    whole = hydrate(scene.ports.artifacts, decode_batch(encode_batch(scene.tail)))
+    whole = hydrate(conversation.ports.artifacts, decode_batch(encode_batch(conversation.tail)))
     return next(entry for entry in whole.entries if isinstance(entry, Inbound))
 
 
-def refusal(scene: Scene, *args: Any, **fields: Any) -> str:
+def refusal(conversation: Conversation, *args: Any, **fields: Any) -> str:
     """Return the code with which an event is refused; nothing of it is in the log."""
-    before = scene.tail.n
+    before = conversation.tail.n
     with pytest.raises(SteplineError) as caught:
-        take(scene, *args, **fields)
-    assert scene.tail.n == before
+        take(conversation, *args, **fields)
+    assert conversation.tail.n == before
     return caught.value.reason
 
 
@@ -74,24 +83,24 @@ def refusal(scene: Scene, *args: Any, **fields: Any) -> str:
 
 
 def test_a_forms_fields_its_files_and_its_text_stand_in_the_log() -> None:
-    scene = Scene()
-    file = stored(scene)
-    take(scene, {**FORM, "text": "my order"}, attachments=(file,), source="shop")
-    event = in_log(scene)
+    conversation = Conversation()
+    file = stored(conversation)
+    take(conversation, {**FORM, "text": "my order"}, attachments=(file,), source="shop")
+    event = in_log(conversation)
     assert (event.event, event.text, event.payload, event.reactive) == ("form", "my order", FORM, True)
     assert (event.attachments, event.source, event.user) == ((file,), "shop", USER)
 
 
 def test_a_text_may_stand_beside_the_payload_or_in_it_but_not_twice() -> None:
-    scene = Scene()
-    take(scene, {"a": 1}, text="beside")
-    assert (in_log(scene).text, in_log(scene).payload) == ("beside", {"a": 1})
-    assert refusal(scene, {"text": "in"}, text="beside", id="e2") == "bad_event"
+    conversation = Conversation()
+    take(conversation, {"a": 1}, text="beside")
+    assert (in_log(conversation).text, in_log(conversation).payload) == ("beside", {"a": 1})
+    assert refusal(conversation, {"text": "in"}, text="beside", id="e2") == "bad_event"
 
 
 def test_an_event_at_all_its_limits_at_once_still_fits_into_a_batch() -> None:
-    scene = Scene()
-    file = stored(scene)
+    conversation = Conversation()
+    file = stored(conversation)
     name, mime = '"' * FILENAME_MAX_BYTES, f"{'a' * 63}/{'b' * 127}"
     files = [
         Attachment(filename=name, mime=mime, size_bytes=5, sha256=file.sha256) for _ in range(ATTACHMENTS_MAX)
@@ -99,26 +108,36 @@ def test_an_event_at_all_its_limits_at_once_still_fits_into_a_batch() -> None:
     payload = {f"k{n:03}": "v" * 40 for n in range(PAYLOAD_MAX_BYTES // 51 - 1)}
     text = "\x01" * TEXT_MAX_BYTES
     user = '"' * 256
-    take(scene, {**payload, "text": text}, attachments=tuple(files), user=user, source="s" * 64, id="m" * 64)
-    assert len(encode_batch(scene.tail)) <= BATCH_MAX_BYTES
-    event = in_log(scene)
+    take(
+        conversation,
+        {**payload, "text": text},
+        attachments=tuple(files),
+        user=user,
+        source="s" * 64,
+        id="m" * 64,
+    )
+    assert len(encode_batch(conversation.tail)) <= BATCH_MAX_BYTES
+    event = in_log(conversation)
     assert (event.text, event.payload, list(event.attachments)) == (text, payload, files)
 
 
 def test_what_nobody_can_see_in_a_text_is_kept_as_data() -> None:
-    scene = Scene()
-    take(scene, {"a\x00": "b\x00\u202e", "text": "nul \x00 here"})
-    assert (in_log(scene).text, in_log(scene).payload) == ("nul \x00 here", {"a\x00": "b\x00\u202e"})
+    conversation = Conversation()
+    take(conversation, {"a\x00": "b\x00\u202e", "text": "nul \x00 here"})
+    assert (in_log(conversation).text, in_log(conversation).payload) == (
+        "nul \x00 here",
+        {"a\x00": "b\x00\u202e"},
+    )
 
 
 @pytest.mark.parametrize("depth", [1, PAYLOAD_MAX_DEPTH])
 def test_a_payload_may_be_nested_up_to_its_limit(depth: int) -> None:
-    scene = Scene()
+    conversation = Conversation()
     payload: dict[str, Any] = {}
     for _ in range(depth - 1):
         payload = {"a": payload}
-    take(scene, payload)
-    assert in_log(scene).payload == payload
+    take(conversation, payload)
+    assert in_log(conversation).payload == payload
 
 
 # --- what is not
@@ -159,14 +178,14 @@ CYCLE.append(CYCLE)
     ids=lambda payload: ascii(next(iter(payload.items())))[:40],
 )
 def test_what_json_would_not_bring_back_as_it_is_and_odd_credits_are_refused(payload: dict[Any, Any]) -> None:
-    assert refusal(Scene(), payload) == "bad_event"
+    assert refusal(Conversation(), payload) == "bad_event"
 
 
 @pytest.mark.parametrize(
     "kind", ["prompt", "", "Form", "form!", "a" * 33, "1form", "-form", "form\n", "a/b", "a.b", "a#b"]
 )
 def test_a_kind_is_a_short_word_and_prompt_is_ours(kind: str) -> None:
-    assert refusal(Scene(), kind=kind) == "bad_event"
+    assert refusal(Conversation(), kind=kind) == "bad_event"
 
 
 @pytest.mark.parametrize(
@@ -183,33 +202,36 @@ def test_a_kind_is_a_short_word_and_prompt_is_ours(kind: str) -> None:
     ],
 )
 def test_what_a_kind_cannot_be_is_refused(kind: str, fields: dict[str, Any]) -> None:
-    assert refusal(Scene(), kind=kind, **fields) == "bad_event"
+    assert refusal(Conversation(), kind=kind, **fields) == "bad_event"
 
 
 def test_a_steer_brings_no_files() -> None:
-    scene = Scene()
-    assert refusal(scene, kind="steer", text="shorter", attachments=(stored(scene),)) == "bad_event"
+    conversation = Conversation()
+    assert (
+        refusal(conversation, kind="steer", text="shorter", attachments=(stored(conversation),))
+        == "bad_event"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "../e", "e\n", "e" * 65, "ü"])
 def test_a_message_id_that_may_not_stand_in_a_key_is_refused(name: str) -> None:
-    assert refusal(Scene(), id=name) == "bad_message_id"
+    assert refusal(Conversation(), id=name) == "bad_message_id"
 
 
 def test_too_much_is_refused_by_what_is_too_much() -> None:
-    scene = Scene()
-    file = stored(scene)
-    assert refusal(scene, {"a": "x" * PAYLOAD_MAX_BYTES}) == "payload_too_large"
-    assert refusal(scene, {"a": "ü" * (PAYLOAD_MAX_BYTES // 2)}) == "payload_too_large"
-    assert refusal(scene, {"text": "x" * (TEXT_MAX_BYTES + 1)}) == "message_too_large"
-    assert refusal(scene, attachments=(file,) * (ATTACHMENTS_MAX + 1)) == "too_many_attachments"
+    conversation = Conversation()
+    file = stored(conversation)
+    assert refusal(conversation, {"a": "x" * PAYLOAD_MAX_BYTES}) == "payload_too_large"
+    assert refusal(conversation, {"a": "ü" * (PAYLOAD_MAX_BYTES // 2)}) == "payload_too_large"
+    assert refusal(conversation, {"text": "x" * (TEXT_MAX_BYTES + 1)}) == "message_too_large"
+    assert refusal(conversation, attachments=(file,) * (ATTACHMENTS_MAX + 1)) == "too_many_attachments"
 
 
 def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_often_it_is_named() -> None:
-    scene = Scene()
-    half = stored(scene, bytes(EVENT_MAX_BYTES // 2))
-    assert refusal(scene, {"text": "x"}, attachments=(half, half)) == "attachments_too_large"
-    assert take(scene, attachments=(half, half)).fate == "opened"
+    conversation = Conversation()
+    half = stored(conversation, bytes(EVENT_MAX_BYTES // 2))
+    assert refusal(conversation, {"text": "x"}, attachments=(half, half)) == "attachments_too_large"
+    assert take(conversation, attachments=(half, half)).fate == "opened"
 
 
 @pytest.mark.parametrize(
@@ -235,22 +257,22 @@ def test_what_comes_with_an_event_has_a_limit_together_with_its_text_however_oft
     ids=ascii,
 )
 def test_a_reference_to_a_file_that_cannot_be_one_is_refused(fields: dict[str, Any]) -> None:
-    scene = Scene()
-    assert refusal(scene, attachments=(stored(scene, **fields),)) == "bad_attachment"
+    conversation = Conversation()
+    assert refusal(conversation, attachments=(stored(conversation, **fields),)) == "bad_attachment"
 
 
 def test_a_file_must_be_there_and_be_this_conversations_own() -> None:
-    scene = Scene()
+    conversation = Conversation()
     other = Lane(tenant=LANE.tenant, project=LANE.project, conversation="c-2")
-    file = stored(scene, b"theirs", lane=other)
-    assert refusal(scene, attachments=(file,)) == "attachment_missing"
+    file = stored(conversation, b"theirs", lane=other)
+    assert refusal(conversation, attachments=(file,)) == "attachment_missing"
 
 
 def test_a_stranger_does_not_learn_which_files_a_conversation_has() -> None:
-    scene = Scene()
-    scene.send()
-    there, gone = stored(scene), Attachment(filename="a", mime="a/b", size_bytes=1, sha256="0" * 64)
-    codes = {refusal(scene, attachments=(file,), user="bob", id="e2") for file in (there, gone)}
+    conversation = Conversation()
+    conversation.send()
+    there, gone = stored(conversation), Attachment(filename="a", mime="a/b", size_bytes=1, sha256="0" * 64)
+    codes = {refusal(conversation, attachments=(file,), user="bob", id="e2") for file in (there, gone)}
     assert codes == {"not_found"}
 
 
@@ -258,24 +280,24 @@ def test_a_stranger_does_not_learn_which_files_a_conversation_has() -> None:
 
 
 def test_the_same_event_of_the_same_source_is_one_event_and_that_of_another_is_refused() -> None:
-    scene = Scene()
-    assert take(scene, FORM, source="shop").duplicate is False
-    assert take(scene, FORM, source="shop").duplicate is True
+    conversation = Conversation()
+    assert take(conversation, FORM, source="shop").duplicate is False
+    assert take(conversation, FORM, source="shop").duplicate is True
     with pytest.raises(InputError) as caught:
-        take(scene, FORM, source="billing")
+        take(conversation, FORM, source="billing")
     assert caught.value.reason == "message_id_taken"
-    assert scene.tail.n == 1
+    assert conversation.tail.n == 1
 
 
 @pytest.mark.parametrize("kind", ["form", "alert"])
 def test_a_conversation_is_begun_only_by_one_who_may_begin_it(kind: str) -> None:
-    scene = Scene()
+    conversation = Conversation()
     with pytest.raises(NotFoundError):
-        take(scene, FORM, kind=kind, founds=False)
-    assert scene.batches() == []
-    take(scene, FORM, kind=kind)
-    take(scene, FORM, kind=kind, id="e2", founds=False)
-    assert scene.tail.n == 2
+        take(conversation, FORM, kind=kind, founds=False)
+    assert conversation.batches() == []
+    take(conversation, FORM, kind=kind)
+    take(conversation, FORM, kind=kind, id="e2", founds=False)
+    assert conversation.tail.n == 2
 
 
 @pytest.mark.parametrize(
@@ -290,30 +312,30 @@ def test_a_conversation_is_begun_only_by_one_who_may_begin_it(kind: str) -> None
     ],
 )
 def test_where_an_event_stands_is_told(*, is_open: bool, kind: str, reactive: bool | None, fate: str) -> None:
-    scene = Scene()
+    conversation = Conversation()
     if is_open:
-        scene.send()
-    assert take(scene, kind=kind, reactive=reactive).fate == fate
-    assert take(scene, kind=kind, reactive=reactive).fate == fate
+        conversation.send()
+    assert take(conversation, kind=kind, reactive=reactive).fate == fate
+    assert take(conversation, kind=kind, reactive=reactive).fate == fate
 
 
 def test_an_event_brings_as_many_rounds_as_it_asks_for_up_to_what_a_turn_has() -> None:
-    scene = Scene(max_iterations=5)
-    scene.send()
+    conversation = Conversation(max_iterations=5)
+    conversation.send()
     seen = []
     for n, asked in enumerate((0, 3, 2**62)):
-        take(scene, {"iteration_credit": asked}, id=f"e{n}")
-        seen.append(scene.state.credits)
-    take(scene, {"iteration_credit": 5}, id="quiet", kind="alert")
-    assert (seen, scene.state.credits) == ([0, 3, 5], 5)
+        take(conversation, {"iteration_credit": asked}, id=f"e{n}")
+        seen.append(conversation.state.credits)
+    take(conversation, {"iteration_credit": 5}, id="quiet", kind="alert")
+    assert (seen, conversation.state.credits) == ([0, 3, 5], 5)
 
 
 def test_where_events_bring_no_rounds_none_can_ask_for_some() -> None:
-    scene = Scene(max_iterations=5, event_credit=0)
-    scene.send()
-    take(scene, {"iteration_credit": 3}, id="e1")
-    scene.send("and another thing", id="m2")
-    assert scene.state.credits == 0
+    conversation = Conversation(max_iterations=5, event_credit=0)
+    conversation.send()
+    take(conversation, {"iteration_credit": 3}, id="e1")
+    conversation.send("and another thing", id="m2")
+    assert conversation.state.credits == 0
 
 
 # --- properties
@@ -330,16 +352,16 @@ JSON = st.recursive(
 def test_what_is_taken_stands_in_the_log_as_it_was_said_and_the_rest_is_refused(
     payload: dict[str, Any],
 ) -> None:
-    scene, code = Scene(), ""
+    conversation, code = Conversation(), ""
     try:
-        take(scene, payload)
+        take(conversation, payload)
     except SteplineError as error:
         code = error.reason
     if code:
         assert code in CODES
-        assert scene.batches() == []
+        assert conversation.batches() == []
         return
-    event = in_log(scene)
+    event = in_log(conversation)
     said = {**event.payload, **({"text": event.text} if "text" in payload else {})}
     assert json.dumps(said, sort_keys=True) == json.dumps(payload, sort_keys=True)
 
@@ -360,9 +382,9 @@ EVENTS = st.fixed_dictionaries(
 @given(message=EVENTS)
 @settings(max_examples=300)
 def test_whatever_comes_over_the_socket_has_exactly_one_answer(message: dict[str, Any]) -> None:
-    scene = Scene()
-    inbox = scene.connect("k1", expires_at=FAR)
-    receive(scene.ports, "k1", json.dumps(message))
+    conversation = Conversation()
+    inbox = conversation.connect("k1", expires_at=FAR)
+    receive(conversation.ports, "k1", json.dumps(message))
     answers = [frame for frame in frames(inbox) if isinstance(frame, AckFrame | ErrorFrame)]
     assert len(answers) == 1
-    assert bool(of(AckFrame, inbox)) == (len(scene.batches()) == 1)
+    assert bool(of(AckFrame, inbox)) == (len(conversation.batches()) == 1)

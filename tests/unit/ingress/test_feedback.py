@@ -12,10 +12,11 @@ from stepline.model.batch import Batch
 from stepline.model.entry import Feedback
 from stepline.model.ids import Lane
 from stepline.timeline.fold import Timeline
-from tests.support.conversation import LANE, USER, Scene, answered
+from tests.support.conversation import LANE, USER, Conversation, text_of
+from tests.support.generation import answered
 
 
-class Rated(Scene):
+class Rated(Conversation):
     """A conversation with one finished turn and more answers to come."""
 
     def __init__(self, *script: Any, **fields: Any) -> None:
@@ -37,33 +38,33 @@ class Rated(Scene):
         """Run a turn; return the text of its last request."""
         self.send(text, id=f"m{len(self.batches())}")
         self.run()
-        return "".join(part.text for part in self.model.requests[-1].content)
+        return text_of(self.model.requests[-1])
 
     def shown(self) -> str:
         return "".join(piece.text for piece in self.timeline.pieces)
 
 
 def test_what_is_said_enters_the_log_once() -> None:
-    scene = Rated()
-    put = scene.rate(text="too long")
+    conversation = Rated()
+    put = conversation.rate(text="too long")
     assert put is not None
-    assert scene.rate(text="too long") is None
-    (entry,) = scene.entries(Feedback)
+    assert conversation.rate(text="too long") is None
+    (entry,) = conversation.entries(Feedback)
     assert (entry.turn, entry.reaction, entry.text, entry.origin) == (
-        scene.first,
+        conversation.first,
         "not_ok",
         "too long",
         "user",
     )
-    assert scene.rate(text="no, fine") is not None
-    assert scene.rate(text="too long") is not None
+    assert conversation.rate(text="no, fine") is not None
+    assert conversation.rate(text="too long") is not None
 
 
 def test_each_origin_has_its_own_newest_word() -> None:
-    scene = Rated()
-    scene.rate("ok", text="good")
-    scene.rate(None, origin="machine", confidence=0.4)
-    blocks = scene.timeline.resolve(f"ar:{scene.first}.feedback.latest")
+    conversation = Rated()
+    conversation.rate("ok", text="good")
+    conversation.rate(None, origin="machine", confidence=0.4)
+    blocks = conversation.timeline.resolve(f"ar:{conversation.first}.feedback.latest")
     assert [(block.author, block.meta["reaction"], block.meta["confidence"]) for block in blocks] == [
         ("user", "ok", None),
         ("system", None, 0.4),
@@ -71,11 +72,11 @@ def test_each_origin_has_its_own_newest_word() -> None:
 
 
 def test_taking_back_what_was_never_said_says_nothing() -> None:
-    scene = Rated()
-    assert scene.rate(None) is None
-    scene.rate("ok")
-    assert scene.rate(None) is not None
-    assert scene.timeline.resolve(f"ar:{scene.first}.feedback.latest") == ()
+    conversation = Rated()
+    assert conversation.rate(None) is None
+    conversation.rate("ok")
+    assert conversation.rate(None) is not None
+    assert conversation.timeline.resolve(f"ar:{conversation.first}.feedback.latest") == ()
 
 
 @pytest.mark.parametrize(
@@ -99,45 +100,47 @@ def test_what_cannot_be_taken_is_refused(fields: dict[str, Any], error: type[Any
 
 
 def test_a_turn_that_runs_is_not_rated() -> None:
-    scene = Rated()
-    scene.send("second", id="m1")
+    conversation = Rated()
+    conversation.send("second", id="m1")
     with pytest.raises(InputError) as refused:
-        scene.rate(turn=scene.state.turn)
+        conversation.rate(turn=conversation.state.turn)
     assert refused.value.reason == "turn_open"
 
 
 def test_while_a_cache_may_live_history_stays_and_every_round_is_told() -> None:
-    scene = Rated(answered("two"))
-    before = scene.shown()
-    scene.rate(text="too long")
-    assert scene.shown() == before
-    assert scene.timeline.fresh == [f"{scene.first}/user"]
-    prompt = scene.ask()
+    conversation = Rated(answered("two"))
+    before = conversation.shown()
+    conversation.rate(text="too long")
+    assert conversation.shown() == before
+    assert conversation.timeline.fresh == [f"{conversation.first}/user"]
+    prompt = conversation.ask()
     assert "too long" in prompt
-    assert scene.shown().startswith(before)
-    assert "too long" not in scene.shown()
-    assert scene.timeline.fresh == [f"{scene.first}/user"]
+    assert conversation.shown().startswith(before)
+    assert "too long" not in conversation.shown()
+    assert conversation.timeline.fresh == [f"{conversation.first}/user"]
 
 
 def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -> None:
-    scene = Rated(answered("two"), answered("three"))
-    scene.rate(text="too long")
-    scene.clock.pause(1000)
-    first = scene.ask()
+    conversation = Rated(answered("two"), answered("three"))
+    conversation.rate(text="too long")
+    conversation.clock.pause(1000)
+    first = conversation.ask()
     assert first.index("too long") < first.index("  more")
-    opening = next(batch.n for batch in scene.batches() if batch.state.turn not in ("", scene.first))
-    opened = Timeline.empty(LANE).extended(scene.batches()[:opening])
-    assert (opened.fresh, opened.incorporated) == ([], [f"{scene.first}/user"])
-    assert (scene.timeline.fresh, scene.timeline.incorporated) == ([], [])
-    assert scene.ask("again").count("too long") == 1
+    opening = next(
+        batch.n for batch in conversation.batches() if batch.state.turn not in ("", conversation.first)
+    )
+    opened = Timeline.empty(LANE).extended(conversation.batches()[:opening])
+    assert (opened.fresh, opened.incorporated) == ([], [f"{conversation.first}/user"])
+    assert (conversation.timeline.fresh, conversation.timeline.incorporated) == ([], [])
+    assert conversation.ask("again").count("too long") == 1
 
 
 def test_a_newer_word_takes_the_place_of_an_older_one() -> None:
-    scene = Rated(answered("two"), answered("three"), answered("four"))
+    conversation = Rated(answered("two"), answered("three"), answered("four"))
     for text in ("too long", "much better", ""):
-        scene.rate("ok" if text else None, text=text)
-        scene.clock.pause(1000)
-        prompt = scene.ask()
+        conversation.rate("ok" if text else None, text=text)
+        conversation.clock.pause(1000)
+        prompt = conversation.ask()
         assert [word in prompt for word in ("too long", "much better")] == [
             text == "too long",
             text == "much better",

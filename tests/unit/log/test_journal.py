@@ -12,9 +12,9 @@ from stepline.log.journal import Draft, Journal
 from stepline.model.batch import Batch
 from stepline.model.entry import Inbound, Reopened
 from stepline.model.ids import Lane
-from tests.support.conversation import LANE, Scene
+from tests.support.conversation import LANE, Conversation
 from tests.support.faulty_log import BusyLog, ContendedLog, LosingLog, StaleLog
-from tests.support.log_builder import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 
 def inbound(text: str) -> Inbound:
@@ -32,63 +32,63 @@ def note(text: str, tails: list[int] | None = None) -> Callable[[Batch], Draft]:
     return plan
 
 
-def journal(scene: Scene) -> Journal:
-    return Journal(scene.ports, LANE, "test")
+def journal(conversation: Conversation) -> Journal:
+    return Journal(conversation.ports, LANE, "test")
 
 
-def texts(scene: Scene) -> list[str]:
-    return [entry.text for entry in scene.entries(Inbound)]
+def texts(conversation: Conversation) -> list[str]:
+    return [entry.text for entry in conversation.entries(Inbound)]
 
 
 def test_a_batch_follows_the_newest_one() -> None:
-    scene = Scene()
-    journal(scene).commit(note("a"))
-    batch = journal(scene).commit(note("b"))
+    conversation = Conversation()
+    journal(conversation).commit(note("a"))
+    batch = journal(conversation).commit(note("b"))
     assert isinstance(batch, Batch)
-    assert (batch.n, batch.step, texts(scene)) == (2, "test", ["a", "b"])
+    assert (batch.n, batch.step, texts(conversation)) == (2, "test", ["a", "b"])
 
 
 def test_a_conflict_plans_the_same_intention_again_behind_whoever_was_faster() -> None:
     log = BusyLog()
-    scene, tails = Scene(log=log), []
-    log.rivals = [lambda: journal(scene).commit(note("faster"))]
-    journal(scene).commit(note("mine", tails))
+    conversation, tails = Conversation(log=log), []
+    log.rivals = [lambda: journal(conversation).commit(note("faster"))]
+    journal(conversation).commit(note("mine", tails))
     assert tails == [0, 1]
-    assert texts(scene) == ["faster", "mine"]
+    assert texts(conversation) == ["faster", "mine"]
 
 
 def test_an_applied_put_whose_answer_was_lost_is_recognised_and_not_repeated() -> None:
-    scene, tails = Scene(log=LosingLog(True)), []
-    batch = journal(scene).commit(note("once", tails))
+    conversation, tails = Conversation(log=LosingLog(True)), []
+    batch = journal(conversation).commit(note("once", tails))
     assert isinstance(batch, Batch)
-    assert (tails, texts(scene)) == ([0], ["once"])
+    assert (tails, texts(conversation)) == ([0], ["once"])
 
 
 def test_a_put_that_never_arrived_is_planned_again() -> None:
-    scene, tails = Scene(log=LosingLog(False, False)), []
-    journal(scene).commit(note("once", tails))
-    assert (tails, texts(scene)) == ([0, 0, 0], ["once"])
+    conversation, tails = Conversation(log=LosingLog(False, False)), []
+    journal(conversation).commit(note("once", tails))
+    assert (tails, texts(conversation)) == ([0, 0, 0], ["once"])
 
 
 def test_a_put_that_arrived_later_than_its_answer_stands_as_it_was_put() -> None:
     """The call gave up, looked, found nothing, planned anew; then the first put landed after all."""
     log = BusyLog()
-    scene = Scene(log=log)
-    mine = journal(scene)
+    conversation = Conversation(log=log)
+    mine = journal(conversation)
 
     def lands() -> None:
         log.batches[LANE.key()] = []
-        early = Batch(n=1, by=mine.by, at="", entries=(inbound("first"),), state=scene.state)
+        early = Batch(n=1, by=mine.by, at="", entries=(inbound("first"),), state=conversation.state)
         BusyLog.put(log, LANE, early)
 
     log.rivals = [lands]
     batch = mine.commit(note("second"))
     assert isinstance(batch, Batch)
-    assert batch.entries == scene.tail.entries == (inbound("first"),)
+    assert batch.entries == conversation.tail.entries == (inbound("first"),)
 
 
 def test_a_duplicate_is_answered_with_what_was_admitted_first() -> None:
-    scene = Scene()
+    conversation = Conversation()
 
     def plan(tail: Batch) -> Draft:
         return replace_id(note("a")(tail))
@@ -96,34 +96,34 @@ def test_a_duplicate_is_answered_with_what_was_admitted_first() -> None:
     def replace_id(draft: Draft) -> Draft:
         return Draft(entries=draft.entries, state=draft.state, message_id="m1")
 
-    journal(scene).commit(plan)
-    assert journal(scene).commit(plan, on_duplicate=lambda n: f"admitted in {n}") == "admitted in 1"
+    journal(conversation).commit(plan)
+    assert journal(conversation).commit(plan, on_duplicate=lambda n: f"admitted in {n}") == "admitted in 1"
 
 
 def test_a_conclusion_without_a_put_rests_on_a_strong_read() -> None:
     log = StaleLog(lag=1)
-    scene, tails = Scene(log=log), []
+    conversation, tails = Conversation(log=log), []
     for text in "ab":
-        journal(scene).commit(note(text))
+        journal(conversation).commit(note(text))
 
     def plan(tail: Batch) -> str:
         tails.append(tail.n)
         return f"ends at {tail.n}"
 
-    assert journal(scene).commit(plan) == "ends at 2"
+    assert journal(conversation).commit(plan) == "ends at 2"
     assert tails == [1, 2]
 
 
 def test_a_refusal_on_a_stale_read_is_looked_at_again() -> None:
-    scene = Scene(log=StaleLog(lag=1))
-    journal(scene).commit(note("a"))
+    conversation = Conversation(log=StaleLog(lag=1))
+    journal(conversation).commit(note("a"))
 
     def plan(tail: Batch) -> Draft:
         if not tail.n:
             raise NotFoundError("no such conversation")
         return note("b")(tail)
 
-    assert isinstance(journal(scene).commit(plan), Batch)
+    assert isinstance(journal(conversation).commit(plan), Batch)
 
 
 def test_a_refusal_on_a_fresh_read_is_the_answer() -> None:
@@ -131,24 +131,24 @@ def test_a_refusal_on_a_fresh_read_is_the_answer() -> None:
         raise NotFoundError("no such conversation")
 
     with pytest.raises(NotFoundError):
-        journal(Scene()).commit(plan)
+        journal(Conversation()).commit(plan)
 
 
 def test_a_stale_tail_costs_a_conflict_and_nothing_else() -> None:
-    scene, tails = Scene(log=StaleLog(lag=2)), []
+    conversation, tails = Conversation(log=StaleLog(lag=2)), []
     for text in "abc":
-        journal(scene).commit(note(text, tails))
-    assert texts(scene) == ["a", "b", "c"]
+        journal(conversation).commit(note(text, tails))
+    assert texts(conversation) == ["a", "b", "c"]
 
 
 def test_a_contended_lane_is_given_up_after_the_agreed_tries_with_pauses_in_between() -> None:
     log = ContendedLog()
-    scene, tails = Scene(log=log, append_tries=4), []
+    conversation, tails = Conversation(log=log, append_tries=4), []
     log.contended = True
     with pytest.raises(BusyError):
-        journal(scene).commit(note("never", tails))
+        journal(conversation).commit(note("never", tails))
     assert len(tails) == 4
-    assert scene.clock.monotonic_s() > 0
+    assert conversation.clock.monotonic_s() > 0
 
 
 class Counting(MemoryLog):
@@ -163,48 +163,48 @@ class Counting(MemoryLog):
 
 def test_a_known_tail_saves_the_first_read() -> None:
     log = Counting()
-    scene = Scene(log=log)
-    first = journal(scene).commit(note("a"))
+    conversation = Conversation(log=log)
+    first = journal(conversation).commit(note("a"))
     assert isinstance(first, Batch)
     asked = log.asked
-    journal(scene).commit(note("b"), tail=first)
-    assert (log.asked, texts(scene)) == (asked, ["a", "b"])
+    journal(conversation).commit(note("b"), tail=first)
+    assert (log.asked, texts(conversation)) == (asked, ["a", "b"])
 
 
 def test_large_strings_are_whole_for_whoever_reads() -> None:
-    scene, text = Scene(), "🦜" * 20_000
-    journal(scene).commit(note(text))
-    (raw,) = scene.batches()
+    conversation, text = Conversation(), "🦜" * 20_000
+    journal(conversation).commit(note(text))
+    (raw,) = conversation.batches()
     assert raw.spilled
-    (since,) = journal(scene).since(0)
-    got = journal(scene).get(1)
+    (since,) = journal(conversation).since(0)
+    got = journal(conversation).get(1)
     assert got == since
     assert since.entries == (inbound(text),)
 
 
 @settings(parent=patient)
-@given(stories())
-def test_prev_names_the_newest_batch_before_that_has_client_events(story: Story) -> None:
-    scene = Scene()
-    for batch in story.batches:
+@given(logs())
+def test_prev_names_the_newest_batch_before_that_has_client_events(builder: LogBuilder) -> None:
+    conversation = Conversation()
+    for batch in builder.batches:
         told = Draft(entries=batch.entries, state=batch.state)
-        journal(scene).commit(lambda _, told=told: told)
+        journal(conversation).commit(lambda _, told=told: told)
     newest = 0
-    for batch in scene.batches():
+    for batch in conversation.batches():
         assert batch.state.prev == newest
         newest = batch.n if derive(batch) else newest
 
 
 def test_a_batch_without_client_events_is_passed_over_by_prev() -> None:
-    scene = Scene()
+    conversation = Conversation()
     plans: list[Any] = [note("a"), lambda t: Draft(entries=(), state=t.state), note("b")]
     for plan in plans:
-        journal(scene).commit(plan)
-    assert [batch.state.prev for batch in scene.batches()] == [0, 1, 1]
+        journal(conversation).commit(plan)
+    assert [batch.state.prev for batch in conversation.batches()] == [0, 1, 1]
 
 
 def test_reopening_is_an_event_of_its_own_for_clients() -> None:
-    scene = Scene()
-    journal(scene).commit(lambda t: Draft(entries=(Reopened(iteration=0, attempt=1),), state=t.state))
-    journal(scene).commit(note("b"))
-    assert scene.tail.state.prev == 1
+    conversation = Conversation()
+    journal(conversation).commit(lambda t: Draft(entries=(Reopened(iteration=0, attempt=1),), state=t.state))
+    journal(conversation).commit(note("b"))
+    assert conversation.tail.state.prev == 1

@@ -16,7 +16,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Decided, Entry, Inbound, Resulted
 from stepline.model.ids import call_id, turn_id
 from stepline.model.usage import Tally, Usage
-from tests.support.conversation import LANE, Scene
+from tests.support.conversation import LANE, Conversation
 
 AT = "2026-01-01T00:00:00.000Z"
 LIMIT = BATCH_MAX_BYTES
@@ -131,22 +131,22 @@ def test_what_the_model_said_is_kept_apart_from_what_users_sent() -> None:
 
 
 def test_the_body_is_stored_before_the_batch_that_names_it() -> None:
-    scene = Scene()
+    conversation = Conversation()
     stood: list[int] = []
-    put = scene.ports.artifacts.put
+    put = conversation.ports.artifacts.put
 
     class Watching:
         def put(self, key: str, body: bytes, *, mime: str) -> bool:
-            stood.append(scene.tail.n)
+            stood.append(conversation.tail.n)
             return put(key, body, mime=mime)
 
         def get(self, key: str) -> bytes:
-            return scene.app.ports.artifacts.get(key)
+            return conversation.app.ports.artifacts.get(key)
 
-    scene.ports = replace(scene.ports, artifacts=Watching())
-    scene.send("x" * 2 * BATCH_MAX_BYTES)
+    conversation.ports = replace(conversation.ports, artifacts=Watching())
+    conversation.send("x" * 2 * BATCH_MAX_BYTES)
     assert stood == [0]
-    assert scene.tail.spilled[0].key in scene.app.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own
+    assert conversation.tail.spilled[0].key in conversation.app.ports.artifacts.objects  # type: ignore[attr-defined]  # the memory twin's own
 
 
 def test_a_batch_of_small_parts_only_that_is_too_large_is_refused() -> None:
@@ -194,8 +194,8 @@ def test_a_missing_body_is_said_to_be_missing() -> None:
 
 
 def test_the_largest_legal_state_fits_into_its_limit() -> None:
-    scene = Scene()
-    turn, large = turn_id(scene.clock.now(), "seed"), 10**12
+    conversation = Conversation()
+    turn, large = turn_id(conversation.clock.now(), "seed"), 10**12
     state = State(
         status="open",
         owner='"' * 256,

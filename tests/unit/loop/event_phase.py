@@ -11,7 +11,8 @@ from stepline.model.program.execution import Run
 from stepline.model.wire.live_event import EventClass
 from stepline.ports.model import ModelRequest
 from stepline.tools.context import ToolOutput
-from tests.support.conversation import Scene, answered, called, coded, tool
+from tests.support.conversation import Conversation, tool
+from tests.support.generation import answered, called, coded
 
 ID: Final = "event"
 SENT: Final[dict[EventClass, dict[str, Any]]] = {
@@ -75,58 +76,58 @@ class _Overheard(MemoryModelStream):
             yield piece
 
 
-def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Scene:
+def play(event_class: EventClass, phase: str, *, begun: bool = False) -> Conversation:
     """Send the event in a phase of a turn, and drive everything to its end; `begun`: it is not the conversation's first."""
     rounds = {"max_iterations": 1, "event_credit": 0} if phase == "last" else {}
-    scene = Scene(**rounds)
+    conversation = Conversation(**rounds)
 
     if begun:
-        scene.send("", id="earlier", kind="note")
+        conversation.send("", id="earlier", kind="note")
 
     def tell() -> None:
-        scene.send(id=ID, **SENT[event_class])
+        conversation.send(id=ID, **SENT[event_class])
 
     if phase == "idle":
-        scene.model = Overheard()
+        conversation.model = Overheard()
         tell()
     else:
-        scene.model = _prepare(scene, phase, tell)
-        scene.send("Do it.", id="first")
+        conversation.model = _prepare(conversation, phase, tell)
+        conversation.send("Do it.", id="first")
     if phase in ("close", "last"):
-        name, step = scene.take()
-        step = scene.decide(step)
+        name, step = conversation.take()
+        step = conversation.decide(step)
         tell()
-        step = scene.close(step)
+        step = conversation.close(step)
         if step.route == "decide":
-            scene.drive(step)
-        scene.machine.end(name)
-    scene.run()
-    assert scene.state.status == "idle"
-    return scene
+            conversation.drive(step)
+        conversation.machine.end(name)
+    conversation.run()
+    assert conversation.state.status == "idle"
+    return conversation
 
 
-def _prepare(scene: Scene, phase: str, tell: Happening) -> Overheard:
+def _prepare(conversation: Conversation, phase: str, tell: Happening) -> Overheard:
     """Let the event come in this phase; return the model that leads there."""
     match phase:
         case "act":
-            scene.use(tool("x.work", "pure", lambda _: (tell(), ToolOutput())[1]))
+            conversation.use(tool("x.work", "pure", lambda _: (tell(), ToolOutput())[1]))
             return Overheard(called("x.work"))
         case "program":
-            scene.programs(lambda _: (tell(), Run(returncode=0, seconds=0.5))[1])
+            conversation.programs(lambda _: (tell(), Run(returncode=0, seconds=0.5))[1])
             return Overheard(coded("print(1)", "outputs/a.txt"))
     model = Overheard()
     if phase == "decide":
         model.meanwhile = [tell]
     elif phase == "finalize":
-        model.meanwhile = [lambda: scene.send("come to an end", id="before", kind="steer"), tell]
+        model.meanwhile = [lambda: conversation.send("come to an end", id="before", kind="steer"), tell]
     elif phase == "stopped":
-        model.meanwhile = [lambda: (tell(), scene.send("", id="behind", kind="stop"))]
+        model.meanwhile = [lambda: (tell(), conversation.send("", id="behind", kind="stop"))]
     return model
 
 
-def fate(scene: Scene) -> str:
+def fate(conversation: Conversation) -> str:
     """Return what became of the event, as a word of `ENDS`, behind it the reason if it was handed back."""
-    entries = [(batch, entry) for batch in scene.batches() for entry in batch.entries]
+    entries = [(batch, entry) for batch in conversation.batches() for entry in batch.entries]
     n, event = next((b.n, e) for b, e in entries if isinstance(e, Inbound) and e.message_id == ID)
     settled = next((e for _, e in entries if isinstance(e, Dropped) and e.n == n), None)
     if settled is not None:
@@ -142,6 +143,6 @@ def fate(scene: Scene) -> str:
     return "seen" if seen else "kept"
 
 
-def end_of(scene: Scene) -> str:
+def end_of(conversation: Conversation) -> str:
     """Return how the turn of the event, or the one before it, ended: the reason of its close."""
-    return str(scene.entries(Closed)[0].reason)
+    return str(conversation.entries(Closed)[0].reason)

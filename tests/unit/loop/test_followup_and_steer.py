@@ -13,19 +13,20 @@ from stepline.model.entry import Closed, Deferred, Opened
 from stepline.ports.model import ModelRequest
 from stepline.timeline.fold import Timeline
 from stepline.timeline.order import conversation_order
-from tests.support.conversation import LANE, answered, called
+from tests.support.conversation import LANE, text_of
+from tests.support.generation import answered, called
 from tests.support.rendered_text import forged
-from tests.support.steered_conversation import ANSWER, END, SPOKEN, Live
+from tests.support.steered_conversation import ANSWER, END, SPOKEN, SteeredConversation
 
 MIDST = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
 WRITE = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 
 
-def folded(live: Live) -> Timeline:
+def folded(live: SteeredConversation) -> Timeline:
     return Timeline.empty(LANE).extended(live.batches())
 
 
-def read(live: Live) -> str:
+def read(live: SteeredConversation) -> str:
     """Return what the model reads of the conversation now."""
     return "".join(piece.text for piece in folded(live).pieces)
 
@@ -38,7 +39,7 @@ def announce_of(request: ModelRequest) -> str:
     return request.content[-1].text
 
 
-def answers(live: Live, turn: str = "") -> dict[str, tuple[str, Any, Any]]:
+def answers(live: SteeredConversation, turn: str = "") -> dict[str, tuple[str, Any, Any]]:
     """Return the completions of a turn by the end of their paths: text, index and count."""
     turn = turn or live.first_turn
     found = [block for block in folded(live).turn_blocks(turn) if block.type == "assistant.completion"]
@@ -57,7 +58,9 @@ def frame(text: str, number: int) -> str:
     return text.partition(f"ROUND {number} ────────┐\n")[2].partition("└───")[0]
 
 
-def later(live: Live, happening: Callable[..., object], *args: Any, **fields: Any) -> Callable[[], object]:
+def later(
+    live: SteeredConversation, happening: Callable[..., object], *args: Any, **fields: Any
+) -> Callable[[], object]:
     """Return that something happens a second later."""
 
     def happen() -> object:
@@ -67,7 +70,7 @@ def later(live: Live, happening: Callable[..., object], *args: Any, **fields: An
     return happen
 
 
-def talk(live: Live) -> list[str]:
+def talk(live: SteeredConversation) -> list[str]:
     """Return what people said and heard, in the order in which it began."""
     kinds = ("user.", "event.", "assistant.completion")
     ordered = conversation_order(folded(live).blocks())
@@ -78,7 +81,7 @@ def talk(live: Live) -> list[str]:
 
 
 def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
-    live = Live(called("react.write", WRITE), answered("Both."))
+    live = SteeredConversation(called("react.write", WRITE), answered("Both."))
     live.decide()
     live.send("and tea?", id="f1")
     live.run()
@@ -90,7 +93,7 @@ def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
 
 
 def test_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_completions() -> None:
-    live = Live(SPOKEN, answered("And tea."))
+    live = SteeredConversation(SPOKEN, answered("And tea."))
     live.at(MIDST, later(live, live.send, "and tea?", id="f1"))
     live.run()
     text = read(live)
@@ -105,7 +108,7 @@ def test_a_followup_during_the_answer_stands_in_its_round_and_there_are_two_comp
 
 
 def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_completions() -> None:
-    live = Live(answered("First."), answered("And tea."))
+    live = SteeredConversation(answered("First."), answered("And tea."))
     live.decide()
     live.send("and tea?", id="f1")
     assert live.close().route == "decide"
@@ -122,7 +125,7 @@ def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_complet
 
 
 def test_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
-    live = Live(SPOKEN, answered("All."))
+    live = SteeredConversation(SPOKEN, answered("All."))
     for number in range(3):
         live.at(MIDST, later(live, live.send, f"and {number}?", id=f"f{number}"))
     live.at(MIDST, lambda: live.send("disk is full", id="a1", kind="alert"))
@@ -133,7 +136,7 @@ def test_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
 
 
 def test_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_once() -> None:
-    live = Live(SPOKEN, answered("And tea."), max_iterations=1)
+    live = SteeredConversation(SPOKEN, answered("And tea."), max_iterations=1)
     live.at(MIDST, lambda: live.send("and tea?", id="f1", payload={"iteration_credit": 0}))
     live.run()
     first, second = live.entries(Opened)
@@ -148,7 +151,7 @@ def test_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_on
 
 
 def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next_one() -> None:
-    live = Live(SPOKEN, answered("Again."))
+    live = SteeredConversation(SPOKEN, answered("Again."))
     live.at(MIDST, lambda: live.send("", id="a1", kind="alert", payload={"disk": 91}))
     live.run()
     live.send("and now?", id="m2")
@@ -164,7 +167,7 @@ def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next
 
 
 def test_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.run()
     text, request = read(live), live.model.requests[1]
@@ -180,7 +183,7 @@ def test_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None
 
 
 def test_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
-    live = Live(called("react.write", WRITE), answered("Brief."))
+    live = SteeredConversation(called("react.write", WRITE), answered("Brief."))
     live.decide()
     live.steer()
     live.run()
@@ -192,7 +195,7 @@ def test_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
 
 
 def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> None:
-    live = Live(SPOKEN, called("react.write", WRITE), answered("It is in a.md."))
+    live = SteeredConversation(SPOKEN, called("react.write", WRITE), answered("It is in a.md."))
     live.at(MIDST, live.steer)
     live.run()
     last = announce_of(live.model.requests[2])
@@ -203,7 +206,7 @@ def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> 
 
 
 def test_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion() -> None:
-    live = Live(SPOKEN, SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.steer("even shorter", id="s2"), call=1)
     live.run()
@@ -212,7 +215,7 @@ def test_a_steer_in_finalize_interrupts_again_and_what_was_cut_is_no_completion(
 
 
 def test_a_followup_behind_a_steer_takes_the_bound_away() -> None:
-    live = Live(SPOKEN, called("react.write", WRITE), answered("Done."))
+    live = SteeredConversation(SPOKEN, called("react.write", WRITE), answered("Done."))
     live.at(MIDST, live.steer)
     live.at(MIDST, lambda: live.send("no, go on", id="f1"))
     live.run()
@@ -222,7 +225,7 @@ def test_a_followup_behind_a_steer_takes_the_bound_away() -> None:
 
 
 def test_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> None:
-    live = Live(Say(text=SPOKEN))
+    live = SteeredConversation(Say(text=SPOKEN))
     live.at(MIDST, later(live, live.stop))
     live.run()
     partial = live.closed.answer
@@ -233,7 +236,7 @@ def test_a_stop_ends_the_turn_with_what_was_shown_as_its_one_completion() -> Non
 
 
 def test_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
-    live = Live(answered("First."), SPOKEN)
+    live = SteeredConversation(answered("First."), SPOKEN)
     live.decide()
     live.send("and tea?", id="f1")
     live.close()
@@ -245,7 +248,7 @@ def test_a_stop_behind_a_deferred_answer_makes_the_second_completion() -> None:
 
 @pytest.mark.parametrize("when", ["decided", "idle"])
 def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> None:
-    live = Live(answered("Done."), answered("Hello again."))
+    live = SteeredConversation(answered("Done."), answered("Hello again."))
     live.decide()
     if when == "idle":
         live.close()
@@ -260,7 +263,7 @@ def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> N
 
 
 def test_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
-    live = Live(SPOKEN, answered("Hello again."))
+    live = SteeredConversation(SPOKEN, answered("Hello again."))
     live.at(0, lambda: live.send("delete everything", id="f1"))
     live.at(MIDST, live.stop)
     live.run()
@@ -273,7 +276,7 @@ def test_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
 
 
 def test_a_steer_at_the_very_end_of_a_generation_is_read_as_one_in_it() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(END, live.steer)
     live.run()
     assert "[STEER DURING TURN]\n" in frame(read(live), 1)
@@ -281,10 +284,10 @@ def test_a_steer_at_the_very_end_of_a_generation_is_read_as_one_in_it() -> None:
 
 
 def test_what_is_announced_as_allowed_is_what_the_agent_has_of_it() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(END, live.steer)
     live.run()
-    announced = "".join(part.text for part in live.model.requests[-1].content)
+    announced = text_of(live.model.requests[-1])
     had = [tool for tool in FINALIZE_TOOLS if tool in live.agent.callable_ids]
     assert 0 < len(had) < len(FINALIZE_TOOLS)
     assert f"- accepted now: {', '.join(had)}; then complete or exit" in announced

@@ -20,8 +20,8 @@ from stepline.ports.log import Put
 from stepline.timeline.compacted import UNTOUCHED
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
-from tests.support.conversation import LANE, closings
-from tests.support.small_context import Narrow, prose, tokens
+from tests.support.conversation import LANE, closings, text_of
+from tests.support.small_context import SmallContext, prose, tokens
 
 PUTS = 24
 
@@ -48,34 +48,34 @@ class MortalLog(MemoryLog):
         return put
 
 
-def live(scene: Narrow) -> int:
+def live(conversation: SmallContext) -> int:
     """Drive the open turn to its end, each death followed by another try of the same step; return the deaths."""
-    _, step = scene.take()
+    _, step = conversation.take()
     deaths = attempt = 0
     while step.route not in ("stop", "done"):
         try:
-            step, attempt = scene.states[step.route](replace(step, attempt=attempt)), 0
+            step, attempt = conversation.states[step.route](replace(step, attempt=attempt)), 0
         except Died:
             deaths, attempt = deaths + 1, attempt + 1
-            scene.history = History()
+            conversation.history = History()
     return deaths
 
 
-def told(scene: Narrow) -> list[tuple[str, str]]:
+def told(conversation: SmallContext) -> list[tuple[str, str]]:
     """Return what clients heard of compactions: each one's id and status, in order."""
-    events = [event for batch in scene.batches() for event in derive(batch)]
+    events = [event for batch in conversation.batches() for event in derive(batch)]
     return [
         (event.data["compaction_id"], event.status) for event in events if event.type == "chat.compaction"
     ]
 
 
-def scene_before_room(log: MemoryLog) -> Narrow:
-    scene = Narrow(8_000, log=log)
-    scene.turn("What do otters eat?", prose(6_000), answer=prose(4_000))
-    scene.plan(*["x"] * 9, notes=prose(2_000))
-    scene.plan()  # for whoever has to ask again because its decision did not get into the log
-    scene.send("And what else?", id="next")
-    return scene
+def conversation_before_room(log: MemoryLog) -> SmallContext:
+    conversation = SmallContext(8_000, log=log)
+    conversation.turn("What do otters eat?", prose(6_000), answer=prose(4_000))
+    conversation.plan(*["x"] * 9, notes=prose(2_000))
+    conversation.plan()  # for whoever has to ask again because its decision did not get into the log
+    conversation.send("And what else?", id="next")
+    return conversation
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before", "behind"])
@@ -84,100 +84,104 @@ def test_whoever_takes_over_at_any_put_ends_what_began_and_begins_nothing_twice(
     at: int, applied: bool
 ) -> None:
     log = MortalLog()
-    scene = scene_before_room(log)
+    conversation = conversation_before_room(log)
     log.at, log.applied = at, applied
-    deaths = live(scene)
+    deaths = live(conversation)
     assert deaths == (log.at <= 0)
-    heard = told(scene)
+    heard = told(conversation)
     begun = [name for name, status in heard if status == "started"]
-    assert len(set(begun)) == len(begun) == len(scene.entries(Compacting)) > 0
+    assert len(set(begun)) == len(begun) == len(conversation.entries(Compacting)) > 0
     for name in begun:
         assert [status for other, status in heard if other == name] == ["started", "completed"]
-    assert closings(scene)[-1].outcome == "completed"
-    assert max(tokens(request) for request in scene.voices.requests) <= 8_000
-    assert not scene.timeline().compaction.pending
+    assert closings(conversation)[-1].outcome == "completed"
+    assert max(tokens(request) for request in conversation.voices.requests) <= 8_000
+    assert not conversation.timeline().compaction.pending
 
 
 @pytest.mark.parametrize("applied", [False, True], ids=["before", "behind"])
 def test_a_lost_answer_to_any_put_changes_nothing(applied: bool) -> None:
-    plain = scene_before_room(MemoryLog())
+    plain = conversation_before_room(MemoryLog())
     live(plain)
     for at in range(1, PUTS):
         log = MortalLog(UnknownOutcome("the answer was lost"))
-        scene = scene_before_room(log)
+        conversation = conversation_before_room(log)
         log.at, log.applied = at, applied
-        live(scene)
-        assert scene.reductions() == plain.reductions()
-        assert read(scene) == read(plain)
+        live(conversation)
+        assert conversation.reductions() == plain.reductions()
+        assert read(conversation) == read(plain)
 
 
-def read(scene: Narrow) -> list[tuple[str, str, int]]:
+def read(conversation: SmallContext) -> list[tuple[str, str, int]]:
     """Return what the model reads, without what is different in every conversation."""
-    return [(piece.kind, piece.hint, piece.size) for piece in scene.timeline().pieces]
+    return [(piece.kind, piece.hint, piece.size) for piece in conversation.timeline().pieces]
 
 
 def test_what_one_process_reduced_every_process_reads_alike() -> None:
-    scene = scene_before_room(MemoryLog())
-    live(scene)
-    cold = Timeline.empty(LANE).extended(scene.batches())
-    assert [piece.text for piece in cold.pieces] == [piece.text for piece in scene.timeline().pieces]
-    assert cold.compaction == scene.timeline().compaction
+    conversation = conversation_before_room(MemoryLog())
+    live(conversation)
+    cold = Timeline.empty(LANE).extended(conversation.batches())
+    assert [piece.text for piece in cold.pieces] == [piece.text for piece in conversation.timeline().pieces]
+    assert cold.compaction == conversation.timeline().compaction
 
 
 def test_an_event_that_comes_while_a_model_sums_up_stays_in_sight() -> None:
-    scene = scene_before_room(MemoryLog())
-    scene.voices.meanwhile = [lambda: scene.send(f"Hurry! {prose(9_000)}", id="late")]
-    live(scene)
-    after = next(i for i, request in enumerate(scene.voices.requests) if request.role.startswith("context."))
-    request = next(one for one in scene.voices.requests[after:] if one.role.startswith("solver."))
-    shown = "".join(part.text for part in request.content)
+    conversation = conversation_before_room(MemoryLog())
+    conversation.voices.meanwhile = [lambda: conversation.send(f"Hurry! {prose(9_000)}", id="late")]
+    live(conversation)
+    after = next(
+        i for i, request in enumerate(conversation.voices.requests) if request.role.startswith("context.")
+    )
+    request = next(one for one in conversation.voices.requests[after:] if one.role.startswith("solver."))
+    shown = text_of(request)
     assert "[MID-TURN COMPACTION" in shown
     assert "Hurry!" in shown
     assert tokens(request) <= 8_000
 
 
 def test_a_compaction_that_is_not_needed_any_more_is_ended_without_a_model() -> None:
-    scene = scene_before_room(MemoryLog())
-    _, step = scene.take()
-    scene.voices.script = [Fail(error=ModelOverloaded("busy"))]
-    while not scene.entries(Compacting):
+    conversation = conversation_before_room(MemoryLog())
+    _, step = conversation.take()
+    conversation.voices.script = [Fail(error=ModelOverloaded("busy"))]
+    while not conversation.entries(Compacting):
         try:
-            step = scene.states[step.route](step)
+            step = conversation.states[step.route](step)
         except ModelOverloaded:
             break
-    asked = len(scene.asked("context."))
-    policy = scene.ports.policy
+    asked = len(conversation.asked("context."))
+    policy = conversation.ports.policy
     wider = dataclasses.replace(policy, context=replace(policy.context, max_tokens=80_000))
-    scene.ports = dataclasses.replace(scene.ports, policy=wider)
-    step = scene.decide(replace(step, attempt=1))
-    assert len(scene.asked("context.")) == asked
-    (ended,) = scene.entries(Compacted)
+    conversation.ports = dataclasses.replace(conversation.ports, policy=wider)
+    step = conversation.decide(replace(step, attempt=1))
+    assert len(conversation.asked("context.")) == asked
+    (ended,) = conversation.entries(Compacted)
     assert (ended.status, ended.reason) == ("skipped", "not_needed")
-    assert [status for _, status in told(scene)] == ["started", "skipped"]
-    assert scene.entries(Reopened)
-    assert scene.entries(Decided)
+    assert [status for _, status in told(conversation)] == ["started", "skipped"]
+    assert conversation.entries(Reopened)
+    assert conversation.entries(Decided)
 
 
 def test_a_turn_that_fails_while_a_model_sums_up_ends_that_too() -> None:
-    scene = scene_before_room(MemoryLog())
-    scene.voices.script = [Fail(error=ModelOverloaded("busy"))]
-    scene.run()
-    assert closings(scene)[-1].code == "model_overloaded"
-    (begun,), (ended,) = scene.entries(Compacting), scene.entries(Compacted)
+    conversation = conversation_before_room(MemoryLog())
+    conversation.voices.script = [Fail(error=ModelOverloaded("busy"))]
+    conversation.run()
+    assert closings(conversation)[-1].code == "model_overloaded"
+    (begun,), (ended,) = conversation.entries(Compacting), conversation.entries(Compacted)
     assert (ended.id, ended.status, ended.reason) == (begun.id, "error", "turn_ended")
-    assert [status for _, status in told(scene)] == ["started", "error"]
-    assert not scene.timeline().compaction.pending
-    assert "chat.error" in {event.type for event in derive(scene.tail)}
+    assert [status for _, status in told(conversation)] == ["started", "error"]
+    assert not conversation.timeline().compaction.pending
+    assert "chat.error" in {event.type for event in derive(conversation.tail)}
 
 
 def test_how_compaction_stands_survives_in_a_segment() -> None:
-    scene = scene_before_room(MemoryLog())
-    live(scene)
+    conversation = conversation_before_room(MemoryLog())
+    live(conversation)
     for kind in (Compacting, Compacted):
         n = next(
-            batch.n for batch in scene.batches() if any(isinstance(entry, kind) for entry in batch.entries)
+            batch.n
+            for batch in conversation.batches()
+            if any(isinstance(entry, kind) for entry in batch.entries)
         )
-        timeline = Timeline.empty(LANE).extended(scene.batches()[:n])
+        timeline = Timeline.empty(LANE).extended(conversation.batches()[:n])
         again = decode_segment(encode_segment(timeline), LANE, timeline.layout)
         assert again is not None
         assert again.compaction == timeline.compaction != UNTOUCHED

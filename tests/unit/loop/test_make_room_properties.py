@@ -14,8 +14,9 @@ from stepline.errors import ContextLimit, ModelRefused
 from stepline.log.timeline_cache import History
 from stepline.model.entry import Compacted
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import called, closings, said, tool
-from tests.support.small_context import Narrow, prose, tokens
+from tests.support.conversation import closings, tool
+from tests.support.generation import called, said
+from tests.support.small_context import SmallContext, prose, tokens
 
 WORDS = ("otter", "水獺在河裡游泳", "\u202enothing\u0007", "a" * 90)
 lengths = st.sampled_from([0, 10, 300, 2_000, 9_000, 40_000, 120_000])
@@ -44,15 +45,15 @@ voices = st.sampled_from(
 )
 
 
-class Crowd(Narrow):
-    """A scene whose tool finds several texts and files at once, and where somebody interrupts."""
+class BusySmallContext(SmallContext):
+    """A conversation whose tool finds several texts and files at once, and where somebody interrupts."""
 
     def __init__(self, max_tokens: int) -> None:
         super().__init__(max_tokens)
         self.found: list[tuple[list[Text], int]] = []
         self.late: list[Text] = []
         self.use(tool("docs.find", "pure", self.find))
-        self.agent = dataclasses.replace(self.agent, summariser=Narrow().agent.summariser)
+        self.agent = dataclasses.replace(self.agent, summariser=SmallContext().agent.summariser)
 
     def find(self, context: ToolContext) -> ToolOutput:
         texts, files = self.found.pop(0)
@@ -72,22 +73,25 @@ class Crowd(Narrow):
     script=st.lists(voices, max_size=6),
 )
 def test_no_request_is_above_the_budget(budget: int, talk: list[dict[str, Any]], script: list[Any]) -> None:
-    scene = Crowd(budget)
+    conversation = BusySmallContext(budget)
     long = Say(text="word " * 30_000, piece_chars=50_000)
-    scene.voices.script, scene.voices.obeys = [long if one == "too long" else one for one in script], False
+    conversation.voices.script, conversation.voices.obeys = (
+        [long if one == "too long" else one for one in script],
+        False,
+    )
     for number, turn in enumerate(talk):
-        scene.voices.rounds = MemoryModelClient()
+        conversation.voices.rounds = MemoryModelClient()
         for one in turn["rounds"]:
-            scene.found.append((one["found"], one["files"]))
-            scene.voices.rounds.add(called("docs.find", notes=prose(*one["notes"])))
+            conversation.found.append((one["found"], one["files"]))
+            conversation.voices.rounds.add(called("docs.find", notes=prose(*one["notes"])))
         ending = said({"action": "complete", "final_answer": prose(*turn["answer"]) or "Done."})
-        scene.late = list(turn["late"])
-        scene.voices.rounds.add(*[Say(text=ending, piece_chars=20_000)] * (len(turn["late"]) + 2))
-        scene.send(prose(*turn["prompt"]), id=f"m{number}")
-        scene.run()
-    assert max(tokens(request) for request in scene.voices.requests) <= budget
-    assert {closed.outcome for closed in closings(scene)} == {"completed"}
-    for entry in scene.entries(Compacted):
+        conversation.late = list(turn["late"])
+        conversation.voices.rounds.add(*[Say(text=ending, piece_chars=20_000)] * (len(turn["late"]) + 2))
+        conversation.send(prose(*turn["prompt"]), id=f"m{number}")
+        conversation.run()
+    assert max(tokens(request) for request in conversation.voices.requests) <= budget
+    assert {closed.outcome for closed in closings(conversation)} == {"completed"}
+    for entry in conversation.entries(Compacted):
         assert entry.after_tokens < entry.before_tokens or entry.status != "completed"
-    warm, scene.history = scene.timeline(), History()
-    assert [piece.text for piece in scene.timeline().pieces] == [piece.text for piece in warm.pieces]
+    warm, conversation.history = conversation.timeline(), History()
+    assert [piece.text for piece in conversation.timeline().pieces] == [piece.text for piece in warm.pieces]

@@ -27,8 +27,9 @@ from stepline.model.ids import Lane
 from stepline.model.wire.live_event import RULES
 from stepline.ports.log import Put
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.support.conversation import BROKEN, Scene, answered, called, tool
-from tests.support.steered_conversation import Interrupted
+from tests.support.conversation import Conversation, tool
+from tests.support.generation import BROKEN, answered, called
+from tests.support.steered_conversation import InterruptedModel
 
 ROUNDS = 6
 GENERATIONS = {
@@ -65,13 +66,13 @@ class Ticking(MemoryLog):
         return put
 
 
-class Story(Scene):
+class TimedConversation(Conversation):
     """A conversation in which `said` happens at these moments: puts, pieces of a generation, the middle of a tool."""
 
     def __init__(self, script: list[str], said: dict[int, str]) -> None:
         self.moment, self.said, self.busy = 0, dict(said), False
         super().__init__(log=Ticking(self.tick), max_iterations=ROUNDS)
-        self.model: Interrupted = Interrupted(*(GENERATIONS[name] for name in script))
+        self.model: InterruptedModel = InterruptedModel(*(GENERATIONS[name] for name in script))
         for call in range(len(script)):
             for piece in range(0, 40, 2):
                 self.model.planned[call, piece].append(self.tick)
@@ -106,7 +107,7 @@ class Story(Scene):
             self.machine.end(name)
 
 
-def places(story: Story) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
+def places(story: TimedConversation) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
     """Return where each event ended, by the batch that admitted it."""
     found: dict[int, set[str]] = {}
     during: dict[int, str] = {}
@@ -142,7 +143,7 @@ def places(story: Story) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one br
     return found
 
 
-def check(story: Story) -> None:
+def check(story: TimedConversation) -> None:
     assert story.state.status == "idle"
     assert {n: where for n, where in places(story).items() if len(where) != 1} == {}
     entries = [entry for batch in story.batches() for entry in batch.entries]
@@ -159,7 +160,7 @@ def check(story: Story) -> None:
         check_steers(story, turn)
 
 
-def check_steers(story: Story, turn: str) -> None:
+def check_steers(story: TimedConversation, turn: str) -> None:
     """A steer is heeded once; behind a stop nothing is decided, and behind a text no more than it left room for."""
     left, heeded, stopped, asked = 0, set(), False, 0
     for batch in story.batches():
@@ -190,5 +191,5 @@ def check_steers(story: Story, turn: str) -> None:
 def test_every_event_ends_in_one_place_and_every_call_has_a_result(
     script: list[str], said: dict[int, str]
 ) -> None:
-    story = Story(script, said)
+    story = TimedConversation(script, said)
     check(story)

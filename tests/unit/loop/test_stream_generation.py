@@ -20,25 +20,26 @@ from stepline.ports.model import ModelRequest, Part
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneOpened
-from tests.support.conversation import LANE, PROGRAM, Scene, answered, called, coded, of, said
+from tests.support.conversation import LANE, Conversation, of
+from tests.support.generation import PROGRAM, answered, called, coded, said, start_tag
 
 WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "A file."}, notes="n")
 SECOND = said({"action": "complete", "final_answer": "Never shown."}, thinking="And").partition("\n")[2]
 
 
-class Stage:
-    """A round of a scene, with somebody who listens to the relay."""
+class HeardGeneration:
+    """A round of a conversation, with somebody who listens to the relay."""
 
     def __init__(self, *script: Any, **rules: Any) -> None:
-        self.scene = Scene()
-        self.scene.programs(lambda _job: pytest.fail("nothing runs here"))
-        self.scene.send("go")
-        self.inbox = self.scene.listen()
+        self.conversation = Conversation()
+        self.conversation.programs(lambda _job: pytest.fail("nothing runs here"))
+        self.conversation.send("go")
+        self.inbox = self.conversation.listen()
         self.model = MemoryModelClient(*script)
         self.rules = rules
 
     def listen(self) -> Heard:
-        step, agent = self.scene.now(), self.scene.agent
+        step, agent = self.conversation.now(), self.conversation.agent
         known: dict[str, Any] = {
             "tools": agent.tools,
             "allowed": agent.callable_ids,
@@ -47,12 +48,12 @@ class Stage:
         }
         rules = RoundRules(**{**known, **self.rules})
         request = ModelRequest(role="r", system=(Part(text="s"),), content=(), max_tokens=20_000)
-        scene = self.scene
+        conversation = self.conversation
         attempt = Attempt(
-            ports=scene.ports,
+            ports=conversation.ports,
             agent=agent,
-            history=scene.history,
-            journal=Journal(scene.ports, LANE, "listen"),
+            history=conversation.history,
+            journal=Journal(conversation.ports, LANE, "listen"),
             step=step,
             model=self.model,
             claim=1,
@@ -95,10 +96,10 @@ class Stage:
 
 @pytest.mark.parametrize("piece_chars", [1, 8, 10_000])
 def test_every_lane_is_told_before_its_text_and_closed_with_its_length(piece_chars: int) -> None:
-    stage = Stage(Say(text=coded("print(1)", "a.csv", notes="sum"), piece_chars=piece_chars))
-    heard = stage.listen()
-    stage.check()
-    assert list(stage.texts()) == [
+    generation = HeardGeneration(Say(text=coded("print(1)", "a.csv", notes="sum"), piece_chars=piece_chars))
+    heard = generation.listen()
+    generation.check()
+    assert list(generation.texts()) == [
         "thinking.0",
         "exec.0.status",
         "notes.0",
@@ -111,9 +112,9 @@ def test_every_lane_is_told_before_its_text_and_closed_with_its_length(piece_cha
 
 def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
     source = Citation(sid=1, title="One", url="https://example.com/1")
-    stage = Stage(answered("See [[S:1]]."), sources={1: source})
-    assert stage.listen().answer == "See [[S:1]]."
-    assert stage.texts()["answer.0"] == "See [One](https://example.com/1)."
+    generation = HeardGeneration(answered("See [[S:1]]."), sources={1: source})
+    assert generation.listen().answer == "See [[S:1]]."
+    assert generation.texts()["answer.0"] == "See [One](https://example.com/1)."
 
 
 @pytest.mark.parametrize("error", [ModelOverloaded("busy"), DependencyError("gone", code="stream_cut")])
@@ -121,50 +122,52 @@ def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_t
     error: Exception,
 ) -> None:
     for after in range(0, len(WRITE), 7):
-        stage = Stage(*[Fail(error=error, text=WRITE, after_chars=after)] * (1 if after else 3))
+        generation = HeardGeneration(
+            *[Fail(error=error, text=WRITE, after_chars=after)] * (1 if after else 3)
+        )
         with pytest.raises(type(error)) as caught:
-            stage.listen()
+            generation.listen()
         assert caught.value is error
-        stage.check()
-        assert set(stage.ends().values()) <= {"", "provider_error"}
+        generation.check()
+        assert set(generation.ends().values()) <= {"", "provider_error"}
 
 
 def test_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
     text = coded("print(1)", "a.csv")
-    stage = Stage(
+    generation = HeardGeneration(
         Fail(error=DependencyError("gone", code="stream_cut"), text=text, after_chars=text.index("(1)"))
     )
     with pytest.raises(DependencyError):
-        stage.listen()
-    assert stage.ends()["code.0"] == "provider_error"
-    assert "generation_provider_error" in stage.texts()["exec.0.status.1"]
+        generation.listen()
+    assert generation.ends()["code.0"] == "provider_error"
+    assert "generation_provider_error" in generation.texts()["exec.0.status.1"]
 
 
 @pytest.mark.parametrize("piece_chars", [1, 8, 400])
 def test_a_second_decision_where_one_may_run_ends_the_call_at_once(piece_chars: int) -> None:
     text = WRITE + SECOND + "never read " * 1_000
-    stage = Stage(Say(text=text, piece_chars=piece_chars))
-    heard = stage.listen()
-    stage.check()
+    generation = HeardGeneration(Say(text=text, piece_chars=piece_chars))
+    heard = generation.listen()
+    generation.check()
     assert heard.stopped == "multi_action_bundle_too_many_actions"
     assert heard.answer == ""
-    assert set(stage.texts()) == {"thinking.0", "notes.0", "canvas.0"}
-    assert set(stage.ends().values()) == {""}
+    assert set(generation.texts()) == {"thinking.0", "notes.0", "canvas.0"}
+    assert set(generation.ends().values()) == {""}
     assert heard.completion.aborted
     assert len(heard.completion.text) < len(text) - 5_000
     assert heard.completion.usage.estimated
 
 
 def test_a_second_decision_runs_where_several_may() -> None:
-    stage = Stage(WRITE + WRITE.partition("\n")[2], fanout=FanoutRule(mode="safe_fanout"))
-    assert stage.listen().stopped == ""
-    assert set(stage.texts()) == {"thinking.0", "notes.0", "canvas.0", "notes.1", "canvas.1"}
+    generation = HeardGeneration(WRITE + WRITE.partition("\n")[2], fanout=FanoutRule(mode="safe_fanout"))
+    assert generation.listen().stopped == ""
+    assert set(generation.texts()) == {"thinking.0", "notes.0", "canvas.0", "notes.1", "canvas.1"}
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        ("Well, <channel:thinking>", "decision_preamble_before_first_channel"),
+        (("Well, " + start_tag("thinking")), "decision_preamble_before_first_channel"),
         (SECOND, "decision_first_channel_not_thinking"),
     ],
 )
@@ -172,19 +175,19 @@ def test_a_second_decision_runs_where_several_may() -> None:
 def test_a_generation_that_does_not_begin_with_its_thinking_is_ended_and_nothing_of_it_is_shown(
     text: str, code: str, piece_chars: int
 ) -> None:
-    stage = Stage(Say(text=text + answered("Never shown.") * 50, piece_chars=piece_chars))
-    heard = stage.listen()
+    generation = HeardGeneration(Say(text=text + answered("Never shown.") * 50, piece_chars=piece_chars))
+    heard = generation.listen()
     assert heard.stopped == code
-    assert stage.pushed() == []
+    assert generation.pushed() == []
     assert heard.transcript.raw.startswith(text[: min(piece_chars, len(text))])
     if piece_chars < len(text):
         assert heard.completion.aborted
 
 
 def test_a_tolerant_round_reads_on() -> None:
-    stage = Stage("Well, " + answered("Shown."), strict=False)
-    assert stage.listen().stopped == ""
-    assert stage.texts()["answer.0"] == "Shown."
+    generation = HeardGeneration("Well, " + answered("Shown."), strict=False)
+    assert generation.listen().stopped == ""
+    assert generation.texts()["answer.0"] == "Shown."
 
 
 def test_what_is_under_way_when_the_call_is_ended_is_not_read() -> None:
@@ -196,48 +199,48 @@ def test_what_is_under_way_when_the_call_is_ended_is_not_read() -> None:
             running.abort = lambda: None  # type: ignore[method-assign]  # as if it came too late
             return running
 
-    stage = Stage()
-    stage.model = Late(WRITE + SECOND + answered("Never.") * 3)
-    heard = stage.listen()
+    generation = HeardGeneration()
+    generation.model = Late(WRITE + SECOND + answered("Never.") * 3)
+    heard = generation.listen()
     assert "Never." not in heard.transcript.raw
     assert len(heard.completion.text) > len(heard.transcript.raw)
 
 
 def test_the_program_tool_is_the_one_of_the_agent() -> None:
-    stage = Stage(coded("x", "a.csv"))
-    assert PROGRAM in stage.scene.agent.tools
-    allowed = replace(stage.scene.agent).callable_ids - {PROGRAM}
-    stage.rules["allowed"] = allowed
-    stage.listen()
-    assert set(stage.texts()) == {"thinking.0"}
+    generation = HeardGeneration(coded("x", "a.csv"))
+    assert PROGRAM in generation.conversation.agent.tools
+    allowed = replace(generation.conversation.agent).callable_ids - {PROGRAM}
+    generation.rules["allowed"] = allowed
+    generation.listen()
+    assert set(generation.texts()) == {"thinking.0"}
 
 
 @pytest.mark.parametrize("piece_chars", [8, 10_000])
 def test_what_the_parser_kept_back_of_a_violating_generation_is_not_shown_either(piece_chars: int) -> None:
-    text = "<channel:code>x\n" + answered("Never shown.")  # the code is cut where the thinking begins
-    stage = Stage(Say(text=text, piece_chars=piece_chars))
-    heard = stage.listen()
+    text = (start_tag("code") + "x\n") + answered("Never shown.")  # the code is cut where the thinking begins
+    generation = HeardGeneration(Say(text=text, piece_chars=piece_chars))
+    heard = generation.listen()
     assert (heard.stopped, heard.answer) == ("decision_first_channel_not_thinking", "")
-    assert stage.pushed() == []
+    assert generation.pushed() == []
 
 
 def test_a_failure_behind_a_whole_answer_costs_what_follows_and_nothing_else() -> None:
-    text = answered("All is well.") + "<channel:summary>Goal"
+    text = answered("All is well.") + (start_tag("summary") + "Goal")
     whole = text.rindex("}")
     error = DependencyError("gone", code="stream_cut")
     for after in range(whole - 20, len(text) + 1):
-        stage = Stage(Fail(error=error, text=text, after_chars=after))
+        generation = HeardGeneration(Fail(error=error, text=text, after_chars=after))
         if after <= whole:
             with pytest.raises(DependencyError):
-                stage.listen()
+                generation.listen()
             continue
-        heard = stage.listen()
-        stage.check()
+        heard = generation.listen()
+        generation.check()
         assert (heard.answer, heard.completion.stop_reason) == ("All is well.", "cut")
-        assert stage.ends()["answer.0"] == ""
+        assert generation.ends()["answer.0"] == ""
 
 
 def test_a_failure_behind_an_action_is_a_failure() -> None:
-    stage = Stage(Fail(error=ModelOverloaded("busy"), text=WRITE, after_chars=len(WRITE)))
+    generation = HeardGeneration(Fail(error=ModelOverloaded("busy"), text=WRITE, after_chars=len(WRITE)))
     with pytest.raises(ModelOverloaded):
-        stage.listen()
+        generation.listen()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stepline.adapters.memory.model import Say
-from tests.unit.loop.test_stream_generation import Stage
+from tests.unit.loop.test_stream_generation import HeardGeneration
 from tests.unit.protocol.play import RULES, SINGLE, cut, play
 
 DATA = Path(__file__).parents[2] / "data"
@@ -20,11 +20,11 @@ PIECE_CHARS = 7
 @pytest.mark.parametrize("path", GENERATIONS, ids=lambda path: path.stem)
 def test_a_generation_is_heard_as_it_is_played(path, rules):
     text = path.read_bytes().decode()
-    stage = Stage(
+    generation = HeardGeneration(
         Say(text=text, piece_chars=PIECE_CHARS),
         **{field.name: getattr(rules, field.name) for field in fields(rules)},
     )
-    heard, played = stage.listen(), play(cut(text, PIECE_CHARS), rules)
-    stage.check()
-    assert stage.texts() == {name: lane.text for name, lane in played.lanes.items()}
+    heard, played = generation.listen(), play(cut(text, PIECE_CHARS), rules)
+    generation.check()
+    assert generation.texts() == {name: lane.text for name, lane in played.lanes.items()}
     assert (heard.transcript, heard.answer, heard.stopped) == (played.transcript, played.answer, played.cut)

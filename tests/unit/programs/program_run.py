@@ -44,7 +44,7 @@ def at(name: str) -> str:
 
 
 @dataclass
-class Scene:
+class ProgramRun:
     """Let a program leave files, then judge them."""
 
     spool: Path

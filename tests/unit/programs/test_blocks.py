@@ -20,12 +20,12 @@ from stepline.timeline.workspace import fold_files
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.execute_code import EXECUTE
 from tests.support.rendered_text import render_result
-from tests.unit.programs.program_run import AT, CALL, LANE, TURN, Scene, at, promised
+from tests.unit.programs.program_run import AT, CALL, LANE, TURN, ProgramRun, at, promised
 
 
 @pytest.fixture
-def scene(tmp_path) -> Scene:
-    return Scene(spool=tmp_path, contract=promised("a.csv", "b.png"))
+def program(tmp_path) -> ProgramRun:
+    return ProgramRun(spool=tmp_path, contract=promised("a.csv", "b.png"))
 
 
 class NoTimeline:
@@ -55,11 +55,11 @@ def context() -> ToolContext:
     )
 
 
-def filled(scene: Scene, **fields):
-    scene.left("outputs/a.csv", "month,total\n")
-    scene.left("outputs/b.png", b"\x89PNG\r\n\x1a\n")
-    scene.left("files/kept.py", "x")
-    return run_blocks(scene.envelope(**fields), context())
+def filled(program: ProgramRun, **fields):
+    program.left("outputs/a.csv", "month,total\n")
+    program.left("outputs/b.png", b"\x89PNG\r\n\x1a\n")
+    program.left("files/kept.py", "x")
+    return run_blocks(program.envelope(**fields), context())
 
 
 def recorded(blocks: tuple[Block, ...]) -> Resulted:
@@ -74,8 +74,8 @@ def recorded(blocks: tuple[Block, ...]) -> Resulted:
     )
 
 
-def test_the_status_comes_first_and_every_file_follows_by_its_path(scene) -> None:
-    blocks = filled(scene)
+def test_the_status_comes_first_and_every_file_follows_by_its_path(program) -> None:
+    blocks = filled(program)
     assert [block.path for block in blocks] == [
         f"tc:{TURN}.{CALL}.result",
         f"fi:{TURN}.outputs/a.csv",
@@ -103,8 +103,8 @@ def test_the_status_comes_first_and_every_file_follows_by_its_path(scene) -> Non
     assert "month,total" in view.text
 
 
-def test_the_facts_of_a_run_stand_beside_its_report(scene) -> None:
-    status = filled(scene, seconds=0.12345, log_bytes=3, deleted=(at("outputs/old.csv"),))[0]
+def test_the_facts_of_a_run_stand_beside_its_report(program) -> None:
+    status = filled(program, seconds=0.12345, log_bytes=3, deleted=(at("outputs/old.csv"),))[0]
     assert status.meta == {
         "ok": True,
         "returncode": 0,
@@ -116,15 +116,15 @@ def test_the_facts_of_a_run_stand_beside_its_report(scene) -> None:
     }
 
 
-def test_a_lost_run_has_its_report_and_nothing_else(scene) -> None:
-    (status,) = run_blocks(lost_envelope(scene.request, "unverified", "it may have happened"), context())
+def test_a_lost_run_has_its_report_and_nothing_else(program) -> None:
+    (status,) = run_blocks(lost_envelope(program.request, "unverified", "it may have happened"), context())
     assert status.text.startswith("Status: error — unverified")
     assert status.meta["code"] == "unverified"
 
 
-def test_the_next_program_of_the_turn_finds_what_this_one_left(scene) -> None:
-    older = filled(scene)
-    second = Scene(spool=scene.spool, contract=promised("a.csv"))
+def test_the_next_program_of_the_turn_finds_what_this_one_left(program) -> None:
+    older = filled(program)
+    second = ProgramRun(spool=program.spool, contract=promised("a.csv"))
     second.left("outputs/a.csv", "new")
     newer = run_blocks(second.envelope(deleted=(at("outputs/b.png"),)), context())
     stored = [whole_blocks(recorded(blocks), TURN) for blocks in (older, newer)]
@@ -141,9 +141,9 @@ def call(**fields) -> ToolCallRecord:
     return ToolCallRecord(**(known | fields))
 
 
-def test_each_call_of_a_tool_is_found_by_its_own_path(scene) -> None:
+def test_each_call_of_a_tool_is_found_by_its_own_path(program) -> None:
     refused = call(status="error", code="tool_not_allowed", ret="", duration_ms=2, truncated=True)
-    *_, asked, answered, asked_again, denied = filled(scene, calls=(call(), refused))
+    *_, asked, answered, asked_again, denied = filled(program, calls=(call(), refused))
     first, second = sub_call_id(CALL, 0), sub_call_id(CALL, 1)
     assert [(block.type, block.path) for block in (asked, answered, asked_again, denied)] == [
         ("react.tool.call", f"tc:{TURN}.{first}.call"),
@@ -163,15 +163,15 @@ def test_each_call_of_a_tool_is_found_by_its_own_path(scene) -> None:
     assert denied.meta == {"parent": CALL, "tool_id": "web.search", "status": "error", "silent": True}
 
 
-def test_very_many_calls_leave_a_bounded_record(scene) -> None:
-    blocks = filled(scene, calls=(call(ret="x" * 4000),) * 200)
+def test_very_many_calls_leave_a_bounded_record(program) -> None:
+    blocks = filled(program, calls=(call(ret="x" * 4000),) * 200)
     calls = [block for block in blocks if block.meta.get("parent")]
     assert len(calls) == 400
     assert sum(len(block.text) for block in calls) < CALLS_CHARS + 200 * 400
 
 
-def test_the_model_reads_the_report_the_files_and_the_previews(scene) -> None:
-    shown = render_result(recorded(filled(scene, calls=(call(),))), TURN, last=True)
+def test_the_model_reads_the_report_the_files_and_the_previews(program) -> None:
+    shown = render_result(recorded(filled(program, calls=(call(),))), TURN, last=True)
     assert "  Status: success\n" in shown
     assert f"logical_path: fi:{TURN}.outputs/b.png\nmime: image/png\n" in shown
     assert "  [TEXT FILE PREVIEW]\n" in shown
@@ -181,8 +181,8 @@ def test_the_model_reads_the_report_the_files_and_the_previews(scene) -> None:
     assert f"  - tc:{TURN}.{sub_call_id(CALL, 0)}.result web.search: ok" in shown
 
 
-def test_only_what_the_model_reads_counts_as_shown(scene) -> None:
-    *_, kept, asked, answered = blocks = filled(scene, calls=(call(),))
+def test_only_what_the_model_reads_counts_as_shown(program) -> None:
+    *_, kept, asked, answered = blocks = filled(program, calls=(call(),))
     pieces = list(Writer(STANDARD, TURN, 1).result(1, recorded(blocks), last=True))
     shown = {piece.path for piece in pieces if piece.shows}
     assert not shown & {block.path for block in (kept, asked, answered)}
@@ -190,15 +190,15 @@ def test_only_what_the_model_reads_counts_as_shown(scene) -> None:
     assert blocks[2].meta["source_path"] in shown
 
 
-def test_what_the_model_reads_of_a_run_is_bounded(scene) -> None:
+def test_what_the_model_reads_of_a_run_is_bounded(program) -> None:
     names = [f"{i}.txt" for i in range(100)]
-    scene.contract = promised(*names)
+    program.contract = promised(*names)
     for i, name in enumerate(names):
-        scene.left(f"outputs/{name}", f"{i}\n" * 8000)
+        program.left(f"outputs/{name}", f"{i}\n" * 8000)
     for i in range(500):
-        scene.left(f"files/{i}.txt", "x")
+        program.left(f"files/{i}.txt", "x")
     blocks = run_blocks(
-        scene.envelope(program_log="y\n" * 8000, calls=(call(ret="z" * 4000),) * 200), context()
+        program.envelope(program_log="y\n" * 8000, calls=(call(ret="z" * 4000),) * 200), context()
     )
     assert all(len(block.text) <= RESULT_PREVIEW_CHARS for block in blocks)
     assert len(render_result(recorded(blocks), TURN, last=True)) < 130_000

@@ -15,7 +15,7 @@ from stepline.programs.envelope import (
     output_bodies,
 )
 from stepline.programs.printed import TRACEBACK_CHARS_MAX, error_lines, last_exception, tail, tracebacks
-from tests.unit.programs.program_run import AT, CALL, LANE, TURN, Scene, at, promised, workbook
+from tests.unit.programs.program_run import AT, CALL, LANE, TURN, ProgramRun, at, promised, workbook
 
 MANDATORY = {
     *("ok", "artifacts", "items", "error", "report_text", "errors", "succeeded", "result_filename"),
@@ -26,23 +26,23 @@ TRACE = 'Traceback (most recent call last):\n  File "user_code.py", line 3, in <
 
 
 @pytest.fixture
-def scene(tmp_path) -> Scene:
-    return Scene(spool=tmp_path, contract=promised("a.csv"))
+def program(tmp_path) -> ProgramRun:
+    return ProgramRun(spool=tmp_path, contract=promised("a.csv"))
 
 
 def stored(envelope) -> dict:
     return msgspec.json.decode(msgspec.json.encode(envelope))
 
 
-def test_a_success_has_no_error_and_names_its_files(scene) -> None:
-    scene.left("outputs/a.csv", "1,2\n")
-    envelope = scene.envelope(program_log="done\n", log_bytes=5, seconds=0.25)
+def test_a_success_has_no_error_and_names_its_files(program) -> None:
+    program.left("outputs/a.csv", "1,2\n")
+    envelope = program.envelope(program_log="done\n", log_bytes=5, seconds=0.25)
     found = stored(envelope)
     output = {
         "path": at("outputs/a.csv"),
         "logical_path": f"fi:{TURN}.outputs/a.csv",
         "size_bytes": 4,
-        "sha256": scene.files[0].sha256,
+        "sha256": program.files[0].sha256,
     }
     assert (envelope.ok, envelope.code, envelope.message, found["error"]) == (True, "", "", None)
     assert found["result_filename"] == f"exec_result_{CALL}.json"
@@ -68,22 +68,22 @@ def test_a_success_has_no_error_and_names_its_files(scene) -> None:
     assert (found["user_out_tail"], found["backend"], found["seconds"]) == ("done\n", "process", 0.25)
 
 
-def runs(scene: Scene):
+def runs(program: ProgramRun):
     """Yield one envelope of every way a run can end."""
-    request = scene.request
+    request = program.request
     yield lost_envelope(request, "unverified", "it may have happened")
     yield lost_envelope(request, "timeout", "cut off")
     yield lost_envelope(request, "sandbox_execution_failed", "broken")
     for error in ("timeout", "nonzero_exit", "isolation_failed", "docker_unavailable", "collect_failed"):
-        yield scene.envelope(error=error, returncode=None)
-    yield scene.envelope(returncode=3, program_log=TRACE)
-    yield scene.envelope()
-    scene.left("outputs/a.csv", "1")
-    yield scene.envelope()
+        yield program.envelope(error=error, returncode=None)
+    yield program.envelope(returncode=3, program_log=TRACE)
+    yield program.envelope()
+    program.left("outputs/a.csv", "1")
+    yield program.envelope()
 
 
-def test_every_end_has_the_same_keys(scene) -> None:
-    every = [stored(envelope) for envelope in runs(scene)]
+def test_every_end_has_the_same_keys(program) -> None:
+    every = [stored(envelope) for envelope in runs(program)]
     assert {frozenset(one) for one in every} == {frozenset(every[0])}
     assert every[0].keys() >= MANDATORY
     assert {frozenset(one["error"]) for one in every if one["error"]} == {
@@ -93,25 +93,25 @@ def test_every_end_has_the_same_keys(scene) -> None:
     assert all(one["report_text"].startswith("Status: ") for one in every)
 
 
-def test_a_stored_envelope_is_read_back_as_it_was(scene) -> None:
-    for envelope in runs(scene):
+def test_a_stored_envelope_is_read_back_as_it_was(program) -> None:
+    for envelope in runs(program):
         assert decode_envelope(msgspec.json.encode(envelope)) == envelope
 
 
-def test_a_lost_run_says_why_and_accuses_no_file(scene) -> None:
-    envelope = lost_envelope(scene.request, "unverified", "it may have happened")
+def test_a_lost_run_says_why_and_accuses_no_file(program) -> None:
+    envelope = lost_envelope(program.request, "unverified", "it may have happened")
     assert (envelope.code, envelope.message) == ("unverified", "it may have happened")
     assert (envelope.errors, envelope.files, envelope.seconds) == ((), (), 0.0)
     assert envelope.report_text.startswith("Status: error — unverified: it may have happened\n")
 
 
-def test_the_programs_failure_comes_before_missing_files_and_those_before_broken_ones(scene) -> None:
-    scene.contract = promised("a.csv", "b.xlsx")
-    scene.left("outputs/b.xlsx", workbook("hidden"))
-    both = scene.envelope(error="timeout", message="it ran for 600 s", returncode=-9)
-    missing = scene.envelope()
-    scene.left("outputs/a.csv", "1")
-    broken = scene.envelope()
+def test_the_programs_failure_comes_before_missing_files_and_those_before_broken_ones(program) -> None:
+    program.contract = promised("a.csv", "b.xlsx")
+    program.left("outputs/b.xlsx", workbook("hidden"))
+    both = program.envelope(error="timeout", message="it ran for 600 s", returncode=-9)
+    missing = program.envelope()
+    program.left("outputs/a.csv", "1")
+    broken = program.envelope()
     assert [one.code for one in (both, missing, broken)] == [
         "timeout",
         "missing_output_files",
@@ -137,23 +137,23 @@ def test_the_programs_failure_comes_before_missing_files_and_those_before_broken
         ({"returncode": None}, "execution_failed", "it left no exit status"),
     ],
 )  # fmt: skip
-def test_a_failed_run_is_named_by_its_code_and_its_last_words(scene, fields, code, message) -> None:
-    scene.left("outputs/a.csv", "1")
-    envelope = scene.envelope(**fields)
+def test_a_failed_run_is_named_by_its_code_and_its_last_words(program, fields, code, message) -> None:
+    program.left("outputs/a.csv", "1")
+    envelope = program.envelope(**fields)
     assert (envelope.ok, envelope.code, envelope.message) == (False, code, message)
 
 
-def test_a_program_that_ends_well_is_a_success_whatever_it_printed(scene) -> None:
-    scene.left("outputs/a.csv", "1")
-    envelope = scene.envelope(program_log=TRACE)
+def test_a_program_that_ends_well_is_a_success_whatever_it_printed(program) -> None:
+    program.left("outputs/a.csv", "1")
+    envelope = program.envelope(program_log=TRACE)
     assert envelope.ok
     assert envelope.user_tracebacks == (TRACE,)
     assert "Warning: it ended with 0, but its log holds 1 traceback" in envelope.report_text
 
 
-def test_long_logs_are_kept_by_their_ends(scene) -> None:
+def test_long_logs_are_kept_by_their_ends(program) -> None:
     lines = "".join(f"line {i}\n" for i in range(10_000))
-    envelope = scene.envelope(program_log=lines, runtime_log=lines, error="timeout", returncode=124)
+    envelope = program.envelope(program_log=lines, runtime_log=lines, error="timeout", returncode=124)
     assert len(envelope.user_out_tail) <= USER_TAIL_CHARS
     assert USER_TAIL_CHARS < len(envelope.runtime_err_tail) <= RUNTIME_TAIL_CHARS
     assert len(envelope.error.details["stderr_tail"]) <= STDERR_TAIL_CHARS
@@ -161,34 +161,34 @@ def test_long_logs_are_kept_by_their_ends(scene) -> None:
     assert envelope.user_out_tail.endswith("line 9999\n")
 
 
-def test_bodies_are_named_by_what_they_hold_and_stored_once(scene) -> None:
-    scene.contract = promised("a.csv", "b.csv", "kept.csv", "gone.csv")
+def test_bodies_are_named_by_what_they_hold_and_stored_once(program) -> None:
+    program.contract = promised("a.csv", "b.csv", "kept.csv", "gone.csv")
     before = WorkFile(
         path=at("outputs/kept.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv"
     )
-    scene.inputs = (before,)
-    scene.left("outputs/a.csv", "same")
-    scene.left("outputs/b.csv", "same")
-    scene.left("outputs/other.csv", "other")
+    program.inputs = (before,)
+    program.left("outputs/a.csv", "same")
+    program.left("outputs/b.csv", "same")
+    program.left("outputs/other.csv", "other")
     fields = {"unchanged": (before.path,)}
-    bodies = output_bodies(scene.request, scene.judge(**fields), scene.spool)
+    bodies = output_bodies(program.request, program.judge(**fields), program.spool)
     assert {body.key: path.read_text() for path, body in bodies} == {
         out_key(LANE, TURN, file.sha256): text
-        for file, text in zip(scene.files[1:], ("same", "other"), strict=True)
+        for file, text in zip(program.files[1:], ("same", "other"), strict=True)
     }
-    files = {file.path: file for file in scene.envelope(**fields).files}
+    files = {file.path: file for file in program.envelope(**fields).files}
     assert {path.rpartition("/")[2] for path in files} == {"a.csv", "b.csv", "kept.csv", "other.csv"}
     assert files[before.path].body.key == "out/k"
     named = {file.body.key for file in files.values()} - {"out/k"}
     assert named == {body.key for _, body in bodies}
 
 
-def test_what_the_tools_did_is_passed_on(scene) -> None:
+def test_what_the_tools_did_is_passed_on(program) -> None:
     call = ToolCallRecord(tool_id="web.search", params={"q": 1}, status="ok", at=AT)
     event = ToolEvent(type="note", at=AT)
     row = Source(sid=3, title="Prices", url="https://e.example/prices")
     deleted = (at("outputs/old.csv"),)
-    envelope = scene.envelope(calls=(call,), events=(event,), sources=(row,), deleted=deleted)
+    envelope = program.envelope(calls=(call,), events=(event,), sources=(row,), deleted=deleted)
     assert (envelope.calls, envelope.events) == ((call,), (event,))
     assert (envelope.sources, envelope.deleted) == ((row,), deleted)
     assert decode_envelope(msgspec.json.encode(envelope)).sources == (row,)

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from stepline.model.program.execution import PREVIEW_CHARS, RefusedFile, WorkFile
 from stepline.programs.outcome import PREVIEWS_CHARS, TITLE
 from stepline.programs.outputs import OUTPUTS_KEPT_MAX, PROJECT_KEPT_MAX, inspect_workbook
-from tests.unit.programs.program_run import OLD, TURN, Scene, at, promised, workbook, zipped
+from tests.unit.programs.program_run import OLD, TURN, ProgramRun, at, promised, workbook, zipped
 
 
 @pytest.fixture
-def scene(tmp_path) -> Scene:
-    return Scene(spool=tmp_path)
+def program(tmp_path) -> ProgramRun:
+    return ProgramRun(spool=tmp_path)
 
 
 def codes(verdicts) -> list[str]:
     return [file.code for file in verdicts.files]
 
 
-def test_a_promised_file_that_is_there_is_taken_over(scene) -> None:
-    scene.contract = promised("outputs/a.csv")
-    scene.left("outputs/a.csv", "month,total\n1,2\n")
-    verdicts = scene.judge()
+def test_a_promised_file_that_is_there_is_taken_over(program) -> None:
+    program.contract = promised("outputs/a.csv")
+    program.left("outputs/a.csv", "month,total\n1,2\n")
+    verdicts = program.judge()
     (file,) = verdicts.files
     assert (file.code, file.contracted, file.visibility) == ("", True, "external")
     assert (file.size_bytes, file.text_symbols, file.line_count) == (16, 16, 2)
@@ -36,20 +36,20 @@ def test_a_promised_file_that_is_there_is_taken_over(scene) -> None:
     assert (verdicts.kept, verdicts.left, verdicts.failed) == ((), (), ())
 
 
-def test_a_file_that_is_not_there_and_one_without_bytes_are_missing(scene) -> None:
-    scene.contract = promised("a.csv", "b.csv")
-    scene.left("outputs/b.csv", b"")
-    verdicts = scene.judge()
+def test_a_file_that_is_not_there_and_one_without_bytes_are_missing(program) -> None:
+    program.contract = promised("a.csv", "b.csv")
+    program.left("outputs/b.csv", b"")
+    verdicts = program.judge()
     assert codes(verdicts) == ["missing_file", "empty_file"]
     assert verdicts.taken == ()
 
 
-def test_a_file_that_lies_there_as_before_counts_by_its_stored_bytes(scene) -> None:
+def test_a_file_that_lies_there_as_before_counts_by_its_stored_bytes(program) -> None:
     before = WorkFile(path=at("outputs/a.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv")
-    scene.contract, scene.inputs = promised("a.csv"), (before,)
-    (file,) = scene.judge(unchanged=(before.path,)).files
+    program.contract, program.inputs = promised("a.csv"), (before,)
+    (file,) = program.judge(unchanged=(before.path,)).files
     assert (file.code, file.key, file.sha256, file.preview) == ("", "out/k", before.sha256, None)
-    assert codes(scene.judge()) == ["missing_file"]
+    assert codes(program.judge()) == ["missing_file"]
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_a_file_that_lies_there_as_before_counts_by_its_stored_bytes(scene) -> N
         ("outputs", "artifact_symlink_blocked"),
     ],
 )
-def test_what_the_collector_refused_is_why_a_promise_is_not_kept(scene, refused, code) -> None:
-    scene.contract = promised("a.csv")
-    scene.refused.append(RefusedFile(path=at(refused), code=code, message="it leads elsewhere"))
-    (file,) = scene.judge().files
+def test_what_the_collector_refused_is_why_a_promise_is_not_kept(program, refused, code) -> None:
+    program.contract = promised("a.csv")
+    program.refused.append(RefusedFile(path=at(refused), code=code, message="it leads elsewhere"))
+    (file,) = program.judge().files
     assert (file.code, file.message) == (code, "it leads elsewhere")
 
 
-def test_a_name_that_differs_in_its_unicode_form_is_the_promised_one(scene) -> None:
-    scene.contract = promised("caf\u00e9.csv")
-    scene.refused.append(
+def test_a_name_that_differs_in_its_unicode_form_is_the_promised_one(program) -> None:
+    program.contract = promised("caf\u00e9.csv")
+    program.refused.append(
         RefusedFile(path=at("outputs/cafe\u0301.csv"), code="path_not_canonical", message="not NFC")
     )
-    verdicts = scene.judge()
+    verdicts = program.judge()
     assert codes(verdicts) == ["path_not_canonical"]
     assert verdicts.left == ()
 
@@ -110,30 +110,30 @@ BAD_ARCHIVES = [
 
 
 @pytest.mark.parametrize(("name", "data"), BAD_ARCHIVES)
-def test_an_archive_that_leads_out_of_itself_is_not_passed_on(scene, name, data) -> None:
-    scene.contract = promised(name)
-    scene.left(f"outputs/{name}", data)
-    (file,) = scene.judge().files
+def test_an_archive_that_leads_out_of_itself_is_not_passed_on(program, name, data) -> None:
+    program.contract = promised(name)
+    program.left(f"outputs/{name}", data)
+    (file,) = program.judge().files
     assert file.code == "artifact_internal_path_blocked"
     assert file.message.startswith(file.detail)
 
 
-def test_an_archive_of_plain_files_is_taken_over(scene) -> None:
-    scene.contract = promised("a.zip", "b.tgz")
-    scene.left("outputs/a.zip", zipped({"data/a.csv": "1,2"}))
-    scene.left("outputs/b.tgz", tarred("data/a.csv"))
-    assert codes(scene.judge()) == ["", ""]
+def test_an_archive_of_plain_files_is_taken_over(program) -> None:
+    program.contract = promised("a.zip", "b.tgz")
+    program.left("outputs/a.zip", zipped({"data/a.csv": "1,2"}))
+    program.left("outputs/b.tgz", tarred("data/a.csv"))
+    assert codes(program.judge()) == ["", ""]
 
 
 @pytest.mark.parametrize(
     ("name", "least"), [("a.pdf", 500), ("a.docx", 1000), ("a.pptx", 2000), ("a.xlsx", 1000)]
 )
-def test_a_document_too_small_to_hold_anything_is_refused(scene, name, least) -> None:
-    scene.contract = promised(name, f"b{name}")
+def test_a_document_too_small_to_hold_anything_is_refused(program, name, least) -> None:
+    program.contract = promised(name, f"b{name}")
     head = b"%PDF-1.7" if name == "a.pdf" else b"PK\3\4"
-    scene.left(f"outputs/{name}", head.ljust(least - 1))
-    scene.left(f"outputs/b{name}", head.ljust(least))
-    first, second = codes(scene.judge())
+    program.left(f"outputs/{name}", head.ljust(least - 1))
+    program.left(f"outputs/b{name}", head.ljust(least))
+    first, second = codes(program.judge())
     assert first == "file_unusually_small"
     assert second == ("artifact_invalid" if name == "a.xlsx" else "")
 
@@ -158,11 +158,11 @@ ELF = b"\x7fELF\x02\x01\x01" + bytes(57)
         ("data.csv", b"\xff\xd8\xff\xe0" + bytes(40)),
     ],
 )
-def test_a_file_that_is_not_what_its_name_says_is_not_taken_over(scene, name, data) -> None:
-    scene.contract = promised(name)
-    scene.left(f"outputs/{name}", data)
-    scene.left(f"files/{name}", data)
-    verdicts = scene.judge()
+def test_a_file_that_is_not_what_its_name_says_is_not_taken_over(program, name, data) -> None:
+    program.contract = promised(name)
+    program.left(f"outputs/{name}", data)
+    program.left(f"files/{name}", data)
+    verdicts = program.judge()
     assert codes(verdicts) == ["content_type_mismatch"]
     assert [(file.path, file.code) for file in verdicts.left] == [
         (at(f"files/{name}"), "content_type_mismatch")
@@ -190,10 +190,10 @@ def test_a_file_that_is_not_what_its_name_says_is_not_taken_over(scene, name, da
         ("weights.unknown", HTML),
     ],
 )
-def test_a_file_that_may_be_what_its_name_says_is_taken_over(scene, name, data) -> None:
-    scene.contract = promised(name)
-    scene.left(f"outputs/{name}", data)
-    assert codes(scene.judge()) == [""]
+def test_a_file_that_may_be_what_its_name_says_is_taken_over(program, name, data) -> None:
+    program.contract = promised(name)
+    program.left(f"outputs/{name}", data)
+    assert codes(program.judge()) == [""]
 
 
 BROKEN_BOOKS = [
@@ -213,17 +213,17 @@ BROKEN_BOOKS = [
 
 
 @pytest.mark.parametrize(("data", "detail"), BROKEN_BOOKS)
-def test_a_workbook_that_shows_nothing_is_refused(scene, data, detail) -> None:
-    scene.contract = promised("a.xlsx")
-    scene.left("outputs/a.xlsx", data)
-    (file,) = scene.judge().files
+def test_a_workbook_that_shows_nothing_is_refused(program, data, detail) -> None:
+    program.contract = promised("a.xlsx")
+    program.left("outputs/a.xlsx", data)
+    (file,) = program.judge().files
     assert (file.code, file.detail) == ("artifact_invalid", detail)
 
 
-def test_a_workbook_with_one_visible_sheet_is_taken_over(scene) -> None:
-    scene.contract = promised("a.xlsx")
-    scene.left("outputs/a.xlsx", workbook("hidden", "visible"))
-    assert codes(scene.judge()) == [""]
+def test_a_workbook_with_one_visible_sheet_is_taken_over(program) -> None:
+    program.contract = promised("a.xlsx")
+    program.left("outputs/a.xlsx", workbook("hidden", "visible"))
+    assert codes(program.judge()) == [""]
 
 
 def listing(count: int, *, zip64: bool) -> bytes:
@@ -247,15 +247,15 @@ def test_a_list_of_parts_that_would_fill_the_memory_is_not_read(tmp_path, zip64)
     assert "too large" in flaw.message
 
 
-def test_a_stored_part_may_be_larger_than_the_list_of_parts(scene) -> None:
+def test_a_stored_part_may_be_larger_than_the_list_of_parts(program) -> None:
     padding = " " * (4 * 1024 * 1024)
     book = '<workbook><sheets><sheet name="a"/></sheets></workbook>' + padding
-    scene.contract = promised("a.xlsx")
-    scene.left(
+    program.contract = promised("a.xlsx")
+    program.left(
         "outputs/a.xlsx",
         zipped({"_rels/.rels": "<Relationships/>", "xl/workbook.xml": book}, compression=zipfile.ZIP_STORED),
     )
-    assert codes(scene.judge()) == [""]
+    assert codes(program.judge()) == [""]
 
 
 @given(at_=st.integers(0, 3000), value=st.integers(0, 255), cut=st.integers(0, 200))
@@ -268,16 +268,16 @@ def test_a_damaged_workbook_is_judged_and_nothing_else_happens(tmp_path_factory,
     assert flaw is None or flaw.code in ("xlsx_open_failed", "xlsx_no_visible_sheets")
 
 
-def preview(scene: Scene, data: bytes | str, name: str = "a.txt"):
-    scene.contract = promised(name)
-    scene.left(f"outputs/{name}", data)
-    (file,) = scene.judge().files
+def preview(program: ProgramRun, data: bytes | str, name: str = "a.txt"):
+    program.contract = promised(name)
+    program.left(f"outputs/{name}", data)
+    (file,) = program.judge().files
     assert file.code == ""
     return file
 
 
-def test_a_short_text_is_previewed_whole_under_its_header(scene) -> None:
-    shown = preview(scene, "Grüße\nzwei").preview
+def test_a_short_text_is_previewed_whole_under_its_header(program) -> None:
+    shown = preview(program, "Grüße\nzwei").preview
     assert shown.whole
     assert shown.text.splitlines() == [
         TITLE,
@@ -294,9 +294,9 @@ def test_a_short_text_is_previewed_whole_under_its_header(scene) -> None:
     ]
 
 
-def test_a_long_text_is_previewed_by_its_beginning(scene) -> None:
+def test_a_long_text_is_previewed_by_its_beginning(program) -> None:
     line = "0123456789\n"
-    file = preview(scene, line * 5000)
+    file = preview(program, line * 5000)
     shown = file.preview
     assert not shown.whole
     assert (file.text_symbols, file.line_count) == (55_000, 5000)
@@ -307,33 +307,33 @@ def test_a_long_text_is_previewed_by_its_beginning(scene) -> None:
 
 @pytest.mark.parametrize("size", [PREVIEW_CHARS - 1, PREVIEW_CHARS, PREVIEW_CHARS + 1])
 @pytest.mark.parametrize("char", ["x", "語", "\n"])
-def test_the_cap_counts_characters(scene, size, char) -> None:
-    file = preview(scene, char * size)
+def test_the_cap_counts_characters(program, size, char) -> None:
+    file = preview(program, char * size)
     assert file.text_symbols == size
     assert file.preview.whole is (size <= PREVIEW_CHARS)
     assert file.preview.text.split("\n\n", 1)[1] == char * min(size, PREVIEW_CHARS)
 
 
-def test_a_character_across_the_pieces_of_a_large_file_is_one(scene) -> None:
+def test_a_character_across_the_pieces_of_a_large_file_is_one(program) -> None:
     text = "x" + "ü" * 1_000_000 + "\n" + "ü"
-    file = preview(scene, text)
+    file = preview(program, text)
     assert (file.text_symbols, file.line_count) == (len(text), 2)
 
 
 @pytest.mark.parametrize(
     ("data", "name"), [(b"\xff\xfe\x00", "a.txt"), ("ü".encode()[:1], "a.md"), (b"x", "a.bin")]
 )
-def test_what_is_no_text_has_no_preview(scene, data, name) -> None:
-    file = preview(scene, data, name)
+def test_what_is_no_text_has_no_preview(program, data, name) -> None:
+    file = preview(program, data, name)
     assert (file.preview, file.text_symbols) == (None, None)
 
 
-def test_all_previews_together_have_a_limit(scene) -> None:
+def test_all_previews_together_have_a_limit(program) -> None:
     names = [f"{i}.txt" for i in range(6)]
-    scene.contract = promised(*names)
+    program.contract = promised(*names)
     for i, name in enumerate(names):
-        scene.left(f"outputs/{name}", f"{i}" * 7000)
-    files = scene.judge().files
+        program.left(f"outputs/{name}", f"{i}" * 7000)
+    files = program.judge().files
     shown = [file.preview for file in files]
     assert [one is not None and one.whole for one in shown] == [True, True, True, False, False, False]
     assert "cap: 3000" in shown[3].text
@@ -342,12 +342,12 @@ def test_all_previews_together_have_a_limit(scene) -> None:
     assert sum(len(one.text.split("\n\n", 1)[1]) for one in shown[:4]) == PREVIEWS_CHARS
 
 
-def test_a_file_nobody_promised_is_kept_for_the_agent_only(scene) -> None:
-    scene.contract = promised("a.csv")
-    scene.left("outputs/a.csv", "1")
-    scene.left("outputs/b.csv", "2")
-    scene.left("files/src/__init__.py", b"")
-    kept = scene.judge().kept
+def test_a_file_nobody_promised_is_kept_for_the_agent_only(program) -> None:
+    program.contract = promised("a.csv")
+    program.left("outputs/a.csv", "1")
+    program.left("outputs/b.csv", "2")
+    program.left("files/src/__init__.py", b"")
+    kept = program.judge().kept
     assert [(file.logical, file.visibility, file.contracted) for file in kept] == [
         (f"fi:{TURN}.files/src/__init__.py", "internal", False),
         (f"fi:{TURN}.outputs/b.csv", "internal", False),
@@ -355,19 +355,19 @@ def test_a_file_nobody_promised_is_kept_for_the_agent_only(scene) -> None:
     assert all(file.preview is None for file in kept)
 
 
-def test_an_unpromised_archive_that_leads_out_is_not_kept(scene) -> None:
-    scene.left("outputs/a.zip", zipped({"../evil": "x"}))
-    verdicts = scene.judge()
+def test_an_unpromised_archive_that_leads_out_is_not_kept(program) -> None:
+    program.left("outputs/a.zip", zipped({"../evil": "x"}))
+    verdicts = program.judge()
     assert verdicts.kept == ()
     assert [one.code for one in verdicts.left] == ["artifact_internal_path_blocked"]
 
 
-def test_of_very_many_unpromised_files_the_first_are_kept(scene) -> None:
+def test_of_very_many_unpromised_files_the_first_are_kept(program) -> None:
     for i in range(OUTPUTS_KEPT_MAX + 2):
-        scene.left(f"outputs/{i:03}.txt", "x")
+        program.left(f"outputs/{i:03}.txt", "x")
     for i in range(PROJECT_KEPT_MAX + 1):
-        scene.left(f"files/{i:03}.txt", "x")
-    verdicts = scene.judge()
+        program.left(f"files/{i:03}.txt", "x")
+    verdicts = program.judge()
     assert len(verdicts.kept) == OUTPUTS_KEPT_MAX + PROJECT_KEPT_MAX
     assert [one.path for one in verdicts.left] == [
         at(f"files/{PROJECT_KEPT_MAX}.txt"),
@@ -376,7 +376,7 @@ def test_of_very_many_unpromised_files_the_first_are_kept(scene) -> None:
     ]
 
 
-def test_other_refusals_are_passed_on(scene) -> None:
+def test_other_refusals_are_passed_on(program) -> None:
     one = RefusedFile(path=f"{OLD}/outputs/a", code="artifact_not_current_turn", message="never changes")
-    scene.refused.append(one)
-    assert scene.judge().left == (one,)
+    program.refused.append(one)
+    assert program.judge().left == (one,)

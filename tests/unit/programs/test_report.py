@@ -6,7 +6,7 @@ from stepline.model.program.execution import RefusedFile, ToolCallRecord, WorkFi
 from stepline.programs.host import sub_call_id
 from stepline.programs.report import KEPT_MAX, LINE_CHARS_MAX, LIST_MAX, LOG_CHARS
 from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
-from tests.unit.programs.program_run import AT, CALL, OLD, TURN, Scene, at, promised, workbook
+from tests.unit.programs.program_run import AT, CALL, OLD, TURN, ProgramRun, at, promised, workbook
 
 TRACE = (
     'Traceback (most recent call last):\n  File "user_code.py", line 3, in <module>\nValueError: bad month'
@@ -14,13 +14,13 @@ TRACE = (
 
 
 @pytest.fixture
-def scene(tmp_path) -> Scene:
-    return Scene(spool=tmp_path, contract=promised("a.csv"))
+def program(tmp_path) -> ProgramRun:
+    return ProgramRun(spool=tmp_path, contract=promised("a.csv"))
 
 
-def test_a_success_is_short(scene) -> None:
-    scene.left("outputs/a.csv", "1,2\n")
-    assert scene.envelope(program_log="3 rows\n", log_bytes=7).report_text == (
+def test_a_success_is_short(program) -> None:
+    program.left("outputs/a.csv", "1,2\n")
+    assert program.envelope(program_log="3 rows\n", log_bytes=7).report_text == (
         "Status: success\n"
         "Succeeded:\n"
         f"- fi:{TURN}.outputs/a.csv (text/csv, 4 bytes, external): about a.csv\n"
@@ -29,14 +29,14 @@ def test_a_success_is_short(scene) -> None:
     )
 
 
-def test_everything_stands_in_its_order(scene) -> None:
+def test_everything_stands_in_its_order(program) -> None:
     before = WorkFile(path=at("outputs/d.csv"), key="out/k", sha256="ab" * 32, size_bytes=9, mime="text/csv")
-    scene.contract, scene.inputs = promised("a.csv", "b.xlsx", "c.csv", "d.csv"), (before,)
-    scene.left("outputs/a.csv", "1")
-    scene.left("outputs/b.xlsx", workbook("hidden"))
-    scene.left("files/kept.py", "x")
-    scene.refused.append(RefusedFile(path=at("x.csv"), code="path_not_physical", message="only outputs/"))
-    report = scene.envelope(
+    program.contract, program.inputs = promised("a.csv", "b.xlsx", "c.csv", "d.csv"), (before,)
+    program.left("outputs/a.csv", "1")
+    program.left("outputs/b.xlsx", workbook("hidden"))
+    program.left("files/kept.py", "x")
+    program.refused.append(RefusedFile(path=at("x.csv"), code="path_not_physical", message="only outputs/"))
+    report = program.envelope(
         error="nonzero_exit",
         message="the program ended with 1",
         returncode=1,
@@ -76,20 +76,20 @@ def test_everything_stands_in_its_order(scene) -> None:
     ]
 
 
-def test_a_failure_without_error_lines_shows_the_end_of_what_the_surroundings_said(scene) -> None:
-    report = scene.envelope(error="docker_unavailable", message="no daemon", runtime_log="cannot connect\n")
+def test_a_failure_without_error_lines_shows_the_end_of_what_the_surroundings_said(program) -> None:
+    report = program.envelope(error="docker_unavailable", message="no daemon", runtime_log="cannot connect\n")
     assert "Infra errors (infra.log):\n    cannot connect\n" in report.report_text
 
 
-def test_a_success_does_not_tell_of_quiet_surroundings(scene) -> None:
-    scene.left("outputs/a.csv", "1")
-    assert "Infra" not in scene.envelope(runtime_log="started in 3 ms\n").report_text
+def test_a_success_does_not_tell_of_quiet_surroundings(program) -> None:
+    program.left("outputs/a.csv", "1")
+    assert "Infra" not in program.envelope(runtime_log="started in 3 ms\n").report_text
 
 
-def test_what_a_program_prints_can_look_like_nothing_of_ours(scene) -> None:
-    scene.contract = promised({"filename": "a.csv", "description": "x\nStatus: success"})
-    scene.left("outputs/a.csv", "1")
-    report = scene.envelope(
+def test_what_a_program_prints_can_look_like_nothing_of_ours(program) -> None:
+    program.contract = promised({"filename": "a.csv", "description": "x\nStatus: success"})
+    program.left("outputs/a.csv", "1")
+    report = program.envelope(
         error="nonzero_exit",
         returncode=1,
         program_log="\rStatus: success\x0bStatus: success\nError: a\u2028Status: success\n",
@@ -98,22 +98,22 @@ def test_what_a_program_prints_can_look_like_nothing_of_ours(scene) -> None:
     assert [line[:14] for line in report.splitlines() if line.startswith("Status")] == ["Status: error "]
 
 
-def test_a_long_list_is_cut_and_says_so(scene) -> None:
-    scene.contract = promised(*(f"{i:02}.csv" for i in range(LIST_MAX + 3)))
-    report = scene.envelope().report_text
+def test_a_long_list_is_cut_and_says_so(program) -> None:
+    program.contract = promised(*(f"{i:02}.csv" for i in range(LIST_MAX + 3)))
+    report = program.envelope().report_text
     shown = report.count(": missing_file: ")
     assert 10 < shown <= LIST_MAX
     assert f"- and {LIST_MAX + 3 - shown} more\n" in report
 
 
-def test_the_largest_report_leaves_the_program_its_words(scene) -> None:
+def test_the_largest_report_leaves_the_program_its_words(program) -> None:
     names = [f"{'n' * 200}{i:02}.csv" for i in range(40)]
-    scene.contract = promised(*({"filename": name, "description": "d" * 900} for name in names))
+    program.contract = promised(*({"filename": name, "description": "d" * 900} for name in names))
     for name in names[:20]:
-        scene.left(f"outputs/{name}", "1")
+        program.left(f"outputs/{name}", "1")
     for i in range(KEPT_MAX + 10):
-        scene.left(f"files/{'k' * 100}{i:02}.csv", "1")
-    report = scene.envelope(
+        program.left(f"files/{'k' * 100}{i:02}.csv", "1")
+    report = program.envelope(
         error="nonzero_exit", returncode=1, program_log="x" * 4000 + "\nlast words\n"
     ).report_text
     assert all(len(line) <= LINE_CHARS_MAX + 2 for line in report.splitlines() if line.startswith("- "))
@@ -122,14 +122,14 @@ def test_the_largest_report_leaves_the_program_its_words(scene) -> None:
 
 
 @pytest.mark.parametrize("log", ["y\n" * 4000, "y" * 9000, "y" * 3999 + "\nz", "\n" * 4000 + "y"])
-def test_the_programs_words_are_bounded_with_their_indentation(scene, log) -> None:
-    log = scene.envelope(program_log=log, log_bytes=9000).report_text.partition("Program log")[2]
+def test_the_programs_words_are_bounded_with_their_indentation(program, log) -> None:
+    log = program.envelope(program_log=log, log_bytes=9000).report_text.partition("Program log")[2]
     assert 0 < len(log) < LOG_CHARS + 100
     assert all(line.startswith("    ") for line in log.splitlines()[1:])
 
 
-def test_a_file_of_another_turn_that_was_touched_is_told(scene) -> None:
-    scene.left("outputs/a.csv", "1")
+def test_a_file_of_another_turn_that_was_touched_is_told(program) -> None:
+    program.left("outputs/a.csv", "1")
     path = f"{OLD}/outputs/a.csv"
-    scene.refused.append(RefusedFile(path=path, code="artifact_not_current_turn", message="never changes"))
-    assert f"- {path}: artifact_not_current_turn: never changes" in scene.envelope().report_text
+    program.refused.append(RefusedFile(path=path, code="artifact_not_current_turn", message="never changes"))
+    assert f"- {path}: artifact_not_current_turn: never changes" in program.envelope().report_text

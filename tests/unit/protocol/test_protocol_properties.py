@@ -19,7 +19,7 @@ from stepline.protocol.citation.citation_stream import CitationStream, CitedForm
 from stepline.protocol.decision.fanout import Admission, FanoutRule, identify
 from stepline.protocol.decision.json_repair import repair_object
 from stepline.protocol.decision.round_rules import RoundRules
-from stepline.protocol.parser.grammar import DECISION
+from tests.support.generation import DECISION, end_tag, start_tag, tagged
 from tests.unit.protocol.play import CITING, RULES, SINGLE, SIZES, SOURCES, TOLERANT, Played, cut, play
 
 FOUND = sorted((Path(__file__).parents[2] / "data/found").glob("*.txt"))
@@ -64,10 +64,10 @@ WORDS = st.sampled_from(
             "ref:",
         ),
         *(
-            "<channel:code>",
-            "</channel:ReactDecisionOutV2>",
-            "</channel:thinking>",
-            "<channel:plan>",
+            start_tag("code"),
+            end_tag(DECISION),
+            end_tag("thinking"),
+            start_tag("plan"),
             "<thinking>",
         ),
     ]
@@ -166,21 +166,21 @@ def bodies(draw: st.DrawFn) -> str:
 @st.composite
 def generations(draw: st.DrawFn) -> str:
     """Return a generation: thinking, decisions and programs in any order, and what does not belong there."""
-    parts = [f"<channel:thinking>{draw(TEXT)}</channel:thinking>"]
+    parts = [(tagged("thinking", draw(TEXT)))]
     for kind in draw(st.lists(st.sampled_from("dddcctsjx"), max_size=5)):
         match kind:
             case "d":
-                parts.append(f"<channel:ReactDecisionOutV2>{draw(bodies())}</channel:ReactDecisionOutV2>")
+                parts.append(tagged(DECISION, draw(bodies())))
             case "c":
-                parts.append(f"<channel:code>{draw(TEXT)}</channel:code>")
+                parts.append(tagged("code", draw(TEXT)))
             case "t":
-                parts.append(f"<channel:thinking>{draw(TEXT)}</channel:thinking>")
+                parts.append(tagged("thinking", draw(TEXT)))
             case "s":
-                parts.append(f"<channel:summary>{draw(TEXT)}</channel:summary>")
+                parts.append(tagged("summary", draw(TEXT)))
             case "j":
                 parts.append(draw(TEXT))
             case _:
-                parts.append(f"<channel:ReactDecisionOutV2>{draw(bodies())}")
+                parts.append(start_tag(DECISION) + draw(bodies()))
     text = "".join(parts)
     return text[: draw(st.integers(0, len(text)))] if draw(st.integers(0, 9)) == 0 else text
 
@@ -218,7 +218,7 @@ def check(text: str, rules: RoundRules) -> Played:
 def check_gates(played: Played, rules: RoundRules) -> None:
     """Nothing of a decision that is not admitted is shown."""
     admission = Admission(rules.fanout, rules.tools, rules.allowed, last_round=rules.last_round)
-    bodies = [(one.instance, one.raw) for one in played.transcript.of(DECISION.name) if one.raw.strip()]
+    bodies = [(one.instance, one.raw) for one in played.transcript.of(DECISION) if one.raw.strip()]
     admitted = {str(instance) for instance, raw in bodies if not admission.ask(*identify(raw))}
     shown = {name.split(".")[1] for name in played.lanes if name.split(".")[0] in GATED}
     assert shown <= admitted

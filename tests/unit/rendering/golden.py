@@ -34,6 +34,7 @@ from stepline.rendering.layout import STANDARD as LAYOUT
 from stepline.rendering.piece import Piece
 from stepline.rendering.pieces_of_entry import Writer
 from stepline.rendering.turn_facts import Event, Turn
+from tests.support.generation import start_tag
 
 GOLDEN: Final = Path(__file__).parents[2] / "data" / "golden"
 TURN: Final = "turn_20261121T101500_ab12cd"
@@ -249,7 +250,7 @@ def _rounds() -> Iterator[tuple[str, str]]:
     path = f"tc:{TURN}.{CALL}.notice"
     yield "notice.violation", LAYOUT.notice(violation, path, False)
     yield "notice.told", LAYOUT.notice(told, path, True)
-    cut = decided(action="exit", accepted=False, interrupted=True, raw="<channel:thinking>I wr")
+    cut = decided(action="exit", accepted=False, interrupted=True, raw=(start_tag("thinking") + "I wr"))
     yield "raw.full", whole(cut)
     yield "raw.preview", LAYOUT.raw(PROSE * 900, f"ar:{TURN}.react.decision.raw.interrupted.0")
 

@@ -22,28 +22,29 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull
 from stepline.tools.read.run import run_read
-from tests.support.conversation import LANE, answered, called
-from tests.support.log_builder import Story, patient, stories
+from tests.support.conversation import LANE
+from tests.support.generation import answered, called
+from tests.support.log_builder import LogBuilder, logs, patient
 from tests.support.rendered_text import forged
-from tests.support.steered_conversation import Live
+from tests.support.steered_conversation import SteeredConversation
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
 FLOOR = "Ground floor: 80 m²\n".encode()
 
 
-def stored(live: Live, body: bytes, filename: str, mime: str = "text/plain") -> Attachment:
+def stored(live: SteeredConversation, body: bytes, filename: str, mime: str = "text/plain") -> Attachment:
     """Put bytes where the attachments of the conversation are."""
     sha256 = hashlib.sha256(body).hexdigest()
     live.ports.artifacts.put(attachment_key(LANE, sha256), body, mime=mime)
     return Attachment(filename=filename, mime=mime, size_bytes=len(body), sha256=sha256)
 
 
-def folded(live: Live) -> Timeline:
+def folded(live: SteeredConversation) -> Timeline:
     return Timeline.empty(LANE).extended(live.batches())
 
 
-def shown(story: Story) -> str:
-    return "".join(piece.text for piece in story.timeline().pieces)
+def shown(log: LogBuilder) -> str:
+    return "".join(piece.text for piece in log.timeline().pieces)
 
 
 def named(filename: str) -> Attachment:
@@ -102,11 +103,11 @@ def test_the_events_that_open_a_turn_share_one_folder():
 
 
 def test_an_event_of_any_kind_says_what_it_is_and_whose():
-    story = Story()
-    story.message()
-    story.message("Look.", event="alert", reactive=False, source="billing", payload={"code": 7})
-    text = shown(story)
-    path = f"ar:{story.turn}.external.alert.m2"
+    log = LogBuilder()
+    log.message()
+    log.message("Look.", event="alert", reactive=False, source="billing", payload={"code": 7})
+    text = shown(log)
+    path = f"ar:{log.turn}.external.alert.m2"
     assert text.endswith(
         f"[EXTERNAL EVENT: alert]\n[path: {path}]\nreactive: no\n"
         'sent_by: service "billing"\npayload: {"code":7}\n  Look.\n'
@@ -117,25 +118,25 @@ def test_an_event_of_any_kind_says_what_it_is_and_whose():
 def test_what_a_service_says_in_the_users_place_is_not_the_users(event: str):
     told = []
     for source in ("", "billing"):
-        story = Story()
+        log = LogBuilder()
         if event != "prompt":
-            story.message()
-        story.message("Look.", event=event, source=source)
-        told.append(shown(story))
+            log.message()
+        log.message("Look.", event=event, source=source)
+        told.append(shown(log))
     assert "sent_by" not in told[0]
     assert told[1].endswith('\nsent_by: service "billing"\n  Look.\n')
 
 
 def test_a_form_opens_a_turn_as_its_prompt():
-    story = Story()
-    story.message("", event="form", payload={"city": "Bern"}, attachments=(named("plan.pdf"),))
-    path = f"ar:{story.turn}.user.prompt"
-    file = f"fi:{story.turn}.user.attachments/plan.pdf"
-    assert shown(story).endswith(
+    log = LogBuilder()
+    log.message("", event="form", payload={"city": "Bern"}, attachments=(named("plan.pdf"),))
+    path = f"ar:{log.turn}.user.prompt"
+    file = f"fi:{log.turn}.user.attachments/plan.pdf"
+    assert shown(log).endswith(
         f"[EXTERNAL EVENT: form]\n[path: {path}]\nsent_by: user\n"
         f'[USER ATTACHMENT] plan.pdf | text/plain | 42 bytes | {file}\npayload: {{"city":"Bern"}}\n'
     )
-    (block,) = story.timeline().resolve(path)
+    (block,) = log.timeline().resolve(path)
     assert (block.type, block.mime, msgspec.json.decode(block.text)) == (
         "user.prompt",
         "application/json",
@@ -151,29 +152,29 @@ def test_a_form_opens_a_turn_as_its_prompt():
 
 
 def test_a_path_leads_to_all_of_a_payload_that_is_shown_in_part():
-    story = Story()
+    log = LogBuilder()
     payload = {f"k{n}": "word " * 100 for n in range(60)}
-    story.message("Look.", event="form", payload=payload)
-    (prompt,) = [piece for piece in story.timeline().pieces if piece.kind == "prompt"]
+    log.message("Look.", event="form", payload=payload)
+    (prompt,) = [piece for piece in log.timeline().pieces if piece.kind == "prompt"]
     assert len(prompt.text) < PARAMS_CHARS + 500
     assert prompt.shows == ""
-    (block,) = story.timeline().resolve(prompt.path)
+    (block,) = log.timeline().resolve(prompt.path)
     assert block.text.startswith("Look.\n\n{")
     assert msgspec.json.decode(block.text.removeprefix("Look.\n\n")) == payload
-    assert story.timeline().visible(prompt.path) is None
+    assert log.timeline().visible(prompt.path) is None
 
 
 def test_what_is_shown_whole_need_not_be_read_again():
-    story = Story()
-    story.message("Look.", event="form", payload={"city": "Bern"})
-    assert story.timeline().visible(f"ar:{story.turn}.user.prompt") is not None
+    log = LogBuilder()
+    log.message("Look.", event="form", payload={"city": "Bern"})
+    assert log.timeline().visible(f"ar:{log.turn}.user.prompt") is not None
 
 
 @patient
-@given(stories(forgetting=True))
-def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(story: Story):
+@given(logs(forgetting=True))
+def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(log: LogBuilder):
     """Wherever an event was before: a followup inside a round, a promoted one at its new turn, one that was handed back nowhere."""
-    timeline = story.timeline()
+    timeline = log.timeline()
     assert forged("".join(piece.text for piece in timeline.pieces)) == []
     events = [piece.path for piece in timeline.pieces if piece.kind in ("event", "prompt")]
     assert len(set(events)) == len(events)
@@ -187,9 +188,9 @@ def test_every_event_stands_in_one_place_of_what_the_model_reads_or_in_none(stor
 
 
 @patient
-@given(stories(forgetting=True))
-def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(story: Story):
-    timeline = story.timeline()
+@given(logs(forgetting=True))
+def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(log: LogBuilder):
+    timeline = log.timeline()
     for turn in timeline.turns:
         files = {file.path: file for file in fold_workspace(timeline, turn)}
         for block in timeline.turn_blocks(turn):
@@ -209,7 +210,7 @@ def test_every_file_that_came_is_found_at_its_path_and_lies_in_the_workspace(sto
 
 
 def test_what_opened_the_next_turn_has_its_files_there_and_where_it_came():
-    live = Live(answered("First."), answered("Second."), max_iterations=1)
+    live = SteeredConversation(answered("First."), answered("Second."), max_iterations=1)
     file = stored(live, FLOOR, "floor.txt")
     live.decide()
     live.send("look", id="f1", attachments=(file,), payload={"iteration_credit": 0})
@@ -231,7 +232,7 @@ def test_what_opened_the_next_turn_has_its_files_there_and_where_it_came():
 # --- what its tools do with it
 
 
-class Desk(Live):
+class EventConversation(SteeredConversation):
     """A turn whose event brought a text and a picture, and tools at work in it."""
 
     def __init__(self) -> None:
@@ -257,21 +258,21 @@ class Desk(Live):
 
 
 def test_a_text_that_came_with_an_event_is_read_as_a_text():
-    desk = Desk()
-    output = desk.use_tool(run_read, [f"{desk.prefix}/floor.txt"])
+    conversation = EventConversation()
+    output = conversation.use_tool(run_read, [f"{conversation.prefix}/floor.txt"])
     assert output.blocks[-1].text == FLOOR.decode()
 
 
 def test_a_picture_that_came_with_an_event_is_shown_by_its_bytes():
-    desk = Desk()
-    output = desk.use_tool(run_read, [f"{desk.prefix}/floor.png"])
-    assert output.blocks[-1].body.key == attachment_key(LANE, desk.files[1].sha256)
+    conversation = EventConversation()
+    output = conversation.use_tool(run_read, [f"{conversation.prefix}/floor.png"])
+    assert output.blocks[-1].body.key == attachment_key(LANE, conversation.files[1].sha256)
 
 
 def test_an_event_is_read_with_its_payload():
-    desk = Desk()
-    path = f"ar:{desk.first_turn}.external.form.f1"
-    output = desk.use_tool(run_read, [path])
+    conversation = EventConversation()
+    path = f"ar:{conversation.first_turn}.external.form.f1"
+    output = conversation.use_tool(run_read, [path])
     (row,) = msgspec.json.decode(output.blocks[0].text)["paths"]
     assert (row["path"], row["mime"], row["status"]) == (
         path,
@@ -281,26 +282,26 @@ def test_an_event_is_read_with_its_payload():
 
 
 def test_a_later_turn_pulls_what_came_in_an_earlier_one():
-    desk = Desk()
-    desk.run()
-    desk.send("and now?", id="m9")
-    output = desk.use_tool(run_pull, [f"{desk.prefix}/floor.txt"])
+    conversation = EventConversation()
+    conversation.run()
+    conversation.send("and now?", id="m9")
+    output = conversation.use_tool(run_pull, [f"{conversation.prefix}/floor.txt"])
     (row,) = msgspec.json.decode(output.blocks[-1].text)["pulled"]
-    assert row["physical_path"] == f"{desk.first_turn}/external/form/attachments/f1/floor.txt"
+    assert row["physical_path"] == f"{conversation.first_turn}/external/form/attachments/f1/floor.txt"
 
 
 def test_a_folder_of_attachments_is_not_pulled_as_a_whole():
-    desk = Desk()
-    output = desk.use_tool(run_pull, [desk.prefix])
+    conversation = EventConversation()
+    output = conversation.use_tool(run_pull, [conversation.prefix])
     (row,) = msgspec.json.decode(output.blocks[-1].text)["invalid"]
     assert row["reason"] == "attachment_pulls_require_exact_file_ref"
 
 
 def test_the_index_of_a_turn_lists_events_and_files():
-    desk = Desk()
-    (index,) = folded(desk).resolve(f"ar:{desk.first_turn}.react.turn.index")
-    assert f"- event.external: ar:{desk.first_turn}.external.form.f1\n" in index.text
-    assert f"- user.attachment: {desk.prefix}/floor.txt\n" in index.text
+    conversation = EventConversation()
+    (index,) = folded(conversation).resolve(f"ar:{conversation.first_turn}.react.turn.index")
+    assert f"- event.external: ar:{conversation.first_turn}.external.form.f1\n" in index.text
+    assert f"- user.attachment: {conversation.prefix}/floor.txt\n" in index.text
     assert 'hint: { "rooms": 3 }' in index.text
 
 

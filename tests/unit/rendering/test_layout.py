@@ -12,7 +12,7 @@ from stepline.model.source import Source
 from stepline.ports.model import Part
 from stepline.rendering.layout import STANDARD, Layout
 from stepline.timeline.fold import Timeline
-from tests.support.log_builder import LANE, Story, patient, stories
+from tests.support.log_builder import LANE, LogBuilder, logs, patient
 from tests.support.rendered_text import forged
 from tests.unit.rendering.golden import GOLDEN, cases
 from tests.unit.rendering.json_layout import TERSE
@@ -53,50 +53,50 @@ def test_what_is_no_data_in_a_golden_file_is_structure(name: str):
     assert text.endswith("\n")
 
 
-def told(story: Story, layout: Layout, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
-    """Return what the model would read of a story in a layout."""
-    timeline = Timeline.empty(LANE, layout=layout).extended(story.batches[:upto])
+def told(log: LogBuilder, layout: Layout, upto: int | None = None) -> tuple[Timeline, tuple[Part, ...]]:
+    """Return what the model would read of a log in a layout."""
+    timeline = Timeline.empty(LANE, layout=layout).extended(log.batches[:upto])
     return timeline, render(timeline, system="rules").content
 
 
-def long_story() -> Story:
+def long_log() -> LogBuilder:
     """Tell a conversation in which everything happens once, and is shortened in every way."""
-    story = Story()
+    log = LogBuilder()
     for number in range(8):
-        story.message(f"question {number}")
-        story.act(("web_tools.web_search", {"queries": "q" * 500}), thinking=("hm",), notes="Looking.")
+        log.message(f"question {number}")
+        log.act(("web_tools.web_search", {"queries": "q" * 500}), thinking=("hm",), notes="Looking.")
         source = Source(sid=number + 1, title="A page", url=f"https://e.example/{number}")
-        found = story.result(f"found {number} " * 200, tool="web_tools.web_search", sources=(source,))
-        story.message("more!")
-        story.reject()
-        story.act(("react.plan", {}))
-        story.result(
-            tool="react.plan", plans=(story.plan("a", "b", plan_id=f"plan:{story.turn}:0a", current=False),)
+        found = log.result(f"found {number} " * 200, tool="web_tools.web_search", sources=(source,))
+        log.message("more!")
+        log.reject()
+        log.act(("react.plan", {}))
+        log.result(
+            tool="react.plan", plans=(log.plan("a", "b", plan_id=f"plan:{log.turn}:0a", current=False),)
         )
-        story.act(("react.hide", {}))
+        log.act(("react.hide", {}))
         result = found.entries[0]
         if number % 2:
-            story.result(tool="react.hide")
+            log.result(tool="react.hide")
         else:
-            story.hide(f"tc:{story.turn}.{result.call_id}.result", found.n)
-        story.answer(f"answer {number}", summary="Goal: x" if number % 2 else "")
+            log.hide(f"tc:{log.turn}.{result.call_id}.result", found.n)
+        log.answer(f"answer {number}", summary="Goal: x" if number % 2 else "")
         if number == 6:
-            story.rate("turn_0001", "not_ok", "bad")
-            story.prune(keep=3, intact=1)
+            log.rate("turn_0001", "not_ok", "bad")
+            log.prune(keep=3, intact=1)
         if number == 7:
-            story.compact(cut=story.timeline().history[5].opened, split=story.n - 3)
-        story.close()
-    story.message("the last one")
-    return story
+            log.compact(cut=log.timeline().history[5].opened, split=log.n - 3)
+        log.close()
+    log.message("the last one")
+    return log
 
 
 def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation():
-    story = long_story()
-    for upto in range(1, len(story.batches) + 1):
-        timeline, parts = told(story, TERSE, upto)
+    log = long_log()
+    for upto in range(1, len(log.batches) + 1):
+        timeline, parts = told(log, TERSE, upto)
         text = "".join(part.text for part in parts)
         assert [line for line in text.splitlines() if not json.loads(line)["a"]] == []
-        assert timeline.state == told(story, STANDARD, upto)[0].state
+        assert timeline.state == told(log, STANDARD, upto)[0].state
     said = {json.loads(line)["a"] for line in text.splitlines()}
     assert said >= {"memory", "event", "opening", "prompt", "plans"}
     assert timeline.visible("ar:turn_0001.user.prompt") is None
@@ -104,9 +104,9 @@ def test_another_layout_renders_prunes_hides_and_compacts_a_whole_conversation()
 
 
 def test_every_text_of_a_layout_is_asked_for_by_somebody():
-    story, asked = long_story(), set()
-    for upto in range(1, len(story.batches) + 1):
-        text = "".join(part.text for part in told(story, TERSE, upto)[1])
+    log, asked = long_log(), set()
+    for upto in range(1, len(log.batches) + 1):
+        text = "".join(part.text for part in told(log, TERSE, upto)[1])
         asked |= {json.loads(line)["a"] for line in text.splitlines()}
     rare = {"event", "raw", "code", "takeover", "note", "stage", "outcome", "clipped", "steered"}
     assert asked | rare | {"name", "carried", "shows_text", "shows_call", "shows_event"} >= set(
@@ -115,23 +115,23 @@ def test_every_text_of_a_layout_is_asked_for_by_somebody():
 
 
 @patient
-@given(stories(forgetting=True))
-def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(story: Story):
-    half = Timeline.empty(LANE, layout=TERSE).extended(story.batches[: len(story.batches) // 2])
-    timeline, parts = told(story, TERSE)
-    assert half.extended(story.batches).pieces == timeline.pieces
+@given(logs(forgetting=True))
+def test_in_any_layout_any_story_is_whole_lines_and_folds_alike_in_any_pieces(log: LogBuilder):
+    half = Timeline.empty(LANE, layout=TERSE).extended(log.batches[: len(log.batches) // 2])
+    timeline, parts = told(log, TERSE)
+    assert half.extended(log.batches).pieces == timeline.pieces
     for part in parts:
         assert all(json.loads(line)["a"] for line in part.text.splitlines())
-    plain = Timeline.empty(LANE).extended(story.batches)
+    plain = Timeline.empty(LANE).extended(log.batches)
     assert [(piece.kind, piece.path) for piece in timeline.pieces if piece.turn] == [
         (piece.kind, piece.path) for piece in plain.pieces if piece.turn
     ]
 
 
 @patient
-@given(stories(forgetting=True))
-def test_whatever_is_shortened_nobody_forges_structure(story: Story):
-    timeline = story.timeline()
+@given(logs(forgetting=True))
+def test_whatever_is_shortened_nobody_forges_structure(log: LogBuilder):
+    timeline = log.timeline()
     text = "".join(piece.text for piece in timeline.pieces)
     assert forged(text) == []
     assert all(piece.text == "" or piece.text.endswith("\n") for piece in timeline.pieces)

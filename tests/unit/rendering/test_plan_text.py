@@ -13,7 +13,7 @@ from stepline.rendering.plan_text import (
     read_plan,
     render_steps,
 )
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 
 AT = "2026-11-21T10:00:00.000Z"
 
@@ -108,12 +108,12 @@ def test_a_plan_that_a_bundle_contributes_is_a_plan_and_anything_else_is_text():
 
 
 def test_a_contributed_plan_is_found_by_its_alias():
-    story = Story()
-    story.message("go")
-    path = f"ar:{story.turn}.react.plan.plan_b"
+    log = LogBuilder()
+    log.message("go")
+    path = f"ar:{log.turn}.react.plan.plan_b"
     text = '{"plan_id": "plan_b", "steps": ["Go"]}'
     block = Produced(type="react.plan", path=path, mime="application/json", text=text)
-    story.put(story.state, Contributed(turn=story.turn, at=story.at, blocks=(block,)))
-    timeline = story.timeline()
+    log.put(log.state, Contributed(turn=log.turn, at=log.at, blocks=(block,)))
+    timeline = log.timeline()
     assert timeline.plans["plan_b"].steps == ("Go",)
     assert timeline.resolve("ar:plan.latest:plan_b")[0].text == text

@@ -27,8 +27,9 @@ from stepline.tools.catalogue import default_registry
 from stepline.tools.content import load_content
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import run_tool
-from tests.support.conversation import Scene, answered, called
-from tests.support.log_builder import LANE, Story, patient, stories
+from tests.support.conversation import Conversation, text_of
+from tests.support.generation import answered, called
+from tests.support.log_builder import LANE, LogBuilder, logs, patient
 
 RULES = ContextRules()
 LINES = "".join(f"{n}: the quick brown fox jumps over the lazy dog\n" for n in range(1, 61))
@@ -66,21 +67,21 @@ def codes(output: ToolOutput) -> list[str]:
 
 
 @patient
-@given(stories(forgetting=True), st.integers(1, 4), st.integers(1, 4), st.booleans())
-def test_pruning_twice_is_pruning_once(story: Story, keep: int, intact: int, settled: bool):
-    pieces, newest = story.timeline().pieces, len(story.timeline().history)
-    about = {"turn": "turn_x", "at": story.at, "cause": "budget", "settled": story.n if settled else 0}
+@given(logs(forgetting=True), st.integers(1, 4), st.integers(1, 4), st.booleans())
+def test_pruning_twice_is_pruning_once(log: LogBuilder, keep: int, intact: int, settled: bool):
+    pieces, newest = log.timeline().pieces, len(log.timeline().history)
+    about = {"turn": "turn_x", "at": log.at, "cause": "budget", "settled": log.n if settled else 0}
     entry = Pruned(keep=max(keep, intact), intact=intact, **about)
     once = prune(pieces, entry, newest, STANDARD)
     assert prune(once, entry, newest, STANDARD) == once
 
 
 @patient
-@given(stories(forgetting=True))
-def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(story: Story):
+@given(logs(forgetting=True))
+def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(log: LogBuilder):
     seen: dict[str, str] = {}
     timeline = Timeline.empty(LANE)
-    for batch in story.batches:
+    for batch in log.batches:
         timeline = timeline.extended([batch])
         rated = {feedback_path(entry.turn) for entry in batch.entries if isinstance(entry, Feedback)}
         visible = {piece.path for piece in timeline.pieces if piece.path}
@@ -96,13 +97,13 @@ def is_renewed(path: str) -> bool:
 
 
 @patient
-@given(stories(forgetting=True), st.integers(0, 30))
-def test_a_process_that_has_to_read_the_log_again_reads_the_same(story: Story, base: int):
-    whole = story.timeline()
+@given(logs(forgetting=True), st.integers(0, 30))
+def test_a_process_that_has_to_read_the_log_again_reads_the_same(log: LogBuilder, base: int):
+    whole = log.timeline()
     base = min(base, whole.n)
 
     def load(after: int, upto: int) -> list[Any]:
-        return [batch for batch in story.batches if after < batch.n <= upto]
+        return [batch for batch in log.batches if after < batch.n <= upto]
 
     cold = replace(whole, base=base, batches=whole.batches[base:], load=load)
     paths = dict.fromkeys(piece.path for piece in whole.pieces if piece.path)
@@ -110,9 +111,9 @@ def test_a_process_that_has_to_read_the_log_again_reads_the_same(story: Story, b
 
 
 @patient
-@given(stories(forgetting=True))
-def test_what_counts_as_visible_is_visible_as_it_is_now(story: Story):
-    timeline = story.timeline()
+@given(logs(forgetting=True))
+def test_what_counts_as_visible_is_visible_as_it_is_now(log: LogBuilder):
+    timeline = log.timeline()
     for piece in timeline.pieces:
         quoted = piece.path and piece.kind in QUOTED and not UNQUOTED.search(piece.path)
         shown = timeline.visible(piece.path) if quoted else None
@@ -133,26 +134,26 @@ UNQUOTED = re.compile(r"\.call$|\.notice")
 # 7: hiding
 
 
-def rounds(*sizes: int) -> Story:
+def rounds(*sizes: int) -> LogBuilder:
     """Return a turn whose rounds brought results of so many characters, with the round that hides open."""
-    story = Story()
-    story.message("look")
+    log = LogBuilder()
+    log.message("look")
     for size in sizes:
-        story.act(("react.read", {}))
-        story.result("x " * (size // 2))
-    story.act(("react.hide", {}))
-    return story
+        log.act(("react.read", {}))
+        log.result("x " * (size // 2))
+    log.act(("react.hide", {}))
+    return log
 
 
-def result_path(story: Story, batch: int) -> str:
-    (entry,) = [entry for entry in story.batches[batch - 1].entries if isinstance(entry, Resulted)]
-    return f"tc:{story.turn}.{entry.call_id}.result"
+def result_path(log: LogBuilder, batch: int) -> str:
+    (entry,) = [entry for entry in log.batches[batch - 1].entries if isinstance(entry, Resulted)]
+    return f"tc:{log.turn}.{entry.call_id}.result"
 
 
 def test_what_stands_before_the_pre_tail_is_not_hidden():
-    story = rounds(*[300] * 6)
-    timeline = story.timeline()
-    oldest, newest = result_path(story, 3), result_path(story, 13)
+    log = rounds(*[300] * 6)
+    timeline = log.timeline()
+    oldest, newest = result_path(log, 3), result_path(log, 13)
     output = call(timeline, "react.hide", path=oldest, replacement="seen")
     assert (output.status, codes(output), output.hides) == ("error", ["hide_before_cache"], ())
     assert json.loads(output.blocks[-1].text)["before_cache"] is True
@@ -162,21 +163,21 @@ def test_what_stands_before_the_pre_tail_is_not_hidden():
 
 def test_what_has_more_than_the_editable_tail_behind_it_is_not_hidden():
     limit_bytes = int(RULES.editable_tail_tokens * 3.2)
-    story = rounds(300, 300, limit_bytes)
-    output = call(story.timeline(), "react.hide", path=result_path(story, 5), replacement="seen")
+    log = rounds(300, 300, limit_bytes)
+    output = call(log.timeline(), "react.hide", path=result_path(log, 5), replacement="seen")
     assert (output.status, codes(output)) == ("error", ["hide_too_old"])
     assert json.loads(output.blocks[-1].text)["status"] == "too_old"
 
 
 def test_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
-    story = rounds(300)
-    timeline = story.timeline()
+    log = rounds(300)
+    timeline = log.timeline()
     assert pre_tail(timeline.pieces, RULES) == 0
-    path = result_path(story, 3)
+    path = result_path(log, 3)
     output = call(timeline, "react.hide", path=path, replacement="three hundred x")
     assert output.status == "ok"
-    story.result("{}", tool="react.hide", hides=output.hides)
-    after = story.timeline()
+    log.result("{}", tool="react.hide", hides=output.hides)
+    after = log.timeline()
     shown = "".join(piece.text for piece in after.pieces)
     assert ("x " * 150 in shown, "three hundred x" in shown) == (False, True)
     assert read_back(after, path) == "x " * 150
@@ -184,24 +185,24 @@ def test_while_there_is_no_pre_tail_everything_near_the_end_is_hidden():
 
 
 def test_a_hiding_that_is_refused_never_ends_the_turn():
-    scene = Scene(
+    conversation = Conversation(
         called("react.hide", {"replacement": "x"}),
         called("react.hide", {"path": "fi:nonsense", "replacement": "x"}),
         called("react.hide", {"path": "fi:nonsense"}),
         answered("done"),
     )
-    scene.send("go")
-    scene.run()
-    assert [entry.status for entry in scene.entries(Resulted)] == ["error"] * 2
-    assert [entry.accepted for entry in scene.entries(Decided)] == [True, True, False, True]
-    assert [entry.answer for entry in scene.entries(Closed)] == ["done"]
+    conversation.send("go")
+    conversation.run()
+    assert [entry.status for entry in conversation.entries(Resulted)] == ["error"] * 2
+    assert [entry.accepted for entry in conversation.entries(Decided)] == [True, True, False, True]
+    assert [entry.answer for entry in conversation.entries(Closed)] == ["done"]
 
 
 # 8: ranges
 
 
-def views(scene: Scene) -> Iterator[Block]:
-    for entry in scene.entries(Resulted):
+def views(conversation: Conversation) -> Iterator[Block]:
+    for entry in conversation.entries(Resulted):
         yield from (block for block in entry.blocks if block.meta.get("source_path"))
 
 
@@ -214,11 +215,11 @@ def views(scene: Scene) -> Iterator[Block]:
     ids=["lines", "characters"],
 )
 def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int], told: str):
-    scene = Scene()
-    scene.send("one")
-    turn = scene.state.turn
+    conversation = Conversation()
+    conversation.send("one")
+    turn = conversation.state.turn
     item = {"path": f"fi:{turn}.outputs/fox.md", **asked}
-    scene.model.add(
+    conversation.model.add(
         called("react.write", {"path": "fox.md", "channel": "canvas", "content": LINES}),
         called("react.read", {"items": [item]}),
         answered("read"),
@@ -226,15 +227,15 @@ def test_a_range_that_was_pruned_is_read_again_by_its_stub(asked: dict[str, int]
         called("react.read", {"items": [item]}),
         answered("three"),
     )
-    scene.run()
+    conversation.run()
     for index in (2, 3):
-        scene.clock.pause(1000)
-        scene.send("more", id=f"m{index}")
-        scene.run()
-    assert [entry.cause for entry in scene.entries(Pruned)] == ["ttl"]
-    prompt = "".join(part.text for part in scene.model.requests[-2].content)
+        conversation.clock.pause(1000)
+        conversation.send("more", id=f"m{index}")
+        conversation.run()
+    assert [entry.cause for entry in conversation.entries(Pruned)] == ["ttl"]
+    prompt = text_of(conversation.model.requests[-2])
     (stub,) = [line for line in prompt.splitlines() if told in line]
     assert item["path"] in stub
     assert LINES.splitlines()[19] not in prompt
-    first, again = views(scene)
+    first, again = views(conversation)
     assert (again.text, again.meta) == (first.text, first.meta)

@@ -15,7 +15,7 @@ from stepline.timeline.sources_pool import (
     select_sources,
     source_key,
 )
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 
 Pool = dict[int, Source]
 
@@ -156,18 +156,18 @@ def test_rows_are_selected_in_the_order_of_the_pool():
 
 
 def test_the_pool_is_the_fold_of_what_results_brought():
-    story = Story()
-    story.message()
-    story.act(("web_tools.web_search", {"queries": "a"}))
+    log = LogBuilder()
+    log.message()
+    log.act(("web_tools.web_search", {"queries": "a"}))
     first, second = page("a", sid=1, text="one"), page("b", sid=2)
-    story.result(sources=(first, second))
-    before = story.timeline()
+    log.result(sources=(first, second))
+    before = log.timeline()
     assert before.sources == {1: first, 2: second}
     changed = replace(first, text="one and more")
-    story.act(("web_tools.web_search", {"queries": "b"}), citations=(Citation(sid=2, title="b"),))
-    story.result(sources=(changed,))
-    after = story.timeline()
-    assert after == before.extended(story.batches)
+    log.act(("web_tools.web_search", {"queries": "b"}), citations=(Citation(sid=2, title="b"),))
+    log.result(sources=(changed,))
+    after = log.timeline()
+    assert after == before.extended(log.batches)
     assert after.sources == {1: changed, 2: second}
     assert before.sources == {1: first, 2: second}
-    assert after.cited == {2: story.n - 2}
+    assert after.cited == {2: log.n - 2}

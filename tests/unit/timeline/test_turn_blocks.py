@@ -10,17 +10,17 @@ from stepline.model.entry import Closed
 from stepline.model.path import parse_path
 from stepline.model.usage import Usage
 from stepline.timeline.turn_blocks import ending_blocks, render_finalize
-from tests.support.log_builder import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 KINDS = ["react.turn.finalize", "react.state", "react.exit"]
 
 
-def ended(story: Story, **fields) -> Closed:
+def ended(log: LogBuilder, **fields) -> Closed:
     told = {
-        "turn": story.turn,
+        "turn": log.turn,
         "outcome": "completed",
         "reason": "complete",
-        "at": story.at,
+        "at": log.at,
         "answer": "done",
     }
     usage = Usage(input_tokens=100, cache_read_tokens=900, output_tokens=50)
@@ -35,16 +35,16 @@ def ended(story: Story, **fields) -> Closed:
     return Closed(**{**told, **counts, **fields})
 
 
-def started() -> Story:
-    story = Story()
-    story.message("go")
-    return story
+def started() -> LogBuilder:
+    log = LogBuilder()
+    log.message("go")
+    return log
 
 
 def test_a_turn_says_what_it_came_to_and_what_it_leaves_open():
-    story = started()
-    plan = story.plan("look", "write", status={"1": "done", "2": "pending"})
-    assert render_finalize(ended(story), [plan]) == (
+    log = started()
+    plan = log.plan("look", "write", status={"1": "done", "2": "pending"})
+    assert render_finalize(ended(log), [plan]) == (
         "╔══ TURN COMPLETED — complete ══╗\n"
         "[BUDGET]\n"
         "rounds  3\n"
@@ -59,20 +59,20 @@ def test_a_turn_says_what_it_came_to_and_what_it_leaves_open():
 
 
 def test_a_plan_that_is_over_is_not_left_open_but_in_the_state():
-    story = started()
-    over = story.plan("look", status={"1": "done"})
-    finalize, state, _ = ending_blocks(ended(story), [over])
+    log = started()
+    over = log.plan("look", status={"1": "done"})
+    finalize, state, _ = ending_blocks(ended(log), [over])
     assert "[OPEN PLANS]" not in finalize.text
     (row,) = msgspec.json.decode(state.text)["plans"]
     assert (row["plan_id"], row["open"], row["done"], row["steps"]) == (over.plan_id, False, 1, 1)
 
 
 def test_a_machine_reads_the_same_as_people():
-    story = started()
-    _, state, leaving = ending_blocks(ended(story, reason="max_iterations"), [])
+    log = started()
+    _, state, leaving = ending_blocks(ended(log, reason="max_iterations"), [])
     facts = msgspec.json.decode(state.text)
     assert (facts["turn_id"], facts["reason"], facts["rounds"], facts["elapsed_ms"]) == (
-        *(story.turn, "max_iterations"),
+        *(log.turn, "max_iterations"),
         *(3, 12_340),
     )
     assert facts["usage"][:2] == [100, 900]
@@ -80,32 +80,32 @@ def test_a_machine_reads_the_same_as_people():
 
 
 def test_a_turn_that_failed_says_by_what():
-    story = started()
-    failed = ended(story, outcome="error", reason="error", code="step_failed", answer="", usage=None)
+    log = started()
+    failed = ended(log, outcome="error", reason="error", code="step_failed", answer="", usage=None)
     finalize, _, leaving = ending_blocks(failed, [])
     assert finalize.text.startswith("╔══ TURN FAILED — error ══╗\n")
     assert msgspec.json.decode(leaving.text)["code"] == "step_failed"
 
 
 def test_only_plans_of_this_turn_are_told():
-    story = started()
-    story.act(("react.plan", {}))
-    story.result("made", tool="react.plan", plans=(story.plan("look"),))
-    story.answer("later")
-    story.close()
-    story.message("again")
-    story.answer("done")
-    story.close()
-    timeline = story.timeline()
+    log = started()
+    log.act(("react.plan", {}))
+    log.result("made", tool="react.plan", plans=(log.plan("look"),))
+    log.answer("later")
+    log.close()
+    log.message("again")
+    log.answer("done")
+    log.close()
+    timeline = log.timeline()
     first, second = (timeline.resolve(f"ar:{turn}.react.turn.finalize")[0].text for turn in timeline.turns)
     assert "□ [1] look" in first
     assert "[OPEN PLANS]" not in second
 
 
 @patient
-@given(stories())
-def test_every_turn_that_ended_has_its_end_at_paths_that_can_be_read(story: Story):
-    timeline = story.timeline()
+@given(logs())
+def test_every_turn_that_ended_has_its_end_at_paths_that_can_be_read(log: LogBuilder):
+    timeline = log.timeline()
     for turn in timeline.history:
         found = [block for block in timeline.turn_blocks(turn.id) if block.type in KINDS]
         assert [block.type for block in found] == (KINDS if turn.closed else [])
@@ -116,7 +116,7 @@ def test_every_turn_that_ended_has_its_end_at_paths_that_can_be_read(story: Stor
 
 @pytest.mark.parametrize("kind", KINDS[1:])
 def test_what_stands_behind_an_answer_is_not_shown_to_the_model(kind):
-    story = started()
-    story.answer("done")
-    story.close()
-    assert not [piece for piece in story.timeline().pieces if kind in piece.path]
+    log = started()
+    log.answer("done")
+    log.close()
+    assert not [piece for piece in log.timeline().pieces if kind in piece.path]

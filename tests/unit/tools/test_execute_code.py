@@ -5,7 +5,7 @@ import pytest
 from stepline.tools.execute_code import EXECUTE, exec_tool
 from stepline.tools.registry import Registry
 from stepline.tools.spec import render_card
-from tests.unit.tools.conftest import World
+from tests.unit.tools.conftest import ToolConversation
 
 FILE = {"filename": "outputs/a.csv", "description": "the table"}
 
@@ -56,6 +56,6 @@ def test_the_catalogue_shows_what_a_file_of_the_contract_is() -> None:
 
 
 def test_where_no_program_can_run_the_call_says_so() -> None:
-    world = World(registry=Registry((exec_tool(),)))
-    output = world.call(EXECUTE.tool_id, {"contract": [FILE]})
+    conversation = ToolConversation(registry=Registry((exec_tool(),)))
+    output = conversation.call(EXECUTE.tool_id, {"contract": [FILE]})
     assert (output.status, output.error["code"]) == ("error", "execution_unavailable")

@@ -6,22 +6,22 @@ from hypothesis import strategies as st
 
 from stepline.model.plan_steps import MARKS, Plan
 from stepline.tools.plan import apply_acks, parse_acks
-from tests.unit.tools.conftest import TS, TURN, World
+from tests.unit.tools.conftest import TS, TURN, ToolConversation
 
 LATER = "2026-11-21T11:00:00.000Z"
 
 
-def make(world: World, *steps: str) -> str:
-    output = world.call("react.plan", {"steps": list(steps or ("a", "b"))})
+def make(conversation: ToolConversation, *steps: str) -> str:
+    output = conversation.call("react.plan", {"steps": list(steps or ("a", "b"))})
     return output.plans[-1].plan_id
 
 
-def current(world: World) -> list[str]:
-    return [plan.plan_id for plan in world.plans.values() if plan.current]
+def current(conversation: ToolConversation) -> list[str]:
+    return [plan.plan_id for plan in conversation.plans.values() if plan.current]
 
 
-def test_a_new_plan_is_current_and_named_after_its_call(world):
-    output = world.call("react.plan", {"mode": "new", "steps": [" measure ", "compare"]})
+def test_a_new_plan_is_current_and_named_after_its_call(conversation):
+    output = conversation.call("react.plan", {"mode": "new", "steps": [" measure ", "compare"]})
     (plan,) = output.plans
     (result,) = output.blocks
     assert plan.plan_id == f"plan:{TURN}:{result.call_id[3:11]}"
@@ -33,56 +33,56 @@ def test_a_new_plan_is_current_and_named_after_its_call(world):
     assert "□ [1] measure\n□ [2] compare\n" in result.text
 
 
-def test_a_second_plan_takes_over_and_the_first_stays_open(world):
-    first, second = make(world), make(world)
-    assert current(world) == [second]
-    assert world.plans[first].is_open()
+def test_a_second_plan_takes_over_and_the_first_stays_open(conversation):
+    first, second = make(conversation), make(conversation)
+    assert current(conversation) == [second]
+    assert conversation.plans[first].is_open()
 
 
-def test_an_older_plan_can_be_taken_up_again(world):
-    first, second = make(world), make(world)
-    output = world.call("react.plan", {"mode": "activate", "plan_id": first})
+def test_an_older_plan_can_be_taken_up_again(conversation):
+    first, second = make(conversation), make(conversation)
+    output = conversation.call("react.plan", {"mode": "activate", "plan_id": first})
     assert [plan.plan_id for plan in output.plans] == [second, first]
-    assert current(world) == [first]
+    assert current(conversation) == [first]
 
 
-def test_a_replaced_plan_is_over_and_says_by_what(world):
-    first = make(world)
-    output = world.call("react.plan", {"mode": "replace", "plan_id": first, "steps": ["c"]})
+def test_a_replaced_plan_is_over_and_says_by_what(conversation):
+    first = make(conversation)
+    output = conversation.call("react.plan", {"mode": "replace", "plan_id": first, "steps": ["c"]})
     made = output.plans[-1].plan_id
-    assert world.plans[first].superseded_by_plan_id == made
-    assert not world.plans[first].is_open()
-    assert current(world) == [made]
+    assert conversation.plans[first].superseded_by_plan_id == made
+    assert not conversation.plans[first].is_open()
+    assert current(conversation) == [made]
 
 
-def test_replacing_an_older_plan_leaves_one_current_plan(world):
-    first, second = make(world), make(world)
-    output = world.call("react.plan", {"mode": "replace", "plan_id": first, "steps": ["c"]})
-    assert current(world) == [output.plans[-1].plan_id]
-    assert world.plans[second].is_open()
+def test_replacing_an_older_plan_leaves_one_current_plan(conversation):
+    first, second = make(conversation), make(conversation)
+    output = conversation.call("react.plan", {"mode": "replace", "plan_id": first, "steps": ["c"]})
+    assert current(conversation) == [output.plans[-1].plan_id]
+    assert conversation.plans[second].is_open()
 
 
-def test_a_closed_plan_is_over_and_the_current_one_stays(world):
-    first, second = make(world), make(world)
-    output = world.call("react.plan", {"mode": "close", "plan_id": first})
+def test_a_closed_plan_is_over_and_the_current_one_stays(conversation):
+    first, second = make(conversation), make(conversation)
+    output = conversation.call("react.plan", {"mode": "close", "plan_id": first})
     assert output.blocks[0].meta["code"] == "plan_closed"
-    assert not world.plans[first].is_open()
-    assert current(world) == [second]
+    assert not conversation.plans[first].is_open()
+    assert current(conversation) == [second]
 
 
-def complete(world: World, plan_id: str) -> None:
-    plan = apply_acks(world.plans[plan_id], {1: "done", 2: "failed"}, TURN, TS)
+def complete(conversation: ToolConversation, plan_id: str) -> None:
+    plan = apply_acks(conversation.plans[plan_id], {1: "done", 2: "failed"}, TURN, TS)
     assert plan is not None
-    world.plans[plan_id] = plan
+    conversation.plans[plan_id] = plan
 
 
-def test_a_complete_plan_can_be_closed_but_not_taken_up(world):
-    plan_id = make(world)
-    complete(world, plan_id)
-    refused = world.call("react.plan", {"mode": "activate", "plan_id": plan_id})
+def test_a_complete_plan_can_be_closed_but_not_taken_up(conversation):
+    plan_id = make(conversation)
+    complete(conversation, plan_id)
+    refused = conversation.call("react.plan", {"mode": "activate", "plan_id": plan_id})
     assert refused.error is not None
     assert refused.error["code"] == "protocol_violation.plan_target_missing"
-    assert world.call("react.plan", {"mode": "close", "plan_id": plan_id}).status == "ok"
+    assert conversation.call("react.plan", {"mode": "close", "plan_id": plan_id}).status == "ok"
 
 
 @pytest.mark.parametrize(
@@ -99,20 +99,20 @@ def test_a_complete_plan_can_be_closed_but_not_taken_up(world):
         ({"mode": "pause", "steps": ["a"]}, "bad_params"),
     ],
 )
-def test_a_refused_call_changes_no_plan(world, params, code):
-    make(world)
-    before = dict(world.plans)
-    output = world.call("react.plan", params)
+def test_a_refused_call_changes_no_plan(conversation, params, code):
+    make(conversation)
+    before = dict(conversation.plans)
+    output = conversation.call("react.plan", params)
     assert output.error is not None
     assert output.error["code"] == code
     assert output.plans == ()
-    assert world.plans == before
+    assert conversation.plans == before
 
 
-def test_a_closed_plan_is_not_closed_twice(world):
-    plan_id = make(world)
-    world.call("react.plan", {"mode": "close", "plan_id": plan_id})
-    again = world.call("react.plan", {"mode": "close", "plan_id": plan_id})
+def test_a_closed_plan_is_not_closed_twice(conversation):
+    plan_id = make(conversation)
+    conversation.call("react.plan", {"mode": "close", "plan_id": plan_id})
+    again = conversation.call("react.plan", {"mode": "close", "plan_id": plan_id})
     assert again.error is not None
     assert again.error["code"] == "protocol_violation.plan_target_missing"
 
@@ -124,14 +124,14 @@ calls = st.lists(
 
 @given(calls)
 def test_whatever_is_called_at_most_one_plan_is_current_and_it_is_open(sequence):
-    world = World()
+    conversation = ToolConversation()
     for mode, which in sequence:
-        known = [*world.plans, "plan_unknown"]
+        known = [*conversation.plans, "plan_unknown"]
         steps = {} if mode in ("activate", "close") else {"steps": ["a"]}
         target = {} if mode == "new" else {"plan_id": known[which % len(known)]}
-        world.call("react.plan", {"mode": mode, **target, **steps})
-        assert len(current(world)) <= 1
-        assert all(world.plans[plan_id].is_open() for plan_id in current(world))
+        conversation.call("react.plan", {"mode": mode, **target, **steps})
+        assert len(current(conversation)) <= 1
+        assert all(conversation.plans[plan_id].is_open() for plan_id in current(conversation))
 
 
 @pytest.mark.parametrize(

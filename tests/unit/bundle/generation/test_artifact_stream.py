@@ -5,6 +5,7 @@ import pytest
 
 from stepline.bundle.generation.shown_text import read_sources
 from stepline.bundle.generation.stream import CompositeJsonArtifactStreamer, StreamPolicyViolation
+from tests.support.generation import start_tag, tagged
 from tests.unit.bundle.generation.channel_call import SOURCES, Shown, StallingModel, stream
 
 SIZES = (1, 2, 7, 13, 64, 10**9)
@@ -77,7 +78,7 @@ def test_a_value_whose_end_never_comes_is_closed_with_the_reason(aborted, told):
 
 def test_in_a_stream_every_instance_has_artifacts_of_its_own():
     shown = Shown()
-    body = '<channel:usage>{"a": "x"}</channel:usage>'
+    body = tagged("usage", '{"a": "x"}')
     stream(body + body, emit=shown.emit, composite_cfg={"a": "text"}, composite_channel="USAGE")
     canvas = [one for one in shown if one["marker"] == "canvas"]
     assert [(one["channel_instance"], one["index"], one["text"], one["completed"]) for one in canvas] == [
@@ -97,7 +98,7 @@ def test_a_stream_that_is_stopped_closes_the_artifacts_that_are_open():
 
     with pytest.raises(StreamPolicyViolation):
         stream(
-            StallingModel('<channel:usage>{"a": "half'),
+            StallingModel(start_tag("usage") + '{"a": "half'),
             emit=shown.emit,
             subscribers={"usage": [stop]},
             composite_cfg={"a": "text"},

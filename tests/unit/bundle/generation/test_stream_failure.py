@@ -6,9 +6,10 @@ import pytest
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bundle.generation.stream import ChannelSubscribers, StreamPolicyViolation
 from stepline.errors import ContextLimit, DependencyError, ModelRefused
+from tests.support.generation import start_tag, tagged
 from tests.unit.bundle.generation.channel_call import Shown, StallingModel, call, stream
 
-HALF = "<channel:answer>half an ans"
+HALF = start_tag("answer") + "half an ans"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def endings(shown):
 )
 def test_a_model_that_fails_is_reported_and_not_raised_w13(error, code, retryable):
     shown = Shown()
-    text = f"<channel:thinking>t</channel:thinking>{HALF} [[S:1"
+    text = tagged("thinking", "t") + f"{HALF} [[S:1"
     client = MemoryModelClient(Fail(error=error, text=text, after_chars=len(text)))
     results, meta = stream(client, emit=shown.emit)
     assert meta["service_error"] == {
@@ -98,7 +99,7 @@ def test_a_text_that_ends_in_mid_channel_is_closed_with_eof():
 
 def test_a_channel_closed_by_the_next_one_is_whole():
     shown = Shown()
-    stream("<channel:thinking>a<channel:answer>b</channel:answer>", emit=shown.emit)
+    stream((start_tag("thinking") + "a" + tagged("answer", "b")), emit=shown.emit)
     assert endings(shown) == [("thinking", 0, None), ("answer", 0, None)]
 
 
@@ -117,7 +118,7 @@ def test_a_failing_consumer_is_logged_counted_and_left_alone_for_the_instance_w2
         .subscribe("answer", broken)
         .subscribe("answer", lambda *, text, **_: heard.append(text))
     )
-    text = "<channel:answer>first one</channel:answer><channel:answer>second one</channel:answer>"
+    text = tagged("answer", "first one") + tagged("answer", "second one")
     _, meta = stream(text, subscribers=subscribers)
     assert "".join(heard) == "first onesecond one"
     assert called == [0, 1]
@@ -139,7 +140,7 @@ def test_a_failing_factory_costs_only_its_own_consumers_w22():
         .subscribe_factory("answer", broken)
         .subscribe_factory("answer", lambda *_: lambda *, text, **_: heard.append(text))
     )
-    _, meta = stream("<channel:answer>abc</channel:answer>", subscribers=subscribers)
+    _, meta = stream(tagged("answer", "abc"), subscribers=subscribers)
     assert "".join(heard) == "abc"
     assert [(row["channel"], row["count"]) for row in meta["subscriber_errors"]] == [("answer", 1)]
 
@@ -147,9 +148,7 @@ def test_a_failing_factory_costs_only_its_own_consumers_w22():
 def test_a_failing_main_consumer_does_not_stop_the_others():
     heard = []
     subscribers = ChannelSubscribers().subscribe("answer", lambda *, text, **_: heard.append(text))
-    results, meta = stream(
-        "<channel:answer>abc</channel:answer>", emit=fail_with(OSError("gone")), subscribers=subscribers
-    )
+    results, meta = stream(tagged("answer", "abc"), emit=fail_with(OSError("gone")), subscribers=subscribers)
     assert ("".join(heard), results["answer"].raw) == ("abc", "abc")
     assert [row["error"] for row in meta["subscriber_errors"]] == ["OSError: gone"]
 
@@ -158,7 +157,7 @@ def test_a_failing_raw_listener_is_left_alone():
     def listener(piece):
         raise OSError("gone")
 
-    results, meta = stream("<channel:answer>abc</channel:answer>", raw_emit=listener)
+    results, meta = stream(tagged("answer", "abc"), raw_emit=listener)
     assert results["answer"].raw == "abc"
     assert [(row["channel"], row["count"]) for row in meta["subscriber_errors"]] == [("", 1)]
 
@@ -175,7 +174,7 @@ def violate_at(text_wanted):
 
 
 def test_a_violation_stops_the_model_and_everybody_hears_the_end_w13():
-    model = StallingModel("<channel:thinking>t</channel:thinking><channel:answer>a", "b")
+    model = StallingModel((tagged("thinking", "t") + start_tag("answer") + "a"), "b")
     shown, heard = Shown(), Shown()
     subscribers = ChannelSubscribers().subscribe("answer", violate_at("a")).subscribe("answer", heard.emit)
     with pytest.raises(StreamPolicyViolation) as raised:
@@ -190,7 +189,7 @@ def test_a_violation_stops_the_model_and_everybody_hears_the_end_w13():
 
 def test_a_violation_of_a_raw_listener_lets_the_text_before_it_through():
     shown = Shown()
-    model = StallingModel("<channel:answer>a", "b", "STOP", "c")
+    model = StallingModel((start_tag("answer") + "a"), "b", "STOP", "c")
 
     def guard(piece):
         if piece == "STOP":
@@ -231,7 +230,7 @@ def test_violations_at_the_end_of_an_instance_are_raised_when_all_have_heard_it(
         .subscribe("answer", heard.emit)
     )
     with pytest.raises(StreamPolicyViolation):
-        stream("<channel:answer>a</channel:answer>", subscribers=subscribers)
+        stream(tagged("answer", "a"), subscribers=subscribers)
     assert endings(heard) == [("answer", 0, None)]
 
 
@@ -272,7 +271,7 @@ def test_a_task_cancelled_while_it_closes_an_instance_goes_on_with_the_rest():
                 await asyncio.Event().wait()
 
         subscribers = ChannelSubscribers().subscribe("answer", stuck).subscribe("answer", heard.emit)
-        text = "<channel:answer>a</channel:answer>"
+        text = tagged("answer", "a")
         task = asyncio.create_task(call(text, emit=shown.emit, subscribers=subscribers))
         await closing.wait()
         task.cancel()
@@ -331,7 +330,7 @@ def test_each_cancel_while_listeners_are_told_of_the_end_costs_one_of_them():
 
         subscribers = ChannelSubscribers().subscribe("answer", stuck).subscribe("answer", stuck)
         subscribers.subscribe("answer", heard.emit)
-        text = "<channel:answer>a</channel:answer>"
+        text = tagged("answer", "a")
         task = asyncio.create_task(call(text, emit=shown.emit, subscribers=subscribers))
         for _ in range(2):
             await closing.acquire()
@@ -352,8 +351,6 @@ def test_a_consumer_whose_own_work_was_cancelled_fails_alone():
         waited.cancel()
         await waited
 
-    results, meta = stream(
-        "<channel:answer>whole</channel:answer>", emit=shown.emit, subscribers={"answer": [waits]}
-    )
+    results, meta = stream(tagged("answer", "whole"), emit=shown.emit, subscribers={"answer": [waits]})
     assert results["answer"].raw == shown.text("answer") == "whole"
     assert [row["error"] for row in meta["subscriber_errors"]] == ["CancelledError: "]

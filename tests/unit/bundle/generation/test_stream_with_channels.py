@@ -21,6 +21,7 @@ from stepline.bundle.generation.stream import (
 from stepline.ports.model import Part
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS
+from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.bundle.generation.channel_call import (
     ANSWER,
     CODE,
@@ -88,8 +89,8 @@ def test_what_is_shown_and_what_results_is_the_same_however_the_text_is_cut(size
 
 PARTS = st.sampled_from(
     [
-        *("<channel:answer>", "</channel:answer>", "<channel:usage>", "</channel:usage>", "<channel:code>"),
-        *("</channel:code>", "<channel:thinking>", "</channel:thinking>", "<channel:nobody>", "<chan", "`"),
+        *(start_tag("answer"), end_tag("answer"), start_tag("usage"), end_tag("usage"), start_tag("code")),
+        *(end_tag("code"), start_tag("thinking"), end_tag("thinking"), start_tag("nobody"), "<chan", "`"),
         *("```", "\n", '"', "\\", "{", "}", "[[S:1]]", "[[S:1,", "9]]", "[", "]", "[[USAGE:", "[[USAGE:1]]"),
         *(" ", "word", "é", "👩‍👩‍👧"),
     ]
@@ -119,14 +120,14 @@ def test_sids_of_a_text_are_told_known_or_not():
 
 def test_without_sources_tokens_stay_and_are_counted():
     shown = Shown()
-    results, _ = stream("<channel:answer>a [[S:4]]</channel:answer>", emit=shown.emit)
+    results, _ = stream(tagged("answer", "a [[S:4]]"), emit=shown.emit)
     assert shown.text("answer") == "a [[S:4]]"
     assert (results["answer"].used_sources, results["answer"].unresolved_sids) == ([4], [4])
 
 
 def test_a_delta_has_the_facts_of_its_channel_and_counts_per_channel():
     shown = Shown()
-    text = "<channel:answer>a</channel:answer><channel:thinking>b</channel:thinking><channel:answer>c</channel:answer>"
+    text = tagged("answer", "a") + tagged("thinking", "b") + tagged("answer", "c")
     stream(say(text, 10**9), emit=shown.emit, artifact_name="report")
     assert shown.of("answer", 1)[0] == {
         "text": "c",
@@ -173,7 +174,7 @@ def test_of_one_delta_the_main_consumer_hears_first_then_static_then_instance_su
         .subscribe("answer", hears("second static"))
         .subscribe_factory("answer", lambda *_: None)
     )
-    stream(say("<channel:answer>a</channel:answer>", 99), emit=hears("main"), subscribers=subscribers)
+    stream(say(tagged("answer", "a"), 99), emit=hears("main"), subscribers=subscribers)
     order = ["main", "static", "second static", "instance", "late instance"]
     assert heard == [
         ("made", "answer.0"),
@@ -185,7 +186,7 @@ def test_of_one_delta_the_main_consumer_hears_first_then_static_then_instance_su
 def test_subscribers_may_be_a_plain_dict():
     heard = []
     stream(
-        "<channel:answer>abc</channel:answer>",
+        tagged("answer", "abc"),
         subscribers={"answer": [lambda *, text, **_: heard.append(text)]},
     )
     assert "".join(heard) == "abc"
@@ -197,7 +198,7 @@ def test_raw_listeners_hear_each_piece_before_it_is_shown():
     async def emit(*, text, **_):
         heard.append(("shown", text))
 
-    text = "<channel:answer>a</channel:answer>"
+    text = tagged("answer", "a")
     stream(say(text, 5), emit=emit, raw_emit=lambda piece: heard.append(("raw", piece)))
     assert "".join(piece for kind, piece in heard if kind == "raw") == text
     assert all(len(piece) <= 5 for kind, piece in heard if kind == "raw")
@@ -205,7 +206,7 @@ def test_raw_listeners_hear_each_piece_before_it_is_shown():
 
 
 def test_what_arrives_while_a_consumer_waits_comes_to_it_in_one_piece():
-    model = StallingModel("<channel:answer>a", rest=("b", "c", "d</channel:answer>"))
+    model = StallingModel((start_tag("answer") + "a"), rest=("b", "c", ("d" + end_tag("answer"))))
     shown = Shown()
 
     async def emit(**delta):
@@ -218,13 +219,13 @@ def test_what_arrives_while_a_consumer_waits_comes_to_it_in_one_piece():
 
 
 def test_text_is_shown_as_soon_as_it_came():
-    model = StallingModel("<channel:answer>a <b [1] <cha")
+    model = StallingModel(start_tag("answer") + "a <b [1] <cha")
     shown = Shown()
 
     async def emit(**delta):
         shown.append(delta)
         if shown.text("answer").endswith("[1] "):
-            model.rest = ("nnel:answer></channel:answer>",)
+            model.rest = (("nnel:answer>" + end_tag("answer")),)
             model.go.set()
 
     stream(model, emit=emit)
@@ -304,13 +305,13 @@ def test_arguments_that_contradict_each_other_are_refused_before_anybody_is_aske
 
 
 def test_without_the_full_raw_only_the_results_come():
-    assert set(stream("<channel:answer>a</channel:answer>", return_full_raw=False)) == {
+    assert set(stream(tagged("answer", "a"), return_full_raw=False)) == {
         spec.name for spec in (THINKING, ANSWER, USAGE, CODE)
     }
 
 
 def test_what_is_known_of_the_whole():
-    text = "Sure! <channel:plan>x</channel:plan><channel:answer>a</channel:answer>"
+    text = "Sure! " + tagged("plan", "x") + tagged("answer", "a")
     _, meta = stream(MemoryModelClient(Say(text=text, stop_reason="max_tokens")))
     assert meta["usage"]["total_tokens"] == meta["usage"]["input_tokens"] + meta["usage"]["output_tokens"] > 0
     assert (meta["model_name"], meta["stop_reason"]) == ("memory", "max_tokens")
@@ -362,7 +363,7 @@ def test_the_loops_functions_do_not_load_what_is_asynchronous():
 
 def test_debug_logs_numbers_and_no_text(caplog):
     with caplog.at_level("INFO"):
-        stream("<channel:answer>secret</channel:answer>", debug=True)
+        stream(tagged("answer", "secret"), debug=True)
     assert {record.channel: record.chars for record in caplog.records}["answer"] == 6
     assert not any("secret" in str(vars(record)) for record in caplog.records)
 

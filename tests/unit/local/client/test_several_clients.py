@@ -22,7 +22,8 @@ from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
 from stepline.model.wire.event import decode_frame
-from tests.support.conversation import LANE, Scene, answered, called, follow
+from tests.support.conversation import LANE, Conversation, follow
+from tests.support.generation import answered, called
 
 NAMES = ("phone", "laptop", "tablet")
 READ = called("react.read", {"paths": ["so:sources_pool"]}, notes="I look.")
@@ -33,8 +34,8 @@ HUGE = Say(text=answered("A huge answer, " * 3_000), piece_chars=4_000)
 class Device:
     """One client: what it knows, what is on the way to it, and what it told its user."""
 
-    def __init__(self, scene, name):
-        self.scene = scene
+    def __init__(self, conversation, name):
+        self.conversation = conversation
         self.name = name
         self.lives = 0
         self.state = ClientState(conversation=LANE.conversation)
@@ -49,10 +50,10 @@ class Device:
     def connect(self):
         self.lives += 1
         self.flight.clear()
-        self.inbox = self.scene.connect(self.connection)
+        self.inbox = self.conversation.connect(self.connection)
 
     def ask(self, request):
-        receive(self.scene.ports, self.connection, json.dumps(request))
+        receive(self.conversation.ports, self.connection, json.dumps(request))
 
     def take(self):
         """See what the gateway has sent since."""
@@ -86,8 +87,8 @@ class Device:
 class Devices(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
-        self.scene = Scene(*[READ, HUGE, READ, ANSWER] * 30, user_messages_per_minute=0)
-        self.devices = [Device(self.scene, name) for name in NAMES]
+        self.conversation = Conversation(*[READ, HUGE, READ, ANSWER] * 30, user_messages_per_minute=0)
+        self.devices = [Device(self.conversation, name) for name in NAMES]
         self.said = 0
         self.step = None
 
@@ -114,15 +115,15 @@ class Devices(RuleBasedStateMachine):
     @rule()
     def the_turn_goes_on(self):
         if self.step is None:
-            if not self.scene.machine.queue:
+            if not self.conversation.machine.queue:
                 return
-            self.execution, step = self.scene.take()
+            self.execution, step = self.conversation.take()
             self.step = ("decide", step)
         state, step = self.step
-        step = self.scene.states[state](step)
+        step = self.conversation.states[state](step)
         self.step = None if step.route in ("stop", "done") else (follow(state, step.route), step)
         if self.step is None:
-            self.scene.machine.end(self.execution)
+            self.conversation.machine.end(self.execution)
 
     @rule(who=st.sampled_from(range(3)), pick=st.integers(0, 1_000), again=st.booleans())
     def a_frame_arrives(self, who, pick, again):
@@ -151,13 +152,13 @@ class Devices(RuleBasedStateMachine):
     def a_connection_breaks(self, who, closes):
         device = self.devices[who]
         if closes:  # else nobody tells the server, which posts to it for a while
-            self.scene.ports.publisher.close(device.connection)
+            self.conversation.ports.publisher.close(device.connection)
         device.connect()
         device.ask(resume_request(device.state))
 
     @invariant()
     def every_device_was_told_a_prefix_of_the_log(self):
-        log = [batch.n for batch in self.scene.batches() if derive(batch)]
+        log = [batch.n for batch in self.conversation.batches() if derive(batch)]
         for device in self.devices:
             told = [effect.n for effect in device.told if isinstance(effect, EventsApplied)]
             assert told == log[: len(told)]
@@ -166,7 +167,7 @@ class Devices(RuleBasedStateMachine):
         for device in self.devices:
             for message_id in list(device.state.unacked):
                 device.ask(send_request(device.state, message_id))
-        while self.step or self.scene.machine.queue:
+        while self.step or self.conversation.machine.queue:
             self.the_turn_goes_on()
         for device in self.devices:
             device.fold_all()
@@ -180,12 +181,16 @@ class Devices(RuleBasedStateMachine):
         told = [device.told for device in self.devices]
         assert told[0] == told[1] == told[2]
         handed = [(e.message_id, e.n) for e in told[0] if isinstance(e, HandedBack)]
-        assert handed == [(entry.message_id, entry.n) for entry in self.scene.entries(Dropped)]
-        assert sum(isinstance(effect, Steered) for effect in told[0]) == len(self.scene.entries(SteeredEntry))
-        assert sum(isinstance(effect, TurnEnded) for effect in told[0]) == len(self.scene.entries(Closed))
-        texts = {entry.message_id: entry.text for entry in self.scene.entries(Inbound)}
+        assert handed == [(entry.message_id, entry.n) for entry in self.conversation.entries(Dropped)]
+        assert sum(isinstance(effect, Steered) for effect in told[0]) == len(
+            self.conversation.entries(SteeredEntry)
+        )
+        assert sum(isinstance(effect, TurnEnded) for effect in told[0]) == len(
+            self.conversation.entries(Closed)
+        )
+        texts = {entry.message_id: entry.text for entry in self.conversation.entries(Inbound)}
         assert all(e.text == texts[e.message_id] for e in told[0] if isinstance(e, HandedBack))
-        admitted = [entry.message_id for entry in self.scene.entries(Inbound)]
+        admitted = [entry.message_id for entry in self.conversation.entries(Inbound)]
         assert sorted(admitted) == sorted(f"m{number}" for number in range(1, self.said + 1))
 
 

@@ -1,16 +1,6 @@
-"""An account of moto's, and a desk in it. What needs an extra of ours is imported where it is used."""
+"""An account of moto's, and what a deployment is run with. What needs an extra of ours is imported where it is used."""
 
 import pytest
-
-
-@pytest.fixture
-def aws(monkeypatch):
-    from moto import mock_aws
-
-    for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "STEPLINE_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-    with mock_aws():
-        yield
 
 
 @pytest.fixture
@@ -36,22 +26,22 @@ def programs():
 
 
 @pytest.fixture
-def talk():
-    from tests.unit.local.cloud.recorded_programs import Talk
+def prompts():
+    from tests.unit.local.cloud.recorded_programs import RecordedPrompts
 
-    return Talk()
+    return RecordedPrompts()
 
 
 @pytest.fixture
-def desk(tmp_path, talk, programs, account):
+def context(tmp_path, prompts, programs, account):
     from stepline.local.cloud.account import Account
     from stepline.local.cloud.deploy import Desk
     from tests.unit.local.cloud.recorded_programs import REGION, session
 
     return Desk(
         home=tmp_path / "home",
-        confirm=talk.confirm,
-        say=talk.say,
+        confirm=prompts.confirm,
+        say=prompts.say,
         run=programs,
         open_account=lambda profile, region: Account(session(region or REGION), profile=profile),
         install=lambda _home, _say: None,

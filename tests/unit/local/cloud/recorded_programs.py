@@ -1,4 +1,4 @@
-"""What stands at the desk: programs that are recorded, a talk, and a CDK that writes what the true one writes."""
+"""Deployments without an account: programs that are recorded, recorded prompts, and a CDK that writes an assembly."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def bootstrap(account, version="27") -> None:
     account.client("ssm").put_parameter(Name=BOOTSTRAPPED, Value=version, Type="String")
 
 
-class Talk:
+class RecordedPrompts:
     """What was said and asked; answers `yes` until told otherwise."""
 
     def __init__(self) -> None:

@@ -227,9 +227,9 @@ def test_alarms_that_ring_are_named(account):
 
 
 @pytest.fixture
-def deployed(desk, bootstrapped, account, cloud):
-    """Return a desk with a deployed stage, whose CloudFormation answers once."""
-    deploy(order(smoke=False), desk)
+def deployed(context, bootstrapped, account, cloud):
+    """Return a context with a deployed stage, whose CloudFormation answers once."""
+    deploy(order(smoke=False), context)
     bucket = account.client("s3")
     bucket.create_bucket(
         Bucket="the-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
@@ -240,10 +240,12 @@ def deployed(desk, bootstrapped, account, cloud):
     bucket.delete_object(Bucket="the-bucket", Key="out/x")
     cloud(described("stepline-dev-state"), described("stepline-dev-loop"), rounds=2, templates=True)
     # Every client of a fake account is the one whose CloudFormation is a stub.
-    return replace(desk, open_account=lambda _profile, _region: account)
+    return replace(context, open_account=lambda _profile, _region: account)
 
 
-def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(deployed, programs, account, talk):
+def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
+    deployed, programs, account, prompts
+):
     commands = destroy(order(), deployed, lambda name: name == "dev")
     first, second = [command for command in programs.commands if command[1] == "destroy"]
     assert first[2:4] == ["stepline-dev-loop", "--exclusively"]
@@ -252,8 +254,8 @@ def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(deploye
         "aws dynamodb update-table --table-name the-table --no-deletion-protection-enabled --region eu-central-1",
         "aws dynamodb delete-table --table-name the-table --region eu-central-1",
     ]
-    assert "stays: the-table" in talk.text
-    assert "will be emptied and deleted with all that was said and made in it: the-bucket" in talk.text
+    assert "stays: the-table" in prompts.text
+    assert "will be emptied and deleted with all that was said and made in it: the-bucket" in prompts.text
     assert "Versions" not in account.client("s3").list_object_versions(Bucket="the-bucket")
     assert load(deployed.home, "dev") is None
 
@@ -278,9 +280,9 @@ def test_a_teardown_that_fails_is_remembered_and_keeps_the_data(deployed, progra
     assert load(deployed.home, "dev") is not None
 
 
-def test_nothing_is_no_stage_to_destroy(desk, account, cloud):
+def test_nothing_is_no_stage_to_destroy(context, account, cloud):
     cloud()
-    here = replace(desk, open_account=lambda _profile, _region: account)
+    here = replace(context, open_account=lambda _profile, _region: account)
     with pytest.raises(DependencyError, match="nothing to destroy"):
         destroy(order(), here, lambda _name: True)
 

@@ -41,21 +41,21 @@ def claims(token):
     return json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
 
 
-def test_the_user_speaks_for_the_smoke_tenant_and_is_gone_after(account, pool, talk):
-    with lent_token(account, pool, talk.say) as token:
+def test_the_user_speaks_for_the_smoke_tenant_and_is_gone_after(account, pool, prompts):
+    with lent_token(account, pool, prompts.say) as token:
         (user,) = users(account, pool)
         said = claims(token)
         assert said["custom:tenant"] == said["custom:project"] == "smoke"
         assert said["token_use"] == "id"
         assert user["UserStatus"] == "CONFIRMED"
     assert users(account, pool) == []
-    assert talk.lines == []
+    assert prompts.lines == []
 
 
 @pytest.mark.parametrize("error", [DependencyError("no"), KeyboardInterrupt()])
-def test_the_user_is_gone_when_the_turn_fails_too(account, pool, talk, error):
+def test_the_user_is_gone_when_the_turn_fails_too(account, pool, prompts, error):
     def run():
-        with lent_token(account, pool, talk.say):
+        with lent_token(account, pool, prompts.say):
             raise error
 
     with pytest.raises(type(error)):
@@ -63,21 +63,21 @@ def test_the_user_is_gone_when_the_turn_fails_too(account, pool, talk, error):
     assert users(account, pool) == []
 
 
-def test_a_user_that_cannot_sign_in_is_deleted(account, pool, talk):
+def test_a_user_that_cannot_sign_in_is_deleted(account, pool, prompts):
     broken = {**pool, "UserPoolClientId": "another"}
-    with pytest.raises(DependencyError) as caught, lent_token(account, broken, talk.say):
+    with pytest.raises(DependencyError) as caught, lent_token(account, broken, prompts.say):
         pass
     assert caught.value.reason == "smoke_failed"
     assert users(account, pool) == []
 
 
-def test_a_user_that_was_never_made_needs_no_deletion(account, talk):
+def test_a_user_that_was_never_made_needs_no_deletion(account, prompts):
     gone = {"UserPoolId": "eu-central-1_nowhere", "UserPoolClientId": "c"}
-    with pytest.raises(DependencyError), lent_token(account, gone, talk.say):
+    with pytest.raises(DependencyError), lent_token(account, gone, prompts.say):
         pass
 
 
-def test_a_user_that_stays_is_told_with_the_command(account, pool, talk):
+def test_a_user_that_stays_is_told_with_the_command(account, pool, prompts):
     cognito = account.client("cognito-idp")
     name = {"UserPoolId": pool["UserPoolId"], "Username": ANY}
     with Stubber(cognito) as stub:
@@ -98,36 +98,38 @@ def test_a_user_that_stays_is_told_with_the_command(account, pool, talk):
             },
         )
         stub.add_client_error("admin_delete_user", "AccessDeniedException", expected_params=name)
-        with lent_token(account, pool, talk.say) as token:
+        with lent_token(account, pool, prompts.say) as token:
             assert token == "t"
-    assert f"admin-delete-user --region eu-central-1 --user-pool-id {pool['UserPoolId']}" in talk.text
+    assert f"admin-delete-user --region eu-central-1 --user-pool-id {pool['UserPoolId']}" in prompts.text
 
 
-def test_a_pool_that_asks_for_more_than_a_password_is_told(account, pool, talk):
+def test_a_pool_that_asks_for_more_than_a_password_is_told(account, pool, prompts):
     cognito = account.client("cognito-idp")
     with Stubber(cognito) as stub:
         stub.add_response("admin_create_user", {})
         stub.add_response("admin_set_user_password", {})
         stub.add_response("admin_initiate_auth", {"ChallengeName": "MFA_SETUP"})
         stub.add_response("admin_delete_user", {})
-        with pytest.raises(DependencyError, match="MFA_SETUP"), lent_token(account, pool, talk.say):
+        with pytest.raises(DependencyError, match="MFA_SETUP"), lent_token(account, pool, prompts.say):
             pass
         stub.assert_no_pending_responses()
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_deployment_with_a_pool_is_tried_by_a_user_of_it(desk, programs, account, pool):
+def test_a_deployment_with_a_pool_is_tried_by_a_user_of_it(context, programs, account, pool):
     programs.outputs["stepline-dev-loop"] = {**URL, **pool}
     heard = []
-    assert deploy(order(), with_turn(desk, lambda _url, token: heard.append(claims(token)) or "Yes."))[1] == 0
+    assert (
+        deploy(order(), with_turn(context, lambda _url, token: heard.append(claims(token)) or "Yes."))[1] == 0
+    )
     assert heard[0]["custom:tenant"] == "smoke"
     assert users(account, pool) == []
 
 
 @pytest.mark.usefixtures("bootstrapped")
-def test_a_deployment_whose_turn_fails_leaves_no_user(desk, programs, account, pool):
+def test_a_deployment_whose_turn_fails_leaves_no_user(context, programs, account, pool):
     programs.outputs["stepline-dev-loop"] = {**URL, **pool}
-    tried = with_turn(desk, fail_with(DependencyError("late", code="no_answer")))
+    tried = with_turn(context, fail_with(DependencyError("late", code="no_answer")))
     assert deploy(order(), tried)[1] == UNANSWERED
     assert users(account, pool) == []
 

@@ -15,19 +15,19 @@ from stepline.local.command import batches as logview
 from stepline.local.command.cli import main
 from stepline.local.command.export import exports
 from stepline.model.ids import make_lane
-from tests.support.log_builder import Story
+from tests.support.log_builder import LogBuilder
 
 LANE = make_lane(caller.TENANT, caller.PROJECT, "c1")
 
 
 @pytest.fixture
 def log() -> MemoryLog:
-    story = Story()
-    story.message("hello")
-    story.answer("there\x1b[2J\x9b2J\u202e")
-    story.close()
+    builder = LogBuilder()
+    builder.message("hello")
+    builder.answer("there\x1b[2J\x9b2J\u202e")
+    builder.close()
     log = MemoryLog()
-    for batch in story.batches:
+    for batch in builder.batches:
         log.put(LANE, batch)
     return log
 

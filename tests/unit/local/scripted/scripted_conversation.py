@@ -16,7 +16,7 @@ from stepline.loop.programs.make_outcome import claim_run
 from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.settings import Settings
-from tests.support.conversation import LANE, Scene
+from tests.support.conversation import LANE, Conversation
 
 PNG = b"\x89PNG\r\n\x1a\n"
 TABLE = "| month | total |\n|---|---:|\n| 2026-01 | 12.50 |\n"
@@ -38,8 +38,8 @@ class ScriptedClient:
         return MemoryModelStream(request, lambda: Say(text=text))
 
 
-class Chat(Scene):
-    """A scene whose model is the scripted one. `run` of a program prints `printed` and writes what it promised."""
+class ScriptedConversation(Conversation):
+    """A conversation whose model is the scripted one. `run` of a program prints `printed` and writes what it promised."""
 
     def __init__(self, *said, **settings):
         super().__init__()

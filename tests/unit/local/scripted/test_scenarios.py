@@ -21,7 +21,7 @@ from tests.e2e.test_fanout import BACKWARDS
 from tests.e2e.test_generation import INSISTING, TOGETHER
 from tests.e2e.test_recovery import LONG
 from tests.unit.docs.source import DOCS
-from tests.unit.local.scripted.scripted_conversation import Chat
+from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
 HERONS, SALES = "Write a file note.md with grey herons.", "Write a CSV of sales over two months to sales.csv."
 PAGE = (DOCS / "reference/scripted-model.md").read_text()
@@ -52,7 +52,7 @@ every_row = pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.script
 @pytest.mark.parametrize("mode", ["off", "safe_fanout"])
 @every_row
 def test_every_row_runs_through_the_loop(row, mode):
-    chat = Chat(HERONS, SALES, AI_REACT_AGENT_MULTI_ACTION=mode)
+    chat = ScriptedConversation(HERONS, SALES, AI_REACT_AGENT_MULTI_ACTION=mode)
     answer = chat.say(row.example)
     expected, refused = (ROUNDS, {}) if mode == "off" else (ROUNDS | SEVERAL, REFUSED)
     assert chat.rounds()[2:] == expected[row.script]
@@ -64,7 +64,7 @@ def test_every_row_runs_through_the_loop(row, mode):
 
 @every_row
 def test_an_example_picks_its_row_and_what_is_suggested_behind_it_is_no_blind_alley(row):
-    suggested = Chat(row.example).entries(Closed)[-1].followups
+    suggested = ScriptedConversation(row.example).entries(Closed)[-1].followups
     picked = [next(one for one in SCENARIOS if one.pattern.match(text)) for text in (row.example, *suggested)]
     assert picked[0] is row
     assert len(picked) == 3
@@ -83,7 +83,7 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
     monkeypatch.setattr(script, "copy", names["copy"], raising=False)
     added = eval(row, dict(vars(scenarios)))
     monkeypatch.setattr(scenarios, "SCENARIOS", (added, *SCENARIOS))
-    chat = Chat(HERONS, added.example)
+    chat = ScriptedConversation(HERONS, added.example)
     assert chat.rounds()[1:] == [["read"], ["write"]]
     assert chat.stored("copy.md")[0] == b"grey herons"
 
@@ -114,12 +114,12 @@ def test_the_scenario_that_the_page_adds_works(monkeypatch):
     ],
 )  # fmt: skip
 def test_what_is_sent_elsewhere_is_answered(said, told):
-    answer = Chat(HERONS).say(said)
+    answer = ScriptedConversation(HERONS).say(said)
     assert [text for text in told if text not in answer] == []
 
 
 def test_the_word_in_an_answer_is_the_one_that_was_read():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"), steps=4)  # planned, and the file is written
     text, key = chat.stored("plan.md")
     chat.ports.artifacts.objects[key] = text.replace(b"plum", b"pear")
@@ -127,7 +127,7 @@ def test_the_word_in_an_answer_is_the_one_that_was_read():
 
 
 def test_several_are_sent_even_where_one_is_allowed_if_it_is_insisted_on():
-    chat = Chat(HERONS)
+    chat = ScriptedConversation(HERONS)
     answer = chat.say(INSISTING.format(word="plum").replace("older", "note"))
     assert chat.notices() == ["multi_action_bundle_too_many_actions"]
     assert chat.rounds()[1:] == [["write"], ["read"], ["plan"], ["plan"]]
@@ -135,14 +135,14 @@ def test_several_are_sent_even_where_one_is_allowed_if_it_is_insisted_on():
 
 
 def test_after_a_violation_it_goes_one_by_one():
-    chat = Chat(HERONS, AI_REACT_AGENT_MULTI_ACTION="safe_fanout")
+    chat = ScriptedConversation(HERONS, AI_REACT_AGENT_MULTI_ACTION="safe_fanout")
     chat.model.spoiled = 1
     chat.say(TOGETHER.format(word="plum").replace("older", "note"))
     assert chat.rounds()[1] == ["write"]
 
 
 def test_plans_stand_beside_the_answer():
-    chat = Chat(
+    chat = ScriptedConversation(
         "Make two plans with two steps each, in one round.", AI_REACT_AGENT_MULTI_ACTION="safe_fanout"
     )
     (decision,) = chat.entries(Decided)
@@ -151,7 +151,9 @@ def test_plans_stand_beside_the_answer():
 
 
 def test_a_sale_table_has_as_many_months_as_asked_and_other_figures_for_other_words():
-    written = [Chat(WRITE.format(word=word)).stored("sales.csv")[0] for word in ("tea", "tea", "ink")]
+    written = [
+        ScriptedConversation(WRITE.format(word=word)).stored("sales.csv")[0] for word in ("tea", "tea", "ink")
+    ]
     assert written[0] == written[1] != written[2]
     assert len(totals_of(written[0])) == 5
     assert written[0].startswith(b"date,region,units,amount\n")
@@ -161,7 +163,7 @@ def test_a_sale_table_has_as_many_months_as_asked_and_other_figures_for_other_wo
 
 
 def test_totals_are_those_that_the_program_printed():
-    chat = Chat(SALES)
+    chat = ScriptedConversation(SALES)
     answer = chat.say(TOTALS)
     assert table_of(answer).keys() == {"2026-01"}
     pull, run = chat.actions()[1:]
@@ -180,14 +182,14 @@ def test_totals_are_those_that_the_program_printed():
     ],
 )
 def test_a_program_runs_as_it_stands_and_promises_what_is_named(said, files):
-    chat = Chat(said)
+    chat = ScriptedConversation(said)
     (run,) = chat.actions()
     assert run.code in said
     assert [row["filename"] for row in run.params["contract"]] == files
 
 
 def test_a_program_gets_its_time_and_the_files_of_earlier_turns_that_it_names():
-    chat = Chat(HERONS)
+    chat = ScriptedConversation(HERONS)
     turn = chat.entries(Closed)[-1].turn
     code = f"open('{turn}/outputs/note.md'); open('turn_none/outputs/x.csv')"
     chat.say(RUN.replace(":", " with a timeout of two seconds:", 1).format(code))
@@ -197,7 +199,7 @@ def test_a_program_gets_its_time_and_the_files_of_earlier_turns_that_it_names():
 
 
 def test_a_program_that_fails_is_not_run_again_and_the_answer_says_why():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.error, chat.printed = "nonzero_exit", "ValueError: plum\n```"
     answer = chat.say(RUN.format("1 / 0"))
     assert chat.statuses() == ["error"]
@@ -206,20 +208,20 @@ def test_a_program_that_fails_is_not_run_again_and_the_answer_says_why():
 
 
 def test_a_run_that_was_interrupted_is_not_said_to_be_done():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.begin(RUN.format(WAITING.format(word="plum")), steps=2)
     chat.lose_run()
     assert "I cannot tell whether" in chat.finish()
 
 
 def test_a_program_of_an_earlier_turn_is_read_from_where_it_is_in_sight():
-    chat = Chat(RUN.format("print('plum')\nprint(2)"))
+    chat = ScriptedConversation(RUN.format("print('plum')\nprint(2)"))
     (run,) = chat.actions()
     assert "print('plum') print(2)" in chat.say(f"Read fi:{chat.entries(Closed)[-1].turn}.code.{run.call_id}")
 
 
 def test_where_no_programs_run_it_says_so():
-    answer = Chat(EXEC_RUNTIME_MODE="none").say(RUN.format("pass"))
+    answer = ScriptedConversation(EXEC_RUNTIME_MODE="none").say(RUN.format("pass"))
     assert "there is no tool `exec_tools.execute_code_python`" in answer
 
 
@@ -227,7 +229,7 @@ def test_where_no_programs_run_it_says_so():
 
 
 def test_a_followup_is_served_behind_the_message_before_it():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"))
     chat.hear(text=RUN.format("pass"))
     answer = chat.finish()
@@ -237,7 +239,7 @@ def test_a_followup_is_served_behind_the_message_before_it():
 
 
 def test_a_steer_ends_the_turn():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"))
     chat.hear(text="be brief", kind="steer")
     assert "I stopped, as you asked: “be brief”." in chat.finish()
@@ -245,7 +247,7 @@ def test_a_steer_ends_the_turn():
 
 
 def test_what_is_asked_behind_a_steer_lets_it_go_on():
-    chat = Chat()
+    chat = ScriptedConversation()
     chat.begin(LONG.format(word="plum"))
     chat.hear(text="be brief", kind="steer")
     chat.hear(text="Read plan.md.")
@@ -255,7 +257,7 @@ def test_what_is_asked_behind_a_steer_lets_it_go_on():
 
 
 def test_an_event_is_told_and_its_text_is_served_if_it_is_reactive():
-    chat = Chat(HERONS)
+    chat = ScriptedConversation(HERONS)
     chat.hear(kind="alert", text="Make a plan with three steps.", reactive=False)
     attached = Attachment(filename="a.md", mime="text/markdown", size_bytes=1, sha256="0" * 64)
     chat.hear(kind="report", text="Read note.md.", reactive=True, attachments=(attached,))
@@ -269,13 +271,13 @@ def test_an_event_is_told_and_its_text_is_served_if_it_is_reactive():
 
 
 def test_in_the_last_round_it_answers():
-    assert LAST_ROUND in Chat(AI_REACT_MAX_ITERATIONS="1").say(LONG.format(word="plum"))
+    assert LAST_ROUND in ScriptedConversation(AI_REACT_MAX_ITERATIONS="1").say(LONG.format(word="plum"))
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(max_size=200).filter(str.strip), min_size=1, max_size=3))
 def test_every_conversation_gets_a_well_formed_round(said):
-    chat = Chat()
+    chat = ScriptedConversation()
     for text in said:
         chat.say(text)
     assert chat.notices() == []

@@ -15,6 +15,7 @@ import pytest
 from stepline.local.scripted.fault import BAD_PREFIX, UNESCAPED, Fault, Kind
 from stepline.local.scripted.policy import PROTOCOL_MARK
 from stepline.local.scripted.server import ScriptedServer
+from tests.support.generation import DECISION, end_tag, start_tag, tagged
 
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 BODY = {
@@ -214,7 +215,7 @@ def test_a_malformed_protocol_is_a_well_formed_message(server: ScriptedServer) -
     queue(server, {"kind": "malformed_protocol"})
     text = post(server)[1]["content"][0]["text"]
     assert text.startswith("Sure!")
-    assert "</channel:ReactDecisionOutV2>" not in text
+    assert end_tag(DECISION) not in text
 
 
 @pytest.mark.parametrize(
@@ -222,8 +223,8 @@ def test_a_malformed_protocol_is_a_well_formed_message(server: ScriptedServer) -
     [
         ({"kind": "bad_prefix"}, BAD_PREFIX),
         (
-            {"kind": "bad_prefix", "text": "<channel:code></channel:code>"},
-            "<channel:code></channel:code><channel:thinking>",
+            {"kind": "bad_prefix", "text": tagged("code", "")},
+            (tagged("code", "") + start_tag("thinking")),
         ),
     ],
 )

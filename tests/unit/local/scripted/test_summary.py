@@ -20,7 +20,7 @@ from stepline.local.scripted.speech import NOT_AN_AI
 from stepline.model.entry import Titled
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec
-from tests.unit.local.scripted.scripted_conversation import Chat
+from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 from tests.unit.local.scripted.test_server import BODY, call, post
 
 TALK = """\
@@ -79,7 +79,7 @@ def test_a_title_is_made_of_the_first_words() -> None:
 
 
 def test_an_agent_in_stages_has_its_conversation_named() -> None:
-    chat = Chat("Tell me about the word plum.", AI_REACT_AGENT_VERSION="v2")
+    chat = ScriptedConversation("Tell me about the word plum.", AI_REACT_AGENT_VERSION="v2")
     assert [entry.title for entry in chat.entries(Titled)] == ["Tell me about the word plum"]
 
 

@@ -14,35 +14,36 @@ from stepline.model.path import exec_key
 from stepline.model.program.execution import Run
 from stepline.model.program.task import STEERED
 from stepline.tools.context import ToolOutput
-from tests.support.conversation import LANE, Scene, answered, called, coded, tool
-from tests.support.task_conversation import Started, TaskScene, failed, finish
+from tests.support.conversation import LANE, Conversation, tool
+from tests.support.generation import answered, called, coded
+from tests.support.task_conversation import Started, TaskConversation, failed, finish
 
 HELLO = "print('hello')"
 
 
 @pytest.fixture
-def scene(tmp_path) -> TaskScene:
-    return TaskScene(tmp_path, coded(HELLO, "totals.csv"), answered("as you wish"), answered("more"))
+def conversation(tmp_path) -> TaskConversation:
+    return TaskConversation(tmp_path, coded(HELLO, "totals.csv"), answered("as you wish"), answered("more"))
 
 
-def beside(*script: str, run) -> Scene:
-    """Return a scene whose programs run beside the functions, and whose first round has prepared one."""
-    found = Scene(*script)
+def beside(*script: str, run) -> Conversation:
+    """Return a conversation whose programs run beside the functions, and whose first round has prepared one."""
+    found = Conversation(*script)
     found.programs(run)
     return found
 
 
-def steer(scene: Scene, text: str = "do it otherwise", *, id: str = "s1"):  # noqa: A002 - reads best
-    return scene.send(text, id=id, kind="steer")
+def steer(conversation: Conversation, text: str = "do it otherwise", *, id: str = "s1"):  # noqa: A002 - reads best
+    return conversation.send(text, id=id, kind="steer")
 
 
-def result(scene: Scene) -> Resulted:
-    (entry,) = scene.entries(Resulted)
+def result(conversation: Conversation) -> Resulted:
+    (entry,) = conversation.entries(Resulted)
     return entry
 
 
-def counted(scene: Scene, *names: str) -> tuple[float, ...]:
-    counts = scene.ports.meter.counts
+def counted(conversation: Conversation, *names: str) -> tuple[float, ...]:
+    counts = conversation.ports.meter.counts
     return tuple(counts[name] for name in names)
 
 
@@ -127,123 +128,123 @@ def test_a_stop_ends_the_turn_behind_the_program():
 # --- in a task
 
 
-def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(scene):
+def test_a_steer_ends_the_wait_and_the_task_of_a_program_that_runs(conversation):
     def fate(task: Started) -> None:
         task.claim()
-        steer(scene)
-        assert scene.tasks.ended[task.token][0] == STEERED
+        steer(conversation)
+        assert conversation.tasks.ended[task.token][0] == STEERED
 
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    entry = result(scene)
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    entry = result(conversation)
     assert (entry.status, entry.error["code"]) == ("unverified", "unverified")
     assert "user steered while the program ran" in entry.error["message"]
-    assert scene.entries(Closed)[0].answer == "as you wish"
-    scene.sweep()
-    assert scene.left() == {}
+    assert conversation.entries(Closed)[0].answer == "as you wish"
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_task_that_has_not_begun_yet_is_ended_and_nothing_happened(scene):
+def test_a_task_that_has_not_begun_yet_is_ended_and_nothing_happened(conversation):
     def fate(task: Started) -> None:
-        steer(scene)
-        assert scene.tasks.ended[task.token][0] == STEERED
+        steer(conversation)
+        assert conversation.tasks.ended[task.token][0] == STEERED
 
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    entry = result(scene)
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    entry = result(conversation)
     assert (entry.status, entry.error["code"]) == ("error", "cancelled")
     assert "nothing happened" in entry.error["message"]
-    assert counted(scene, PROGRAMS_CANCELLED, PROGRAMS_LOST, EXEC_SECONDS_SPARED) == (1, 0, 60.0)
+    assert counted(conversation, PROGRAMS_CANCELLED, PROGRAMS_LOST, EXEC_SECONDS_SPARED) == (1, 0, 60.0)
 
 
-def test_what_a_task_had_stored_before_it_was_ended_is_collected(scene):
+def test_what_a_task_had_stored_before_it_was_ended_is_collected(conversation):
     def fate(task: Started) -> None:
         task.store(task.claim(), Run(returncode=0, seconds=0.5))
-        steer(scene)
+        steer(conversation)
 
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    assert result(scene).status == "ok"
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    assert result(conversation).status == "ok"
 
 
-def test_a_steer_that_comes_while_the_run_is_handed_over_launches_nothing(scene, monkeypatch):
-    hand_over = scene.tasks.hand_over
+def test_a_steer_that_comes_while_the_run_is_handed_over_launches_nothing(conversation, monkeypatch):
+    hand_over = conversation.tasks.hand_over
 
     def steered(*args, **fields):
-        steer(scene)  # and there is no row yet that would tell of a task
+        steer(conversation)  # and there is no row yet that would tell of a task
         return hand_over(*args, **fields)
 
-    monkeypatch.setattr(scene.tasks, "hand_over", steered)
-    scene.send()
-    scene.run()
-    assert scene.launched == []
-    assert result(scene).error["code"] == "cancelled"
-    scene.sweep()
-    assert scene.left() == {}
+    monkeypatch.setattr(conversation.tasks, "hand_over", steered)
+    conversation.send()
+    conversation.run()
+    assert conversation.launched == []
+    assert result(conversation).error["code"] == "cancelled"
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_task_that_is_not_listed_yet_finds_no_handover(scene):
-    scene.send()
-    step = scene.act(scene.decide(scene.take()[1]))
-    before_s = scene.clock.monotonic_s()
-    steer(scene)
-    assert scene.clock.monotonic_s() - before_s == LOOKS - 1
-    assert scene.tasks.secrets == {}
-    scene.drive(failed_after(scene, step))
-    assert result(scene).error["code"] == "cancelled"
+def test_a_task_that_is_not_listed_yet_finds_no_handover(conversation):
+    conversation.send()
+    step = conversation.act(conversation.decide(conversation.take()[1]))
+    before_s = conversation.clock.monotonic_s()
+    steer(conversation)
+    assert conversation.clock.monotonic_s() - before_s == LOOKS - 1
+    assert conversation.tasks.secrets == {}
+    conversation.drive(failed_after(conversation, step))
+    assert result(conversation).error["code"] == "cancelled"
 
 
-def failed_after(scene, step):
+def failed_after(conversation, step):
     """Let the task come up that was being started, and its own end end the state."""
-    scene.tasks.waiting.add("late")
-    late = Started(scene, step.launch, "late")
+    conversation.tasks.waiting.add("late")
+    late = Started(conversation, step.launch, "late")
     with pytest.raises(Exception, match="no such handover"):
         late.take()
     assert late.stop("Essential container in task exited", exits=1)
-    return scene.act(failed(step, *scene.tasks.ended["late"]))
+    return conversation.act(failed(step, *conversation.tasks.ended["late"]))
 
 
-def test_a_task_that_is_listed_late_is_found(scene, monkeypatch):
-    pause = scene.clock.pause
-    scene.send()
-    step = scene.act(scene.decide(scene.take()[1]))
-    scene.tasks.waiting.add("t")
+def test_a_task_that_is_listed_late_is_found(conversation, monkeypatch):
+    pause = conversation.clock.pause
+    conversation.send()
+    step = conversation.act(conversation.decide(conversation.take()[1]))
+    conversation.tasks.waiting.add("t")
 
     def listed(seconds: float) -> None:
         pause(seconds)
-        if not scene.tasks.tasks:
-            Started(scene, step.launch, "t")
+        if not conversation.tasks.tasks:
+            Started(conversation, step.launch, "t")
 
-    monkeypatch.setattr(scene.clock, "pause", listed)
-    steer(scene)
-    assert scene.tasks.ended["t"][0] == STEERED
+    monkeypatch.setattr(conversation.clock, "pause", listed)
+    steer(conversation)
+    assert conversation.tasks.ended["t"][0] == STEERED
 
 
-def test_a_steer_that_comes_again_ends_nothing_twice(scene):
+def test_a_steer_that_comes_again_ends_nothing_twice(conversation):
     said = []
 
     def fate(task: Started) -> None:
         task.claim()
-        said.append(steer(scene))
+        said.append(steer(conversation))
 
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    kinds = scene.kinds()
-    ended = dict(scene.tasks.ended)
-    assert interrupt(scene.ports, LANE, said[0].batch) is False
-    assert steer(scene).duplicate
-    assert (scene.kinds(), scene.tasks.ended) == (kinds, ended)
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    kinds = conversation.kinds()
+    ended = dict(conversation.tasks.ended)
+    assert interrupt(conversation.ports, LANE, said[0].batch) is False
+    assert steer(conversation).duplicate
+    assert (conversation.kinds(), conversation.tasks.ended) == (kinds, ended)
 
 
 def test_a_steer_that_nobody_could_pass_on_is_in_the_log_and_passed_on_when_it_comes_again(
-    scene, monkeypatch
+    conversation, monkeypatch
 ):
     fails = [DependencyError("no answer")]
-    cluster = scene.tasks.cluster
+    cluster = conversation.tasks.cluster
 
     def ask(ref: str) -> str:
         if fails:
@@ -252,60 +253,60 @@ def test_a_steer_that_nobody_could_pass_on_is_in_the_log_and_passed_on_when_it_c
 
     def fate(task: Started) -> None:
         task.claim()
-        steer(scene)
-        assert task.token in scene.tasks.waiting
-        steer(scene)
-        assert task.token not in scene.tasks.waiting
+        steer(conversation)
+        assert task.token in conversation.tasks.waiting
+        steer(conversation)
+        assert task.token not in conversation.tasks.waiting
 
-    monkeypatch.setattr(scene.tasks, "cluster", ask)
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    assert [one.message_id for one in scene.entries(Steered)] == ["s1"]
+    monkeypatch.setattr(conversation.tasks, "cluster", ask)
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    assert [one.message_id for one in conversation.entries(Steered)] == ["s1"]
 
 
-def test_a_message_that_does_not_steer_ends_nothing(scene):
+def test_a_message_that_does_not_steer_ends_nothing(conversation):
     def fate(task: Started) -> None:
-        scene.send("by the way", id="m2")
+        conversation.send("by the way", id="m2")
         finish(task)
 
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    assert result(scene).status == "ok"
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    assert result(conversation).status == "ok"
 
 
-def test_a_steer_while_no_program_runs_asks_for_no_task(scene, monkeypatch):
-    monkeypatch.setattr(scene.tasks, "cluster", lambda _: pytest.fail("asked"))
+def test_a_steer_while_no_program_runs_asks_for_no_task(conversation, monkeypatch):
+    monkeypatch.setattr(conversation.tasks, "cluster", lambda _: pytest.fail("asked"))
     began = []
 
     def buy(_):
-        began.append(scene.state.running)
-        steer(scene)
+        began.append(conversation.state.running)
+        steer(conversation)
         return ToolOutput()
 
-    scene.use(tool("test.buy", "once", buy))
-    scene.model = MemoryModelClient(called("test.buy"), answered("as you wish"))
-    scene.send()
-    scene.run()
+    conversation.use(tool("test.buy", "once", buy))
+    conversation.model = MemoryModelClient(called("test.buy"), answered("as you wish"))
+    conversation.send()
+    conversation.run()
     assert all(began)
-    assert [steered.message_id for steered in scene.entries(Steered)] == ["s1"]
+    assert [steered.message_id for steered in conversation.entries(Steered)] == ["s1"]
 
 
-def test_a_denied_run_stays_denied_when_its_step_is_tried_again(scene, monkeypatch):
-    scene.send()
-    step = scene.act(scene.decide(scene.take()[1]))
-    steer(scene)
-    key = exec_key(LANE, scene.state.turn, scene.state.running, STARTED)
-    put = scene.log.put
+def test_a_denied_run_stays_denied_when_its_step_is_tried_again(conversation, monkeypatch):
+    conversation.send()
+    step = conversation.act(conversation.decide(conversation.take()[1]))
+    steer(conversation)
+    key = exec_key(LANE, conversation.state.turn, conversation.state.running, STARTED)
+    put = conversation.log.put
 
     def lost(*_, **__):
         raise DependencyError("no answer")
 
-    monkeypatch.setattr(scene.log, "put", lost)
+    monkeypatch.setattr(conversation.log, "put", lost)
     with pytest.raises(DependencyError):
-        scene.act(failed(step, STEERED, ""))
-    assert scene.ports.artifacts.get(key)
-    monkeypatch.setattr(scene.log, "put", put)
-    scene.act(failed(step, STEERED, ""))
-    assert result(scene).error["code"] == "cancelled"
+        conversation.act(failed(step, STEERED, ""))
+    assert conversation.ports.artifacts.get(key)
+    monkeypatch.setattr(conversation.log, "put", put)
+    conversation.act(failed(step, STEERED, ""))
+    assert result(conversation).error["code"] == "cancelled"

@@ -6,13 +6,14 @@ from stepline.loop.programs.remote import sweep_tasks
 from stepline.metrics import EXEC_SECONDS, HANDOVERS_STALE, PROGRAMS_FAILED, PROGRAMS_LOST, PROGRAMS_RUN
 from stepline.model.program.execution import Run
 from stepline.programs.envelope import is_lost, lost_envelope
-from tests.support.conversation import Scene, answered, coded
-from tests.unit.programs.program_run import Scene as Spool
+from tests.support.conversation import Conversation
+from tests.support.generation import answered, coded
+from tests.unit.programs.program_run import ProgramRun as Spool
 from tests.unit.programs.program_run import promised
 
 
 def counted(run):
-    play = Scene(coded("print('hello')", "totals.csv"), answered("done"))
+    play = Conversation(coded("print('hello')", "totals.csv"), answered("done"))
     play.programs(lambda _: run)
     play.send()
     play.run()
@@ -44,13 +45,13 @@ def test_the_code_tells_whose_fault_it_was(tmp_path, code, lost):
 
 
 def test_a_success_is_not_lost(tmp_path):
-    scene = Spool(spool=tmp_path, contract=promised("a.csv"))
-    scene.left("outputs/a.csv", "1,2\n")
-    assert not is_lost(scene.envelope())
+    conversation = Spool(spool=tmp_path, contract=promised("a.csv"))
+    conversation.left("outputs/a.csv", "1,2\n")
+    assert not is_lost(conversation.envelope())
 
 
 def test_a_handover_that_nobody_took_back_is_counted_when_it_is_swept():
-    play = Scene()
+    play = Conversation()
     play.ports.tasks.hand_over("ref", "{}", cluster="cluster", deadline="2000-01-01T00:00:00.000Z")
     assert sweep_tasks(play.ports) == {"tasks_swept": 1}
     assert sweep_tasks(play.ports) == {}

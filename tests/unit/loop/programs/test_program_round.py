@@ -11,7 +11,8 @@ from stepline.loop.programs.make_outcome import NOT_STARTED, RESULT, STARTED, cl
 from stepline.model.entry import Decided, Resulted, Started
 from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Run, ToolEvent
-from tests.support.conversation import LANE, Scene, answered, called, closings, coded, event_types, tool
+from tests.support.conversation import LANE, Conversation, closings, event_types, tool
+from tests.support.generation import answered, called, coded
 
 HELLO = "print('hello')"
 
@@ -29,32 +30,32 @@ def wrote(text, *, events=()):
     return run
 
 
-def scene(*script, run=None):
-    found = Scene(*script)
+def conversation(*script, run=None):
+    found = Conversation(*script)
     found.programs(run or wrote("a,b\n1,2\n"))
     return found
 
 
 def opened(*script, **fields):
-    """Return a scene whose first round has decided to run a program."""
-    found = scene(*script, **fields)
+    """Return a conversation whose first round has decided to run a program."""
+    found = conversation(*script, **fields)
     found.send()
     step = found.decide(found.take()[1])
     return found, step
 
 
-def result(scene):
-    (entry,) = scene.entries(Resulted)
+def result(conversation):
+    (entry,) = conversation.entries(Resulted)
     return entry
 
 
-def key(scene, name):
-    (decision,) = [entry for entry in scene.entries(Decided) if entry.actions][:1]
-    return exec_key(LANE, scene.state.turn, decision.actions[0].call_id, name)
+def key(conversation, name):
+    (decision,) = [entry for entry in conversation.entries(Decided) if entry.actions][:1]
+    return exec_key(LANE, conversation.state.turn, decision.actions[0].call_id, name)
 
 
 def test_a_program_runs_between_two_steps_and_its_files_stand_in_the_log():
-    play = scene(coded(HELLO, "totals.csv"), answered("done"))
+    play = conversation(coded(HELLO, "totals.csv"), answered("done"))
     play.send()
     play.run()
     entry = result(play)
@@ -75,7 +76,7 @@ def test_the_way_of_a_program_is_six_steps():
 
 def test_the_program_is_given_its_text_as_it_was_written_and_the_files_of_its_turn():
     text = "\n# Übung\nx = '</b>'\n"
-    play = scene(
+    play = conversation(
         called("react.write", {"path": "in.csv", "content": "x"}), coded(text, "a.txt"), answered("done")
     )
     play.send()
@@ -89,7 +90,7 @@ def test_the_program_is_given_its_text_as_it_was_written_and_the_files_of_its_tu
 
 
 def test_a_call_without_a_usable_contract_runs_nothing_and_says_why():
-    play = scene(coded(HELLO, "../x"), answered("sorry"))
+    play = conversation(coded(HELLO, "../x"), answered("sorry"))
     play.send()
     play.run()
     entry = result(play)
@@ -99,7 +100,7 @@ def test_a_call_without_a_usable_contract_runs_nothing_and_says_why():
 
 
 def test_a_program_that_names_what_was_not_pulled_does_not_run():
-    play = scene(coded("open('turn_old/outputs/x.csv')", "a.txt"), answered("sorry"))
+    play = conversation(coded("open('turn_old/outputs/x.csv')", "a.txt"), answered("sorry"))
     play.send()
     play.run()
     assert result(play).error["code"] == "pre_exec_pull_required"
@@ -114,7 +115,7 @@ def test_where_no_programs_run_the_model_is_told_so():
 
 
 def test_a_backend_that_is_not_there_is_an_error_of_the_run():
-    play = scene(coded(HELLO, "a.txt"), answered("sorry"))
+    play = conversation(coded(HELLO, "a.txt"), answered("sorry"))
     play.backends.clear()
     play.send()
     play.run()
@@ -125,7 +126,7 @@ def test_a_backend_that_breaks_is_an_error_of_the_run():
     def broken(job):
         raise OSError("no space left")
 
-    play = scene(coded(HELLO, "a.txt"), answered("sorry"), run=broken)
+    play = conversation(coded(HELLO, "a.txt"), answered("sorry"), run=broken)
     play.send()
     play.run()
     entry = result(play)
@@ -215,7 +216,7 @@ def test_a_program_that_leaves_hundreds_of_files_is_recorded_like_any_other():
         ]
         return Run(returncode=0, files=(*run.files, *files))
 
-    play = scene(coded(HELLO, "a.txt"), coded(HELLO, "b.txt"), answered("done"), run=many)
+    play = conversation(coded(HELLO, "a.txt"), coded(HELLO, "b.txt"), answered("done"), run=many)
     play.send()
     play.run()
     assert closings(play)[0].outcome == "completed"
@@ -225,7 +226,7 @@ def test_a_program_that_leaves_hundreds_of_files_is_recorded_like_any_other():
 
 def test_clients_see_the_program_start_and_end_and_what_its_tools_said():
     said = ToolEvent(type="rows", at="2026-01-01T00:00:00.000Z", tool_id="x.y", data={"count": 3})
-    play = scene(
+    play = conversation(
         coded(HELLO, "a.txt", notes="Count it.", prog_name="Counter"),
         answered("done"),
         run=wrote("1", events=(said,)),
@@ -256,7 +257,7 @@ def test_an_event_of_an_ordinary_tool_reaches_the_clients_too():
 
         return ToolOutput()
 
-    play = Scene(called("test.speak"), answered("done"))
+    play = Conversation(called("test.speak"), answered("done"))
     play.use(tool("test.speak", "pure", speak))
     inbox = play.listen()
     play.send()

@@ -14,9 +14,10 @@ from stepline.model.entry import Resulted
 from stepline.model.path import exec_key
 from stepline.model.program.execution import WorkFile
 from stepline.model.program.task import Handover, Parcel, run_ref
-from tests.support.conversation import LANE, answered, called, coded
-from tests.support.log_builder import Story
-from tests.support.task_conversation import TaskScene
+from tests.support.conversation import LANE
+from tests.support.generation import answered, called, coded
+from tests.support.log_builder import LogBuilder
+from tests.support.task_conversation import TaskConversation
 
 HELLO = "print('hello')"
 
@@ -24,7 +25,7 @@ HELLO = "print('hello')"
 @pytest.fixture
 def play(tmp_path):
     write = called("react.write", {"path": "in.csv", "content": "x,y"})
-    return TaskScene(tmp_path, write, coded(HELLO, "totals.csv"), answered("done"))
+    return TaskConversation(tmp_path, write, coded(HELLO, "totals.csv"), answered("done"))
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def lost(*_, **__):
 
 def wrote(*names):
     """Return a conversation whose calls wrote these files, one each, oldest first, and the files as a workspace."""
-    told = Story()
+    told = LogBuilder()
     told.message("write")
     told.act(*(("react.write", {"path": name}) for name in names))
     for name in names:

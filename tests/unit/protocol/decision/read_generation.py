@@ -9,6 +9,7 @@ from stepline.protocol.decision.read import Verdict, read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.tools.execute_code import promised_files
+from tests.support.generation import DECISION, tagged
 
 EXEC = "exec_tools.execute_code_python"
 
@@ -88,20 +89,20 @@ def judge(text: str, *, stop_reason: str = "end_turn", streamed_answer: str = ""
 
 
 def think(text: str = "Hm.") -> str:
-    return f"<channel:thinking>{text}</channel:thinking>\n"
+    return tagged("thinking", text) + "\n"
 
 
 def decide(decision: Any) -> str:
     body = decision if isinstance(decision, str) else json.dumps(decision)
-    return f"<channel:ReactDecisionOutV2>\n```json\n{body}\n```\n</channel:ReactDecisionOutV2>\n"
+    return tagged(DECISION, f"\n```json\n{body}\n```\n") + "\n"
 
 
 def program(text: str) -> str:
-    return f"<channel:code>{text}</channel:code>\n"
+    return tagged("code", text) + "\n"
 
 
 def generation(*decisions: Any, code: str = "", summary: str = "", thinking: str = "Hm.") -> str:
-    told = f"<channel:summary>{summary}</channel:summary>" if summary else ""
+    told = tagged("summary", summary) if summary else ""
     return "".join([think(thinking), *map(decide, decisions), program(code), told])
 
 

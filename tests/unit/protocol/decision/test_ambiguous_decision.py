@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.protocol.decision.fanout import ASKED_MAX, TOO_MANY, UNREADABLE
+from tests.support.generation import decided, start_tag, tagged
 from tests.unit.protocol.play import RULES, SINGLE, SIZES, TOLERANT, Played, cut, play
 
 ANSWER = {"action": "complete", "final_answer": "Shown."}
@@ -29,8 +30,7 @@ OTHER = {"action": "call_tool", "tool_call": {"tool_id": "no.tool", "params": {}
 
 
 def generation(*bodies: str) -> str:
-    tag = "channel:ReactDecisionOutV2"
-    return "<channel:thinking>Hm.</channel:thinking>" + "".join(f"<{tag}>{one}</{tag}>" for one in bodies)
+    return tagged("thinking", "Hm.") + "".join(map(decided, bodies))
 
 
 def two(first: Any, second: Any, lead: str = "So ") -> str:
@@ -120,20 +120,20 @@ def test_behind_the_first_decision_too_many_none_is_told_of_however_the_generati
 
 def test_an_answer_that_another_channel_closed_was_not_cut_with_what_follows() -> None:
     refused = json.dumps({**ANSWER, "tool_call": {"tool_id": "react.read", "params": {}}})
-    text = generation(json.dumps(PLAN)) + f"<channel:action>{refused}<channel:thinking>And then"
+    text = generation(json.dumps(PLAN)) + (start_tag("action") + refused + start_tag("thinking") + "And then")
     played = play_alike(text, stop_reason="max_tokens")
     assert played.verdict.salvaged
     assert played.verdict.decision.final_answer == "Shown."
 
 
 def test_a_decision_too_many_is_that_also_where_the_output_limit_met_it() -> None:
-    text = generation(json.dumps(READ)) + "<channel:action>" + json.dumps(WRITE)[:-4]
+    text = generation(json.dumps(READ)) + start_tag("action") + json.dumps(WRITE)[:-4]
     assert play_alike(text, SINGLE, stop_reason="max_tokens").codes == [TOO_MANY]
 
 
 def test_a_whole_answer_stands_also_where_its_channel_was_not_closed_any_more() -> None:
     refused = json.dumps({**ANSWER, "tool_call": {"tool_id": "react.read", "params": {}}})
-    text = generation() + "<channel:action>" + refused
+    text = generation() + start_tag("action") + refused
     for reason, stop in (("provider_error", "cut"), ("eof", "max_tokens")):
         played = play_alike(text, reason=reason, stop_reason=stop)
         assert played.verdict.decision.final_answer == "Shown."

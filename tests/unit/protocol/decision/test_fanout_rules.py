@@ -11,6 +11,7 @@ from stepline.protocol.decision.fanout import TOO_MANY, Admission, Candidate, Fa
 from stepline.protocol.decision.read import read_decision
 from stepline.protocol.decision.round_rules import RoundRules
 from stepline.protocol.parser.channel_parser import ChannelParser
+from tests.support.generation import start_tag, tagged
 from tests.unit.protocol.decision.read_generation import (
     ALLOWED,
     CLASSIC,
@@ -66,9 +67,7 @@ def test_the_notes_of_every_decision_that_counts_are_the_rounds() -> None:
 
 
 def test_blank_decisions_do_not_count_and_a_call_is_named_by_its_instance() -> None:
-    verdict = judge(
-        think() + "<channel:action> \n</channel:action>" + decide(ONE) + decide(TWO), fanout=FANOUT
-    )
+    verdict = judge(think() + tagged("action", " \n") + decide(ONE) + decide(TWO), fanout=FANOUT)
     assert [action.call_id for action in verdict.actions] == ["tc_1", "tc_2"]
 
 
@@ -310,7 +309,7 @@ def test_a_comma_too_many_is_no_guess() -> None:
 
 def test_whole_decisions_of_a_stream_that_we_ended_count() -> None:
     parser = ChannelParser()
-    parser.feed(think() + decide(ONE) + "<channel:action>" + json.dumps(TWO)[:60])
+    parser.feed(think() + decide(ONE) + start_tag("action") + json.dumps(TWO)[:60])
     parser.close("policy")
     rules = RoundRules(tools=TOOLS, allowed=ALLOWED, call_id="tc_{}".format, turn="turn_1")
     verdict = read_decision(parser.transcript(), rules, stop_reason="aborted")
@@ -320,7 +319,7 @@ def test_whole_decisions_of_a_stream_that_we_ended_count() -> None:
 @pytest.mark.parametrize("reason", ["policy", "cancelled", "provider_error"])
 def test_a_program_that_was_broken_off_does_not_run(reason: Any) -> None:
     parser = ChannelParser()
-    parser.feed(think() + decide(run(contract=CONTRACT)) + "<channel:code>print(1)\npri")
+    parser.feed(think() + decide(run(contract=CONTRACT)) + (start_tag("code") + "print(1)\npri"))
     parser.close(reason)
     rules = RoundRules(tools=TOOLS, allowed=ALLOWED, call_id="tc_{}".format, turn="turn_1", strict=False)
     verdict = read_decision(parser.transcript(), rules, stop_reason="aborted")

@@ -6,6 +6,7 @@ from bundles.default import WORKFLOW
 from stepline.bundle.assembly import build_agent
 from stepline.protocol.decision.notice import NOTICES
 from stepline.tools.context import ReadCaps
+from tests.support.generation import tagged
 from tests.unit.protocol.decision import test_fanout_rules as test_several
 from tests.unit.protocol.decision import test_read_decision as test_decision
 from tests.unit.protocol.decision.read_generation import (
@@ -52,11 +53,7 @@ def test_a_parameter_that_no_tool_has_is_refused(tool_id: str) -> None:
 
 def test_a_fence_that_nobody_closed_does_not_swallow_the_program() -> None:
     decision = json.dumps(test_several.run(contract=test_several.CONTRACT))
-    text = (
-        think("The ` char.")
-        + f"<channel:action>\n```json\n{decision}\n</channel:action>\n"
-        + program("print(1)")
-    )
+    text = think("The ` char.") + (tagged("action", f"\n```json\n{decision}\n") + "\n") + program("print(1)")
     verdict = judge(text)
     assert (ran(verdict), verdict.actions[0].code) == ([test_several.EXEC], "print(1)")
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from stepline.model.decision import Action, ParsedDecision
 from stepline.protocol.decision.notice import MESSAGE_CHARS_MAX, make_notice
+from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.protocol.decision.read_generation import (
     CONTRACT,
     READ,
@@ -57,9 +58,9 @@ REFUSED = {
     "": "action_schema_error",
     "Hello.": "decision_preamble_before_first_channel",
     "<channel:think": "decision_missing_protocol_channels",
-    "<channel:thinking>a</channel:thinking>": "action_schema_error",
+    tagged("thinking", "a"): "action_schema_error",
     "Sure! " + generation(complete()): "decision_preamble_before_first_channel",
-    generation(complete()).removeprefix("<channel:thinking>Hm.</channel:thinking>\n"): (
+    generation(complete()).removeprefix(tagged("thinking", "Hm.") + "\n"): (
         "decision_first_channel_not_thinking"
     ),
     generation("call_tool"): "no_json_candidate",
@@ -102,7 +103,7 @@ REFUSED = {
     generation(run(contract=["outputs/a.csv"]), code="a"): "invalid_contract",
     generation(run(contract={"a": "outputs/a.csv"}), code="a"): "invalid_contract",
     generation(run(contract=CONTRACT, language="R"), code="a"): "bad_params",
-    generation(call(RUN), code="a") + "<channel:code>b</channel:code>": "code_channel_without_single_exec",
+    generation(call(RUN), code="a") + tagged("code", "b"): "code_channel_without_single_exec",
 }
 
 
@@ -119,13 +120,13 @@ def test_a_refused_decision_runs_nothing_and_says_why(text: str, code: str) -> N
 TOLERATED = {
     "Sure! " + generation(complete()): "decision_preamble_before_first_channel",
     generation(complete()) + "That is all.": "text_outside_channels",
-    generation(complete()).removeprefix("<channel:thinking>Hm.</channel:thinking>\n"): (
+    generation(complete()).removeprefix(tagged("thinking", "Hm.") + "\n"): (
         "decision_first_channel_not_thinking"
     ),
     generation(json.dumps(call())[:-1]): "decision_repaired",
     generation(json.dumps(complete()) + '{"action": "comp'): "multi_decision_in_one_channel",
-    generation(complete()) + "<channel:plan>1.</channel:plan>": "unknown_channel",
-    generation(complete()).replace("</channel:thinking>", ""): "channel_not_closed",
+    generation(complete()) + tagged("plan", "1."): "unknown_channel",
+    generation(complete()).replace(end_tag("thinking"), ""): "channel_not_closed",
     generation(complete(notes="✓ [1] done\nAnd more.")): "final_answer_with_notes",
     generation(complete(suggested_followups=["a", 7])): "suggested_followups_dropped",
     generation(complete(suggested_followups="a")): "suggested_followups_dropped",
@@ -245,7 +246,7 @@ def test_a_notice_stays_small_whatever_the_model_wrote() -> None:
         generation(call({"tool_id": "react.read", "params": {huge: 1}})),
         generation(complete(notes=[huge])),
         generation(complete(tool_call={"tool_id": huge})),
-        f"<channel:{'x' * 48}></channel:x>" * 5000 + generation(complete()),
+        (f"<channel:{'x' * 48}>" + end_tag("x")) * 5000 + generation(complete()),
         generation(call(), call({"tool_id": huge, "params": {huge: 1}}), f'{{"action": "{huge}'),
     ):
         for strict in (True, False):
@@ -257,15 +258,15 @@ def test_a_notice_stays_small_whatever_the_model_wrote() -> None:
 PARTS = st.sampled_from(
     [
         *(
-            "<channel:thinking>",
-            "</channel:thinking>",
-            "<channel:action>",
-            "</channel:action>",
-            "<channel:code>",
+            start_tag("thinking"),
+            end_tag("thinking"),
+            start_tag("action"),
+            end_tag("action"),
+            start_tag("code"),
         ),
         *(
-            "</channel:code>",
-            "<channel:plan>",
+            end_tag("code"),
+            start_tag("plan"),
             '{"action": "complete"',
             ', "final_answer": "x"',
             "}",

@@ -16,6 +16,7 @@ from stepline.protocol.stream.lane import AbortReason, LaneClosed, LaneEvent, La
 from stepline.protocol.stream.show import Show
 from stepline.tools.catalogue import default_registry
 from stepline.tools.spec import ToolSpec
+from tests.support.generation import DECISION, tagged
 
 TURN = "turn_20260101T000000_abcdef"
 PROGRAM = "exec_tools.execute_code_python"
@@ -67,11 +68,11 @@ def rules(**fields: Any) -> RoundRules:
 
 
 def thinking(text: str) -> str:
-    return f"<channel:thinking>{text}</channel:thinking>\n"
+    return tagged("thinking", text) + "\n"
 
 
 def raw(body: str) -> str:
-    return f"<channel:ReactDecisionOutV2>{body}</channel:ReactDecisionOutV2>\n"
+    return tagged(DECISION, body) + "\n"
 
 
 def decision(**fields: Any) -> str:
@@ -92,7 +93,7 @@ def run(notes: str = "", **params: Any) -> str:
 
 
 def code(text: str) -> str:
-    return f"<channel:code>{text}</channel:code>\n"
+    return tagged("code", text) + "\n"
 
 
 def answer(text: str, **fields: Any) -> str:

@@ -11,6 +11,7 @@ from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.parser.channel_parser import ChannelParser
 from stepline.protocol.stream.lane import LaneFacts, LaneText
 from stepline.protocol.stream.show import Show
+from tests.support.generation import start_tag
 from tests.unit.protocol.stream.shown_lanes import (
     TURN,
     answer,
@@ -70,8 +71,8 @@ def test_the_status_comes_as_soon_as_the_tool_is_known():
 
 
 def test_code_is_shown_while_it_is_written_from_its_first_character_that_is_not_blank():
-    assert "code.0" not in show_so_far(run() + "<channel:code>\n  \n").texts
-    assert show_so_far(run() + "<channel:code>\n  \nx").texts["code.0"] == "\n  \nx"
+    assert "code.0" not in show_so_far(run() + (start_tag("code") + "\n  \n")).texts
+    assert show_so_far(run() + (start_tag("code") + "\n  \nx")).texts["code.0"] == "\n  \nx"
 
 
 def test_code_is_exact_to_the_character():
@@ -122,7 +123,7 @@ def test_a_program_that_never_comes_ends_in_an_error():
 
 
 def test_a_program_that_is_cut_ends_in_an_error():
-    shown = show_alike(run() + "<channel:code>print(")
+    shown = show_alike(run() + (start_tag("code") + "print("))
     assert shown.ends["code.0"] == "eof"
     assert failure(shown) == "generation_eof"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from stepline.protocol.citation.citation_stream import render_citations
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.protocol.stream.lane import LaneFacts
+from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.protocol.stream.shown_lanes import (
     PROGRAM,
     SOURCES,
@@ -45,7 +46,7 @@ def test_thinking_notes_and_answer_are_lanes_with_their_facts():
 
 
 def test_an_empty_channel_and_a_summary_show_nothing():
-    shown = show_alike(thinking("") + answer("Yes.") + code("") + "<channel:summary>Goal</channel:summary>")
+    shown = show_alike(thinking("") + answer("Yes.") + code("") + tagged("summary", "Goal"))
     assert list(shown.texts) == ["answer.0"]
 
 
@@ -63,11 +64,11 @@ PLAIN = "Every word, é and 🙂 too; (1) {2} 3 > 2 & so on."
 
 def test_every_character_is_shown_as_it_comes():
     begun = {
-        "thinking.0": "<channel:thinking>",
-        "answer.0": '<channel:action>{"action": "exit", "final_answer": "',
+        "thinking.0": start_tag("thinking"),
+        "answer.0": (start_tag("action") + '{"action": "exit", "final_answer": "'),
         "canvas.0": write("outputs/a.md", "@").partition("@")[0],
         "timeline.0": write("a.md", "@", channel="timeline_text").partition("@")[0],
-        "code.0": run() + "<channel:code>",
+        "code.0": run() + start_tag("code"),
     }
     for lane, head in begun.items():
         for upto in range(1, len(PLAIN) + 1):
@@ -88,7 +89,7 @@ def test_every_character_is_shown_as_it_comes():
     ],
 )
 def test_only_what_may_become_a_tag_is_held_back(written, shown):
-    assert show_so_far(f"<channel:thinking>{written}", 1).texts == {"thinking.0": shown}
+    assert show_so_far((start_tag("thinking") + written), 1).texts == {"thinking.0": shown}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_only_what_may_become_a_tag_is_held_back(written, shown):
     ],
 )
 def test_only_what_may_become_a_token_or_an_escape_is_held_back(written, shown):
-    head = '<channel:action>{"action": "exit", "final_answer": "'
+    head = start_tag("action") + '{"action": "exit", "final_answer": "'
     assert show_so_far(head + written, 1, sources=SOURCES).texts == {"answer.0": shown}
 
 
@@ -209,21 +210,21 @@ def test_every_open_lane_is_closed_with_the_reason_wherever_the_stream_is_cut(re
 
 def test_a_program_that_was_begun_and_not_finished_ends_in_an_error():
     for reason in ("policy", "cancelled", "provider_error"):
-        shown = show(run() + "<channel:code>print(", reason=reason)
+        shown = show(run() + (start_tag("code") + "print("), reason=reason)
         assert shown.ends["code.0"] == reason
         assert json.loads(shown.texts["exec.0.status.1"])["error"]["code"] == f"generation_{reason}"
         assert shown.facts["exec.0.status.1"].replaces == "exec.0.status"
 
 
 def test_a_text_that_just_ends_is_closed_as_cut():
-    assert show_alike("<channel:thinking>So").ends == {"thinking.0": "eof"}
-    shown = show_alike('<channel:action>{"action": "complete", "final_answer": "Half of')
+    assert show_alike(start_tag("thinking") + "So").ends == {"thinking.0": "eof"}
+    shown = show_alike(start_tag("action") + '{"action": "complete", "final_answer": "Half of')
     assert (shown.texts, shown.ends) == ({"answer.0": "Half of"}, {"answer.0": "eof"})
     assert shown.answer == "Half of"
 
 
 def test_an_answer_whose_closing_tag_is_missing_is_complete():
-    shown = show_alike('<channel:action>{"action": "complete", "final_answer": "Whole."}')
+    shown = show_alike(start_tag("action") + '{"action": "complete", "final_answer": "Whole."}')
     assert (shown.texts, shown.ends) == ({"answer.0": "Whole."}, {"answer.0": ""})
 
 
@@ -276,7 +277,7 @@ def test_no_tail_of_a_text_is_ever_lost(tail):
     for sources in ({}, SOURCES):
         assert show_alike(answer(tail), sources=sources).texts["answer.0"] == tail
     assert show_alike(thinking(tail)).texts["thinking.0"] == tail
-    assert show_alike(f"<channel:thinking>{tail}").texts["thinking.0"] == tail
+    assert show_alike(start_tag("thinking") + tail).texts["thinking.0"] == tail
 
 
 def test_text_around_citations_stays_as_it_was_written():
@@ -308,7 +309,7 @@ def test_citations_become_links_in_notes_answers_and_drawn_files_and_nowhere_els
 TEXTS = st.text(
     alphabet=st.characters(codec="utf-8") | st.sampled_from(list('[]S:13,"\\`<>/\n 😀')), max_size=60
 ) | st.lists(
-    st.sampled_from(["[[S:1]]", "[[S:1-3]]", "[[S:9]]", "`", "```\n", "text ", "</channel:action>"])
+    st.sampled_from(["[[S:1]]", "[[S:1-3]]", "[[S:9]]", "`", "```\n", "text ", end_tag("action")])
 ).map("".join)
 CUTS = st.lists(st.integers(0, 600), max_size=40)
 
@@ -333,7 +334,7 @@ PARTS = st.sampled_from(
         run(notes="sum up"),
         code("print('<channel:thinking>')\n"),
         code(""),
-        code("<channel:code>"),
+        code(start_tag("code")),
         answer("Yes [[S:3]]."),
         answer("No."),
         call("no.such", notes="x"),
@@ -348,9 +349,9 @@ PARTS = st.sampled_from(
             '{"action": "call_tool", "notes": "n", "tool_call": {"tool_id": "react.write", "params": {"content": "x "y" z"}}}'
         ),
         raw(""),
-        "<channel:plan>unknown</channel:plan>",
-        "<channel:thinking>open ",
-        '<channel:action>{"action": "complete", "final_answer": "cut',
+        tagged("plan", "unknown"),
+        (start_tag("thinking") + "open "),
+        (start_tag("action") + '{"action": "complete", "final_answer": "cut'),
         "<thinking>legacy</thinking>",
     ]
 )

@@ -11,7 +11,7 @@ import pytest
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.model.block import Body
 from stepline.tools.fetch import run_fetch
-from tests.unit.tools.conftest import TURN, World, read_status
+from tests.unit.tools.conftest import TURN, ToolConversation, read_status
 
 MIB = 1024 * 1024
 LINES = 50 * MIB
@@ -35,11 +35,11 @@ class Repeated(MemoryArtifacts):
 
 
 @pytest.fixture
-def large() -> World:
+def large() -> ToolConversation:
     """A conversation with a file of 100 MiB, two bytes a line."""
-    world = World(artifacts=Repeated(b"7\n" * (MIB // 2), 100))
-    world.say(FILE, "", mime="text/plain", body=body())
-    return world
+    conversation = ToolConversation(artifacts=Repeated(b"7\n" * (MIB // 2), 100))
+    conversation.say(FILE, "", mime="text/plain", body=body())
+    return conversation
 
 
 def body() -> Body:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stepline.model.source import Source
 from stepline.tools.context import ReadCaps
 from stepline.tools.read.source_rows import TEXT_FIELDS, fit_rows, items_stats
-from tests.unit.tools.conftest import World, read_status
+from tests.unit.tools.conftest import ToolConversation, read_status
 
 POOL = {
     1: Source(sid=1, title="One", url="https://one.example", text="abc", content="0123456789"),
@@ -22,20 +22,20 @@ POOL = {
 
 
 @pytest.fixture
-def world() -> World:
-    return World(sources=dict(POOL))
+def conversation() -> ToolConversation:
+    return ToolConversation(sources=dict(POOL))
 
 
-def read(world: World, path: str, **params: Any) -> tuple[dict[str, Any], str]:
+def read(conversation: ToolConversation, path: str, **params: Any) -> tuple[dict[str, Any], str]:
     """Return the row of one path, and what is shown."""
-    output = world.call("react.read", {"paths": [path], **params})
+    output = conversation.call("react.read", {"paths": [path], **params})
     (row,) = read_status(output)["paths"]
     shown = [block for block in output.blocks if ".view." in block.path]
     return row, shown[0].text if shown else ""
 
 
-def test_rows_come_as_json_with_what_they_hold(world):
-    row, text = read(world, "so:sources_pool[2,1]")
+def test_rows_come_as_json_with_what_they_hold(conversation):
+    row, text = read(conversation, "so:sources_pool[2,1]")
     assert json.loads(text) == [
         {"sid": 1, "title": "One", "url": "https://one.example", "content": "0123456789", "text": "abc"},
         {"sid": 2, "title": "Two", "url": "https://two.example", "text": "defg"},
@@ -52,33 +52,33 @@ def test_rows_come_as_json_with_what_they_hold(world):
     }
 
 
-def test_the_whole_pool_is_read_without_numbers(world):
-    row, text = read(world, "so:sources_pool")
+def test_the_whole_pool_is_read_without_numbers(conversation):
+    row, text = read(conversation, "so:sources_pool")
     assert [one["sid"] for one in json.loads(text)] == [1, 2, 5]
     assert "status" not in row
 
 
-def test_numbers_that_are_not_there_are_named(world):
-    row, text = read(world, "so:sources_pool[1-3,9]")
+def test_numbers_that_are_not_there_are_named(conversation):
+    row, text = read(conversation, "so:sources_pool[1-3,9]")
     assert row["missing_sids"] == [3, 9]
     assert [one["sid"] for one in json.loads(text)] == [1, 2]
-    lost, _ = read(world, "so:sources_pool[3,9]")
+    lost, _ = read(conversation, "so:sources_pool[3,9]")
     assert (lost["missing"], lost["reason"]) == (True, "not_found")
     assert "3, 9" in lost["message"]
 
 
-def test_a_huge_range_names_only_the_first_that_are_missing(world):
-    row, _ = read(world, "so:sources_pool[1-999999]")
+def test_a_huge_range_names_only_the_first_that_are_missing(conversation):
+    row, _ = read(conversation, "so:sources_pool[1-999999]")
     assert len(row["missing_sids"]) == 50
 
 
 def test_an_empty_pool_is_empty_and_not_missing():
-    row, text = read(World(), "so:sources_pool")
+    row, text = read(ToolConversation(), "so:sources_pool")
     assert (row["status"], text) == ("empty", "")
 
 
-def test_one_budget_is_spent_row_by_row(world):
-    row, text = read(world, "so:sources_pool", max_text_symbols=14)
+def test_one_budget_is_spent_row_by_row(conversation):
+    row, text = read(conversation, "so:sources_pool", max_text_symbols=14)
     assert row["status"] == "truncated_for_visible_context"
     one, two, five = json.loads(text)
     assert (one["content"], one["text"]) == ("0123456789", "abc")
@@ -88,41 +88,45 @@ def test_one_budget_is_spent_row_by_row(world):
     assert five["title"] == "Five"
 
 
-def test_rows_are_cut_until_they_fit_what_a_read_may_show(world):
-    world.caps = ReadCaps(max_chars=2_000, max_tokens=400, max_bytes=10**6)
-    world.sources[6] = Source(sid=6, title="Six", url="https://six.example", content="\u00fc" * 5_000)
-    row, text = read(world, "so:sources_pool")
+def test_rows_are_cut_until_they_fit_what_a_read_may_show(conversation):
+    conversation.caps = ReadCaps(max_chars=2_000, max_tokens=400, max_bytes=10**6)
+    conversation.sources[6] = Source(sid=6, title="Six", url="https://six.example", content="\u00fc" * 5_000)
+    row, text = read(conversation, "so:sources_pool")
     assert row["status"] == "truncated_for_visible_context"
     assert len(text.encode()) <= 400 * 3.2
     assert [one["sid"] for one in json.loads(text)] == [1, 2, 5, 6]
 
 
-def test_a_pool_whose_titles_alone_are_too_long_is_shown_from_its_beginning(world):
-    world.caps = ReadCaps(max_chars=2_000, max_tokens=4_000, max_bytes=10**6)
-    world.sources |= {i: Source(sid=i, title="t" * 200, url=f"https://e.example/{i}") for i in range(10, 60)}
-    row, text = read(world, "so:sources_pool")
+def test_a_pool_whose_titles_alone_are_too_long_is_shown_from_its_beginning(conversation):
+    conversation.caps = ReadCaps(max_chars=2_000, max_tokens=4_000, max_bytes=10**6)
+    conversation.sources |= {
+        i: Source(sid=i, title="t" * 200, url=f"https://e.example/{i}") for i in range(10, 60)
+    }
+    row, text = read(conversation, "so:sources_pool")
     assert row["status"] == "truncated_for_visible_context"
     assert row["next"]["path"] == "so:sources_pool"
     assert '"sid":1,' in text
 
 
-def test_a_long_row_is_read_on_by_its_characters(world):
-    output = world.call("react.read", {"items": [{"path": "so:sources_pool[5]", "offset_text_symbols": 10}]})
+def test_a_long_row_is_read_on_by_its_characters(conversation):
+    output = conversation.call(
+        "react.read", {"items": [{"path": "so:sources_pool[5]", "offset_text_symbols": 10}]}
+    )
     (row,) = read_status(output)["paths"]
     assert row["read_range"]["offset_text_symbols"] == 10
 
 
-def test_what_is_seen_whole_is_not_shown_again_until_it_changes(world):
-    read(world, "so:sources_pool[1]")
-    row, text = read(world, "so:sources_pool[1]")
+def test_what_is_seen_whole_is_not_shown_again_until_it_changes(conversation):
+    read(conversation, "so:sources_pool[1]")
+    row, text = read(conversation, "so:sources_pool[1]")
     assert (row["status"], text) == ("exists_in_visible_context", "")
-    world.sources[1] = Source(sid=1, title="One", url="https://one.example", text="more than before")
-    row, text = read(world, "so:sources_pool[1]")
+    conversation.sources[1] = Source(sid=1, title="One", url="https://one.example", text="more than before")
+    row, text = read(conversation, "so:sources_pool[1]")
     assert "more than before" in text
 
 
-def test_sizes_can_be_asked_for_alone(world):
-    row, text = read(world, "so:sources_pool[1]", stats_only=True)
+def test_sizes_can_be_asked_for_alone(conversation):
+    row, text = read(conversation, "so:sources_pool[1]", stats_only=True)
     assert (row["status"], text) == ("stats_only", "")
     assert row["text_symbols"] > 0
 
