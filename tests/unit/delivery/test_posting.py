@@ -50,7 +50,7 @@ class Subscriptions(MemorySubscriptions):
         super().drop(lane, connection)
 
 
-class Far:
+class RemoteEnd:
     """Some connections, all listening."""
 
     def __init__(self, *connections: str, post_all: PostAll = in_turn) -> None:
@@ -76,14 +76,14 @@ class Far:
 
 @pytest.mark.parametrize("post_all", [in_turn, ParallelPosts()])
 def test_every_listener_gets_every_frame_in_order(post_all: PostAll) -> None:
-    far = Far("a", "b", post_all=post_all)
+    far = RemoteEnd("a", "b", post_all=post_all)
     assert far.send() == 0.0
     assert far.inboxes == {"a": FRAMES, "b": FRAMES}
     assert far.meter.counts[FRAMES_POSTED] == 6
 
 
 def test_a_connection_that_cannot_take_a_frame_is_tried_again_from_there() -> None:
-    far = Far("slow", "well")
+    far = RemoteEnd("slow", "well")
     far.publisher.busy["slow"] = 2
     assert 0.0 < far.send() <= sum(PAUSES_S)
     assert far.inboxes == {"slow": FRAMES, "well": FRAMES}
@@ -91,7 +91,7 @@ def test_a_connection_that_cannot_take_a_frame_is_tried_again_from_there() -> No
 
 
 def test_who_stays_slow_is_left_and_holds_nobody_for_long() -> None:
-    far = Far("slow", "slower", "well")
+    far = RemoteEnd("slow", "slower", "well")
     far.publisher.busy.update(slow=1000, slower=1000)
     assert far.send() <= sum(PAUSES_S)
     assert far.inboxes == {"slow": [], "slower": [], "well": FRAMES}
@@ -99,7 +99,7 @@ def test_who_stays_slow_is_left_and_holds_nobody_for_long() -> None:
 
 
 def test_who_was_left_gets_one_try_a_batch_until_it_takes_one() -> None:
-    far = Far("slow")
+    far = RemoteEnd("slow")
     far.publisher.busy["slow"] = 2 + len(PAUSES_S)
     far.send()
     assert far.send() == 0.0
@@ -111,7 +111,7 @@ def test_who_was_left_gets_one_try_a_batch_until_it_takes_one() -> None:
 
 
 def test_who_was_left_long_ago_is_waited_for_again() -> None:
-    far = Far("slow")
+    far = RemoteEnd("slow")
     far.publisher.busy["slow"] = 1 + len(PAUSES_S)
     far.send()
     far.clock.pause(QUIET_S + 1)
@@ -122,7 +122,7 @@ def test_who_was_left_long_ago_is_waited_for_again() -> None:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_gone_connection_loses_its_subscription_and_the_others_hear_everything(keeps: bool) -> None:
-    far = Far("gone", "here")
+    far = RemoteEnd("gone", "here")
     far.publisher.close("gone")
     far.subscriptions.keeps = keeps
     assert far.send() == 0.0
@@ -133,7 +133,7 @@ def test_a_gone_connection_loses_its_subscription_and_the_others_hear_everything
 
 
 def test_a_connection_that_ends_while_it_is_waited_for_is_dropped() -> None:
-    far = Far("slow")
+    far = RemoteEnd("slow")
     far.publisher.busy["slow"] = 1
     pause = far.clock.pause
 
@@ -147,7 +147,7 @@ def test_a_connection_that_ends_while_it_is_waited_for_is_dropped() -> None:
 
 
 def test_a_gateway_that_answers_late_is_asked_once_a_batch() -> None:
-    far = Far("a", "b")
+    far = RemoteEnd("a", "b")
     far.publisher.busy.update(a=1000, b=1000)
     post = far.publisher.post
 
@@ -168,7 +168,7 @@ def test_a_gateway_that_answers_late_is_asked_once_a_batch() -> None:
 def test_whatever_the_others_do_a_connection_gets_a_prefix_of_each_batch(
     busy: dict[str, int], gone: set[str], batches: int
 ) -> None:
-    far = Far(*"abcd")
+    far = RemoteEnd(*"abcd")
     far.publisher.busy.update(busy)
     for name in gone:
         far.publisher.close(name)

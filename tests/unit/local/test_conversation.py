@@ -236,7 +236,7 @@ def test_watching_what_does_not_exist_finds_nothing(gateway):
         assert watch(session, session.effects(), lambda _: None) is None
 
 
-class Far:
+class RemoteEnd:
     """A far end that answers every message with its own text, and knows a conversation once it was spoken in."""
 
     def __init__(self):
@@ -265,7 +265,7 @@ class Far:
 
 @pytest.fixture
 def far(gateway):
-    gateway.script = Far()
+    gateway.script = RemoteEnd()
     return gateway
 
 

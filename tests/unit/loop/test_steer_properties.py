@@ -107,13 +107,13 @@ class TimedConversation(Conversation):
             self.machine.end(name)
 
 
-def places(story: TimedConversation) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
+def places(conversation: TimedConversation) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
     """Return where each event ended, by the batch that admitted it."""
     found: dict[int, set[str]] = {}
     during: dict[int, str] = {}
     events: dict[int, Inbound] = {}
     turn = ""
-    for batch in story.batches():
+    for batch in conversation.batches():
         for entry in batch.entries:
             match entry:
                 case Inbound():
@@ -143,10 +143,10 @@ def places(story: TimedConversation) -> dict[int, set[str]]:  # noqa: C901, PLR0
     return found
 
 
-def check(story: TimedConversation) -> None:
-    assert story.state.status == "idle"
-    assert {n: where for n, where in places(story).items() if len(where) != 1} == {}
-    entries = [entry for batch in story.batches() for entry in batch.entries]
+def check(conversation: TimedConversation) -> None:
+    assert conversation.state.status == "idle"
+    assert {n: where for n, where in places(conversation).items() if len(where) != 1} == {}
+    entries = [entry for batch in conversation.batches() for entry in batch.entries]
     calls = Counter(a.call_id for e in entries if isinstance(e, Decided) for a in e.actions)
     results = Counter(e.call_id for e in entries if isinstance(e, Resulted))
     assert calls == results
@@ -155,15 +155,15 @@ def check(story: TimedConversation) -> None:
     assert set(began.values()) <= {1}
     turns = [e.turn for e in entries if isinstance(e, Opened)]
     assert sorted(turns) == sorted(e.turn for e in entries if isinstance(e, Closed))
-    assert max(len(msgspec.json.encode(batch.state)) for batch in story.batches()) <= STATE_MAX_BYTES
+    assert max(len(msgspec.json.encode(batch.state)) for batch in conversation.batches()) <= STATE_MAX_BYTES
     for turn in turns:
-        check_steers(story, turn)
+        check_steers(conversation, turn)
 
 
-def check_steers(story: TimedConversation, turn: str) -> None:
+def check_steers(conversation: TimedConversation, turn: str) -> None:
     """A steer is heeded once; behind a stop nothing is decided, and behind a text no more than it left room for."""
     left, heeded, stopped, asked = 0, set(), False, 0
-    for batch in story.batches():
+    for batch in conversation.batches():
         for entry in batch.entries:
             match entry:
                 case Inbound(reactive=True):
@@ -191,5 +191,5 @@ def check_steers(story: TimedConversation, turn: str) -> None:
 def test_every_event_ends_in_one_place_and_every_call_has_a_result(
     script: list[str], said: dict[int, str]
 ) -> None:
-    story = TimedConversation(script, said)
-    check(story)
+    conversation = TimedConversation(script, said)
+    check(conversation)

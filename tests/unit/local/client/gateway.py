@@ -19,7 +19,7 @@ HANG_UP = "hang up"
 class Gateway:
     """Answers each message by `script(request)`, a list of frames, plain texts, and perhaps HANG_UP.
 
-    Nobody is let in while the `door` is not set.
+    Nobody is let in while `accepting` is not set.
     """
 
     def __init__(self):
@@ -28,8 +28,8 @@ class Gateway:
         self.fragments = queue.Queue()
         self.headers = []
         self.refuse_with = None
-        self.door = threading.Event()
-        self.door.set()
+        self.accepting = threading.Event()
+        self.accepting.set()
         self.url = ""
 
     def heard(self):
@@ -50,7 +50,7 @@ class Gateway:
             return
 
     def check(self, connection, request):
-        self.door.wait()
+        self.accepting.wait()
         self.headers.append(request.headers)
         return connection.respond(self.refuse_with, "") if self.refuse_with else None
 

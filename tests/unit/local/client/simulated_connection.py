@@ -55,7 +55,7 @@ class Wire:
             raise ConnectionClosedError(None, None)
 
 
-class Far:
+class RemoteEnd:
     """Answers each message by `script(request)`, a list of frames; `wires` are the connections there were."""
 
     def __init__(self, script=lambda _: [], clock=None):

@@ -23,7 +23,7 @@ from stepline.model.wire.event import (
     SyncFrame,
     encode_frame,
 )
-from tests.unit.local.client.simulated_connection import PACE, C, Far, drive
+from tests.unit.local.client.simulated_connection import PACE, C, RemoteEnd, drive
 
 HOURS = 3600
 GATEWAY_IDLE_S = 600
@@ -51,7 +51,7 @@ def at_event(n, *, open=False):  # noqa: A002 - as the frame has it
 
 
 def test_an_idle_session_is_never_silent_for_as_long_as_the_gateway_allows_and_never_as_old():
-    far = Far(at_event(3))
+    far = RemoteEnd(at_event(3))
     with far.session(cursor=3) as session:
         drive(session, 5 * HOURS)
     assert len(far.wires) == 3
@@ -65,14 +65,14 @@ def test_an_idle_session_is_never_silent_for_as_long_as_the_gateway_allows_and_n
 
 
 def test_an_open_turn_is_asked_for_each_25_seconds():
-    far = Far(at_event(3, open=True))
+    far = RemoteEnd(at_event(3, open=True))
     with far.session(cursor=3) as session:
         drive(session, 200)
     assert far.of("ping") == [25.0 * k for k in range(1, 8)]
 
 
 def test_a_pong_that_is_lost_is_asked_for_again_and_after_three_the_connection_is_new():
-    far = Far(lambda request: [SyncFrame(conversation=C, n=3)] if request["action"] == "resume" else [])
+    far = RemoteEnd(lambda request: [SyncFrame(conversation=C, n=3)] if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
         drive(session, 320)
     assert far.of("ping") == [240.0, 260.0, 280.0]
@@ -85,7 +85,7 @@ def test_a_newer_pong_in_the_middle_of_a_resume_asks_once_more_when_the_answer_i
     def script(request):
         return next(answers, []) if request["action"] == "resume" else [PongFrame(conversation=C, n=5)]
 
-    far = Far(script)
+    far = RemoteEnd(script)
     with far.session(cursor=3) as session:
         session._ask({"action": "ping", "conversation": C})
         effects = drive(session, 60)
@@ -95,7 +95,7 @@ def test_a_newer_pong_in_the_middle_of_a_resume_asks_once_more_when_the_answer_i
 
 def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_known_to_be_missing():
     answers = iter([[], [], [SyncFrame(conversation=C, n=3)]])
-    far = Far(lambda request: next(answers, []) if request["action"] == "resume" else [])
+    far = RemoteEnd(lambda request: next(answers, []) if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
         effects = drive(session, 100)
     assert far.of("resume") == [0.0, 10.0, 20.0]
@@ -104,7 +104,7 @@ def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_know
 
 def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_told():
     refusal = ErrorFrame(code="dependency", message="later", conversation=C)
-    far = Far(lambda request: [refusal] if request["action"] == "resume" else [])
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "resume" else [])
     with far.session(cursor=3) as session:
         effects = drive(session, 200)
     assert effects == [Refused(frame=refusal)]
@@ -116,14 +116,14 @@ def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_
 def test_a_ping_that_is_refused_for_now_is_told_to_nobody():
     refusal = ErrorFrame(code="dependency", message="later", conversation=C)
     script = at_event(3)
-    far = Far(lambda request: [refusal] if request["action"] == "ping" else script(request))
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "ping" else script(request))
     with far.session(cursor=3) as session:
         assert all(isinstance(effect, Synced) for effect in drive(session, 1000))
     assert len(far.of("ping")) > 1
 
 
 def test_a_gap_that_closes_by_itself_is_not_asked_for():
-    far = Far(at_event(1))
+    far = RemoteEnd(at_event(1))
     with far.session(cursor=1, pace=replace(PACE, tick_s=0.1)) as session:
         drive(session, 2)
         inbox = far.wires[0].inbox
@@ -145,7 +145,7 @@ def test_an_acknowledged_message_whose_batch_was_lost_is_asked_for():
             return [batch(1, 0), SyncFrame(conversation=C, n=1)]
         return script(request)
 
-    far = Far(answer)
+    far = RemoteEnd(answer)
     with far.session() as session:
         session.say("hi")
         effects = drive(session, 5)
@@ -153,7 +153,7 @@ def test_an_acknowledged_message_whose_batch_was_lost_is_asked_for():
 
 
 def test_who_connects_again_waits_longer_each_time_until_something_comes():
-    far = Far(at_event(3))
+    far = RemoteEnd(at_event(3))
     with far.session(cursor=3) as session:
         drive(session, 10)
         far.refuses = 3
@@ -166,7 +166,7 @@ def test_who_connects_again_waits_longer_each_time_until_something_comes():
 
 
 def test_a_connection_that_breaks_as_soon_as_it_stands_is_given_up_in_the_end():
-    far = Far()
+    far = RemoteEnd()
 
     def script(_request):
         far.wires[-1].cut()
@@ -182,7 +182,7 @@ def test_a_connection_that_breaks_as_soon_as_it_stands_is_given_up_in_the_end():
 def test_a_storm_does_not_come_back_in_step():
     tries = []
     for seed in range(50):
-        far = Far(at_event(3), MemoryClock())
+        far = RemoteEnd(at_event(3), MemoryClock())
         with far.session(cursor=3, uniform=random.Random(seed).uniform) as session:
             far.wires[-1].cut()
             drive(session, 10)
@@ -204,7 +204,7 @@ def test_a_message_that_is_unanswered_when_the_connection_is_replaced_goes_out_o
         ack = AckFrame(message_id=request["message_id"], conversation=C, n=3, kind="prompt")
         return [] if len(answered) == 1 else [ack]
 
-    far = Far(script)
+    far = RemoteEnd(script)
     pace = Pace(tick_s=1.0, replace_s=(100.0, 100.0))
     with far.session(cursor=3, pace=pace) as session:
         drive(session, 95)
@@ -216,7 +216,7 @@ def test_a_message_that_is_unanswered_when_the_connection_is_replaced_goes_out_o
 
 
 def test_a_connection_that_cannot_be_replaced_now_goes_on():
-    far = Far(at_event(3))
+    far = RemoteEnd(at_event(3))
     with far.session(cursor=3) as session:
         far.refuses = 2
         drive(session, 7100)
@@ -251,7 +251,7 @@ def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(tell
         ack = AckFrame(message_id=request["message_id"], conversation=C, n=0, kind=kind)
         return next(answers, [ack])
 
-    far = Far(script)
+    far = RemoteEnd(script)
     with far.session() as session:
         message_id = tell(session)
         assert session.state.unacked.keys() == {message_id}
@@ -271,7 +271,7 @@ def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(tell
 
 
 def test_an_event_that_is_too_large_is_refused_before_it_is_sent():
-    far = Far()
+    far = RemoteEnd()
     with far.session() as session, pytest.raises(LimitError):
         session.tell("form", {"what": "x" * 131_072})
     assert far.actions() == []
@@ -284,7 +284,7 @@ def test_a_message_over_which_every_connection_breaks_is_given_up():
         far.wires[-1].cut()
         return []
 
-    far = Far(script)
+    far = RemoteEnd(script)
     with far.session(cursor=3) as session:
         session.say("poison", message_id="m1")
         effects = drive(session, 200)
@@ -297,7 +297,7 @@ def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_w
     refusal = ErrorFrame(
         code="internal", message="Something went wrong here.", message_id="m1", conversation=C
     )
-    far = Far(lambda request: [refusal] if request["action"] == "send" else [])
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "send" else [])
     with far.session() as session:
         session.say("hi", message_id="m1")
         assert drive(session, 100) == [Refused(frame=refusal)]
@@ -305,14 +305,14 @@ def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_w
 
 
 def test_resumes_that_are_never_answered_are_told_though_pings_are():
-    far = Far(lambda request: [PongFrame(conversation=C, n=3)] if request["action"] == "ping" else [])
+    far = RemoteEnd(lambda request: [PongFrame(conversation=C, n=3)] if request["action"] == "ping" else [])
     with far.session(cursor=3) as session:
         effects = drive(session, 10.0 * PACE.resumes + 1)
     assert [effect.frame.code for effect in effects] == ["no_answer"]
 
 
 def test_a_gap_that_no_resume_closes_is_told():
-    far = Far(at_event(5))
+    far = RemoteEnd(at_event(5))
     with far.session(cursor=3) as session:
         effects = drive(session, 600)
     told = [effect for effect in effects if isinstance(effect, Refused)]
@@ -321,7 +321,7 @@ def test_a_gap_that_no_resume_closes_is_told():
 
 @pytest.mark.parametrize("is_open", [True, False])
 def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told(is_open):
-    far = Far(at_event(3, open=is_open))
+    far = RemoteEnd(at_event(3, open=is_open))
     with far.session(cursor=3) as session:
         effects = drive(session, PACE.silent_s + 10)
     told = [effect.frame.code for effect in effects if isinstance(effect, Refused)]

@@ -20,7 +20,7 @@ from stepline.ports.log import Listing
 from tests.unit.local.client.gateway import running_gateway
 
 
-class Far:
+class RemoteEnd:
     """A far end that knows some conversations, and answers whatever is said in one."""
 
     def __init__(self, *known, refuses=None):
@@ -73,7 +73,7 @@ def run(gateway, tmp_path, monkeypatch):
     ("words", "said"), [(["send", "hi"], ""), (["event", "form"], ""), (["chat"], "hi\n")]
 )
 def test_a_name_that_no_conversation_has_begins_none_unless_it_is_asked_for(gateway, run, words, said):
-    gateway.script = far = Far("mine")
+    gateway.script = far = RemoteEnd("mine")
     typo = run(*words, "--conversation", "mien", said=said)
     assert (typo.exit_code, far.said) == (1, [])
     assert typo.stderr.startswith("error: conversation_not_found: there is no conversation mien: --new ")
@@ -83,7 +83,7 @@ def test_a_name_that_no_conversation_has_begins_none_unless_it_is_asked_for(gate
 
 
 def test_new_begins_another_chat_though_the_last_one_is_known(gateway, run):
-    gateway.script = far = Far()
+    gateway.script = far = RemoteEnd()
     for words in (["chat"], ["chat"], ["chat", "--new"]):
         assert run(*words, said="hi\n").exit_code == 0
     first, again, new = [request["conversation"] for request in far.said]
@@ -91,13 +91,13 @@ def test_new_begins_another_chat_though_the_last_one_is_known(gateway, run):
 
 
 def test_a_message_may_come_from_standard_input(gateway, run):
-    gateway.script = far = Far()
+    gateway.script = far = RemoteEnd()
     assert run("send", "-", said="two\nlines\n").exit_code == 0
     assert far.said[0]["text"] == "two\nlines"
 
 
 def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
-    gateway.script = Far(
+    gateway.script = RemoteEnd(
         refuses=lambda request: ErrorFrame(
             code="rate_limited",
             message="Please send this one again in 15 s.",
@@ -114,7 +114,7 @@ def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
 
 @pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])
 def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
-    far = Far("mine")
+    far = RemoteEnd("mine")
 
     def script(request):
         if request["action"] in ("ping", "resume"):

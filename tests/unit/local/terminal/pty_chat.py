@@ -33,7 +33,7 @@ sys.exit(run_chat(Caller(url=url, user=user, home=Path(home), token=lambda: toke
 """
 
 
-class Typist:
+class TerminalChat:
     """`type` sends keys; `until` reads what comes, until the screen shows it."""
 
     rows = ROWS
@@ -104,7 +104,7 @@ class Typist:
 @contextmanager
 def typing(url, home, *, conversation="", user="ann", token="t"):
     """Open a chat with the gateway at `url`, and end it with the block."""
-    person = Typist([sys.executable, "-c", _CHAT, url, str(home), conversation, user, token])
+    person = TerminalChat([sys.executable, "-c", _CHAT, url, str(home), conversation, user, token])
     try:
         yield person
     finally:

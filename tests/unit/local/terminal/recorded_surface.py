@@ -9,7 +9,7 @@ from rich.console import Console
 from stepline.local.terminal.surface import Clean
 
 
-class Paper:
+class RecordedSurface:
     def __init__(self, width=300, height=30):
         self.width, self.height = width, height
         self._console = self._new()

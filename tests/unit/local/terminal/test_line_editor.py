@@ -30,9 +30,9 @@ def person(gateway, tmp_path):
 
 @pytest.fixture
 def closed(gateway):
-    gateway.door.clear()
-    yield gateway.door
-    gateway.door.set()
+    gateway.accepting.clear()
+    yield gateway.accepting
+    gateway.accepting.set()
 
 
 def heard(gateway):

@@ -29,7 +29,7 @@ from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.traversal import has_hidden
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
 from stepline.protocol.stream.lane import LaneFacts
-from tests.unit.local.terminal.recorded_surface import Paper
+from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
 EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\r\x08\u202eabc [red]not markup[/red]"
 
@@ -157,7 +157,7 @@ def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for
 
 
 def test_on_a_terminal_the_sources_stand_under_the_answer():
-    paper = Paper(width=80)
+    paper = RecordedSurface(width=80)
     with RichView(paper) as view:
         view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS)))
         view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
@@ -232,7 +232,7 @@ def test_a_pipe_gets_tool_lines_and_the_recorded_answer():
 
 @pytest.mark.parametrize("evil", [EVIL, "a&#8238;b &#x202e; &#65279; `&#27;`", "<b>\x9b</b>\u2066"])
 def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
-    written, complained, paper = [], [], Paper()
+    written, complained, paper = [], [], RecordedSurface()
     data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
     told = [event(row.type, **data) for row in TABLE]
     lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
@@ -265,7 +265,7 @@ def test_a_turn_that_failed_complains_with_its_code():
 
 @pytest.mark.parametrize("width", [20, 100])
 def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(width):
-    paper = Paper(width=width)
+    paper = RecordedSurface(width=width)
     with RichView(paper) as view:
         for effect in effects():
             view.show(effect)
@@ -279,7 +279,7 @@ def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(
 
 
 def test_what_was_thought_stands_above_what_was_decided_and_only_once():
-    paper = Paper(width=80)
+    paper = RecordedSurface(width=80)
     decided = (
         event("solver.react.decision", claim=2, notes="n"),
         event("react.tool.call", tool_id="react.read", call_id="tc_1", params={}),
@@ -293,7 +293,7 @@ def test_what_was_thought_stands_above_what_was_decided_and_only_once():
 
 
 def test_markup_of_a_stranger_is_text():
-    paper = Paper(width=100)
+    paper = RecordedSurface(width=100)
     with RichView(paper) as view:
         view.say("[red]x[/red]")
     assert "[red]x[/red]" in paper.printed()
@@ -309,7 +309,7 @@ def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
 
 def drawn(*effects, width=60, height=30):
     """Return the panel as it stands behind these effects, in a terminal of this size."""
-    paper = Paper(width, height)
+    paper = RecordedSurface(width, height)
     view = RichView(paper)
     for effect in effects:
         view.show(effect)

@@ -22,13 +22,13 @@ from stepline.local.terminal.output import JsonView
 from stepline.local.terminal.turn_view import PlainView, RichView
 from stepline.model.wire.event import ClientEvent, ErrorFrame
 from tests.unit.local.client.answering_gateway import Agent
-from tests.unit.local.client.simulated_connection import Far, Pace
-from tests.unit.local.terminal.recorded_surface import Paper
+from tests.unit.local.client.simulated_connection import Pace, RemoteEnd
+from tests.unit.local.terminal.recorded_surface import RecordedSurface
 
 PACE = Pace(tick_s=1.0)
 
 
-class Person:
+class TypedInput:
     """Says `lines` at the prompt; while the agent works, what stands in `meanwhile`, one a look."""
 
     commands = True
@@ -64,7 +64,7 @@ class Talk:
     def __init__(self, home, person, patience=1, view=None):
         self.written, self.noted, self.person = [], [], person
         self.agent = Agent(patience)
-        self.far = Far(self.agent)
+        self.far = RemoteEnd(self.agent)
         view = view or PlainView(self.written.append, self.noted.append)
         self.chat = Chat(self.session, view, person, user="ann", home=home)
 
@@ -78,7 +78,7 @@ def talk(tmp_path):
 
 
 def test_a_line_that_is_typed_while_the_agent_works_is_said_beside_the_turn(talk):
-    here = talk(Person("go", meanwhile=["", "and this"]))
+    here = talk(TypedInput("go", meanwhile=["", "and this"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "and this")]
     assert here.written == ["\nall heard"]
@@ -86,7 +86,7 @@ def test_a_line_that_is_typed_while_the_agent_works_is_said_beside_the_turn(talk
 
 
 def test_a_steer_interrupts_and_says_so(talk):
-    here = talk(Person("go", meanwhile=["/steer  be short "]))
+    here = talk(TypedInput("go", meanwhile=["/steer  be short "]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("steer", "be short")]
     assert here.written == ["■ interrupted: be short (at most 2 rounds to come to an end)", "\nso far"]
@@ -94,7 +94,7 @@ def test_a_steer_interrupts_and_says_so(talk):
 
 @pytest.mark.parametrize("stop", ["/stop", Key.INTERRUPT])
 def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(talk, stop):
-    here = talk(Person("go", meanwhile=["and this", "//path is odd", stop]), patience=9)
+    here = talk(TypedInput("go", meanwhile=["and this", "//path is odd", stop]), patience=9)
     assert here.chat.run() == 0
     assert here.agent.heard == [
         ("prompt", "go"),
@@ -108,14 +108,14 @@ def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(ta
 
 
 def test_at_the_prompt_there_is_nothing_to_stop(talk):
-    here = talk(Person("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
+    here = talk(TypedInput("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("stop", ""), ("prompt", "go"), ("followup", "more")]
     assert here.written == ["↩ not heard, nothing is running: stop", "\nall heard"]
 
 
 def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
-    here = talk(Person("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
+    here = talk(TypedInput("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
     here.chat.run()
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert here.noted.count(HELP) == 2
@@ -128,7 +128,7 @@ def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
 
 def test_text_is_said_as_it_was_typed_and_blank_lines_are_not(talk):
     typed = "\u00a0\tone  two 👩\u200d👩\u200d👧\n\n/three \t"
-    here = talk(Person("  ", typed, meanwhile=["\u00a0", " //more "]))
+    here = talk(TypedInput("  ", typed, meanwhile=["\u00a0", " //more "]))
     here.chat.run()
     assert here.agent.heard == [("prompt", typed), ("followup", " //more ")]
 
@@ -147,7 +147,7 @@ def test_with_json_a_chat_is_what_a_client_applies(talk, capsys):
 
 
 def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
-    here = talk(Person("go", meanwhile=["x" * 140_000, "more"]))
+    here = talk(TypedInput("go", meanwhile=["x" * 140_000, "more"]))
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert any("message_too_large" in note for note in here.noted)
@@ -155,7 +155,7 @@ def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
 
 
 def test_a_message_that_is_refused_comes_back(talk):
-    here = talk(Person("//go"))
+    here = talk(TypedInput("//go"))
     here.far.script = lambda request: (
         [ErrorFrame(code="too_large", message="no", message_id=request["message_id"])]
         if request["action"] == "send"
@@ -166,14 +166,14 @@ def test_a_message_that_is_refused_comes_back(talk):
 
 
 def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
-    here = talk(Person("go", meanwhile=["", KeyboardInterrupt]))
+    here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt]))
     assert here.chat.run() == INTERRUPTED
     assert "--conversation" in here.noted[-2]
 
 
 @pytest.mark.parametrize("leave", ["/quit", Key.END])
 def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrived(talk, leave):
-    here = talk(Person("go", "never", meanwhile=["more", leave]), patience=9)
+    here = talk(TypedInput("go", "never", meanwhile=["more", leave]), patience=9)
     assert here.chat.run() == 0
     assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
     assert not here.written
@@ -181,14 +181,14 @@ def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrive
 
 
 def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
-    here = talk(Person("go", meanwhile=["", KeyboardInterrupt, "unread"]))
+    here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt, "unread"]))
     here.far.script = lambda _: []
     assert here.chat.run() == INTERRUPTED
     assert here.noted[-2:] == ["perhaps not sent: go", "not sent: unread"]
 
 
 def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
-    here = talk(Person("go", meanwhile=["unread"]))
+    here = talk(TypedInput("go", meanwhile=["unread"]))
     here.person.draft = "half a li"
     here.far.refuses = 1_000
     with pytest.raises(DependencyError):
@@ -197,7 +197,7 @@ def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
 
 
 def panel(*effects):
-    paper = Paper()
+    paper = RecordedSurface()
     view = RichView(paper)
     for effect in effects:
         view.show(effect)
