@@ -4,9 +4,8 @@ import ast
 import os
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ("layers/runtime/python/stepline", "bundles", "lambdas", "stacks", "docs/build")
@@ -24,22 +23,30 @@ def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", modules(*AROUND), ids=name_of)
-def test_a_test_module_does_too(path):
-    assert len(path.read_text().splitlines()) <= TEST_LINES
+def test_a_test_module_is_not_too_long():
+    assert [name_of(p) for p in modules(*AROUND) if len(p.read_text().splitlines()) > TEST_LINES] == []
 
 
-@pytest.mark.parametrize("path", modules(*LIBRARY, *AROUND), ids=name_of)
-def test_a_function_fits_onto_a_page(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < FUNCTION_LINES, node.name
+def test_a_function_fits_onto_a_page():
+    long = [
+        f"{name_of(path)}:{node.lineno} {node.name}"
+        for path in modules(*LIBRARY, *AROUND)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES
+    ]
+    assert long == []
 
 
-@pytest.mark.parametrize("path", modules(*LIBRARY), ids=name_of)
-def test_a_module_is_named_for_what_it_holds_and_finished(path):
-    assert path.stem not in VAGUE
-    assert not UNFINISHED.search(path.read_text())
+def test_a_module_is_named_for_what_it_holds_and_finished():
+    assert [
+        name_of(p) for p in modules(*LIBRARY) if p.stem in VAGUE or UNFINISHED.search(p.read_text())
+    ] == []
+
+
+def test_a_tests_file_has_a_name_of_its_own():
+    stems = Counter(path.stem for path in modules("tests") if path.stem.startswith("test_"))
+    assert [stem for stem, count in stems.items() if count > 1] == []
 
 
 def test_make_lists_every_target():

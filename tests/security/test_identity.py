@@ -199,9 +199,8 @@ def test_a_bad_token_gets_no_ticket(runtime: LambdaRuntime, token: str) -> None:
         runtime.call(api.handler, event)
 
 
-def test_a_bad_token_is_no_good_in_a_message_either(
-    runtime: LambdaRuntime, issuer: Issuer, token: str
-) -> None:
+def test_a_token_is_no_good_in_a_message(runtime: LambdaRuntime, issuer: Issuer) -> None:
+    token = issuer.token()  # a ticket is compared and never read: what the token says makes no difference
     connected(runtime, issuer)
     before = behind(runtime)
     (frame,) = say(runtime, {"action": "auth", "ticket": token[-128:]})

@@ -32,6 +32,7 @@ from stepline.ports.channel import Principal
 from stepline.ports.executor import Job
 from stepline.ports.model import ModelClient, ModelRequest
 from stepline.settings import Settings
+from stepline.timeline.fold import Timeline
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec
@@ -73,6 +74,10 @@ class Conversation:
 
     def kinds(self) -> list[list[str]]:
         return [[type(entry).__name__ for entry in batch.entries] for batch in self.batches()]
+
+    def timeline(self) -> Timeline:
+        """Return what the log says, folded without a cache."""
+        return Timeline.empty(LANE).extended(self.batches())
 
     # --- who acts
 

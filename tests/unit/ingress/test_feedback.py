@@ -23,11 +23,7 @@ class Rated(Conversation):
         super().__init__(answered("one"), *script, **fields)
         self.send("first", id="m0")
         self.run()
-        self.first = self.timeline.turns[0]
-
-    @property
-    def timeline(self) -> Timeline:
-        return Timeline.empty(LANE).extended(self.batches())
+        self.first = self.timeline().turns[0]
 
     def rate(self, reaction: Any = "not_ok", text: str = "", **fields: Any) -> Batch | None:
         user, lane = fields.pop("user", USER), fields.pop("lane", LANE)
@@ -41,7 +37,7 @@ class Rated(Conversation):
         return text_of(self.model.requests[-1])
 
     def shown(self) -> str:
-        return "".join(piece.text for piece in self.timeline.pieces)
+        return "".join(piece.text for piece in self.timeline().pieces)
 
 
 def test_what_is_said_enters_the_log_once() -> None:
@@ -64,7 +60,7 @@ def test_each_origin_has_its_own_newest_word() -> None:
     conversation = Rated()
     conversation.rate("ok", text="good")
     conversation.rate(None, origin="machine", confidence=0.4)
-    blocks = conversation.timeline.resolve(f"ar:{conversation.first}.feedback.latest")
+    blocks = conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest")
     assert [(block.author, block.meta["reaction"], block.meta["confidence"]) for block in blocks] == [
         ("user", "ok", None),
         ("system", None, 0.4),
@@ -76,7 +72,7 @@ def test_taking_back_what_was_never_said_says_nothing() -> None:
     assert conversation.rate(None) is None
     conversation.rate("ok")
     assert conversation.rate(None) is not None
-    assert conversation.timeline.resolve(f"ar:{conversation.first}.feedback.latest") == ()
+    assert conversation.timeline().resolve(f"ar:{conversation.first}.feedback.latest") == ()
 
 
 @pytest.mark.parametrize(
@@ -112,12 +108,12 @@ def test_while_a_cache_may_live_history_stays_and_every_round_is_told() -> None:
     before = conversation.shown()
     conversation.rate(text="too long")
     assert conversation.shown() == before
-    assert conversation.timeline.fresh == [f"{conversation.first}/user"]
+    assert conversation.timeline().fresh == [f"{conversation.first}/user"]
     prompt = conversation.ask()
     assert "too long" in prompt
     assert conversation.shown().startswith(before)
     assert "too long" not in conversation.shown()
-    assert conversation.timeline.fresh == [f"{conversation.first}/user"]
+    assert conversation.timeline().fresh == [f"{conversation.first}/user"]
 
 
 def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -> None:
@@ -131,7 +127,7 @@ def test_once_no_cache_lives_it_stands_behind_its_turn_and_is_mentioned_once() -
     )
     opened = Timeline.empty(LANE).extended(conversation.batches()[:opening])
     assert (opened.fresh, opened.incorporated) == ([], [f"{conversation.first}/user"])
-    assert (conversation.timeline.fresh, conversation.timeline.incorporated) == ([], [])
+    assert (conversation.timeline().fresh, conversation.timeline().incorporated) == ([], [])
     assert conversation.ask("again").count("too long") == 1
 
 

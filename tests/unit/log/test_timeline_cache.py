@@ -16,30 +16,17 @@ from stepline.errors import DependencyError
 from stepline.log.journal import Journal
 from stepline.log.timeline_cache import MIME, History, segment_key
 from stepline.metrics import SEGMENTS_SEALED, SEGMENTS_UNREAD, SEGMENTS_UNSEALED
-from stepline.model.batch import Batch, decode_batch
-from stepline.model.ids import Lane
+from stepline.model.batch import decode_batch
 from stepline.model.program.task import Handover, Parcel
 from stepline.rendering.layout import STANDARD
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import LANE, Conversation, tool
-from tests.support.faulty_log import StaleLog
+from tests.support.faulty_log import CountingLog, StaleLog
 from tests.support.generation import answered, called, coded
 from tests.support.task_conversation import TaskConversation
 
 LOOK = "test.look"
-
-
-class CountingLog(MemoryLog):
-    """Remembers which stretches were read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads: list[tuple[int, int | None]] = []
-
-    def since(self, lane: Lane, n: int, *, upto: int | None = None, consistent: bool = False) -> list[Batch]:
-        self.reads.append((n, upto))
-        return super().since(lane, n, upto=upto, consistent=consistent)
 
 
 class FailingArtifacts(MemoryArtifacts):
@@ -100,10 +87,6 @@ def segments(conversation: Conversation) -> list[str]:
     return sorted(key for key in conversation.ports.artifacts.objects if key.startswith("seg/"))
 
 
-def fold(conversation: Conversation) -> Timeline:
-    return Timeline.empty(LANE).extended(conversation.batches())
-
-
 def test_a_long_log_is_sealed_before_the_decision_that_names_the_segment():
     conversation = play(6)
     named = [(batch.n, batch.state.segment) for batch in conversation.batches()]
@@ -152,7 +135,7 @@ def test_a_warm_process_lets_go_of_what_a_segment_holds():
     timeline = load(conversation, conversation.history)
     assert timeline.base == conversation.state.segment > 70
     assert len(timeline.batches) <= 8
-    assert timeline.whole() == dataclasses.replace(fold(conversation), load=timeline.load)
+    assert timeline.whole() == dataclasses.replace(conversation.timeline(), load=timeline.load)
 
 
 def test_a_tool_finds_what_happened_before_the_segment_and_the_log_is_read_once_for_it():

@@ -11,9 +11,8 @@ from stepline.adapters.memory.model import Say
 from stepline.loop.steer import FINALIZE_TOOLS, STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.ports.model import ModelRequest
-from stepline.timeline.fold import Timeline
 from stepline.timeline.order import conversation_order
-from tests.support.conversation import LANE, text_of
+from tests.support.conversation import text_of
 from tests.support.generation import answered, called
 from tests.support.rendered_text import forged
 from tests.support.steered_conversation import ANSWER, END, SPOKEN, SteeredConversation
@@ -22,13 +21,9 @@ MIDST = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
 WRITE = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 
 
-def folded(live: SteeredConversation) -> Timeline:
-    return Timeline.empty(LANE).extended(live.batches())
-
-
 def read(live: SteeredConversation) -> str:
     """Return what the model reads of the conversation now."""
-    return "".join(piece.text for piece in folded(live).pieces)
+    return "".join(piece.text for piece in live.timeline().pieces)
 
 
 def timeline_of(request: ModelRequest) -> str:
@@ -42,7 +37,7 @@ def announce_of(request: ModelRequest) -> str:
 def answers(live: SteeredConversation, turn: str = "") -> dict[str, tuple[str, Any, Any]]:
     """Return the completions of a turn by the end of their paths: text, index and count."""
     turn = turn or live.first_turn
-    found = [block for block in folded(live).turn_blocks(turn) if block.type == "assistant.completion"]
+    found = [block for block in live.timeline().turn_blocks(turn) if block.type == "assistant.completion"]
     return {
         block.path.removeprefix(f"ar:{turn}.assistant.completion"): (
             block.text,
@@ -73,7 +68,7 @@ def later(
 def talk(live: SteeredConversation) -> list[str]:
     """Return what people said and heard, in the order in which it began."""
     kinds = ("user.", "event.", "assistant.completion")
-    ordered = conversation_order(folded(live).blocks())
+    ordered = conversation_order(live.timeline().blocks())
     return [b.text for b in ordered if b.type.startswith(kinds) and ".attempt" not in b.path]
 
 
@@ -88,7 +83,7 @@ def test_a_followup_before_the_answer_is_read_and_answered_with_it() -> None:
     path = f"ar:{live.first_turn}.external.followup.f1"
     assert f"[FOLLOWUP DURING TURN]\n[path: {path}]\n  and tea?\n" in timeline_of(live.model.requests[1])
     assert answers(live) == {"": ("Both.", 1, 1)}
-    assert [block.text for block in folded(live).resolve(path)] == ["and tea?"]
+    assert [block.text for block in live.timeline().resolve(path)] == ["and tea?"]
     assert "(15 + 1 reactive bonus)" in announce_of(live.model.requests[1])
 
 
@@ -119,9 +114,9 @@ def test_a_followup_behind_the_answer_stands_behind_it_and_there_are_two_complet
     assert "[ASSISTANT MESSAGE ATTEMPT OUTCOME]" in text
     assert text.index("  First.") < text.index("  and tea?") < text.index("  And tea.")
     assert answers(live) == {".1": ("First.", 1, 2), "": ("And tea.", 2, 2)}
-    assert [block.text for block in folded(live).resolve(f"ar:{live.first_turn}.assistant.completion")] == [
-        "And tea."
-    ]
+    assert [
+        block.text for block in live.timeline().resolve(f"ar:{live.first_turn}.assistant.completion")
+    ] == ["And tea."]
 
 
 def test_each_followup_brings_one_round_and_a_quiet_event_none() -> None:
@@ -146,7 +141,7 @@ def test_a_followup_that_no_round_is_left_for_opens_the_next_turn_and_is_read_on
     old = f"ar:{first.turn}.external.followup.f1"
     assert f"[path: ar:{second.turn}.user.prompt]\n[carried over from: {old}]\n" in text
     assert text.count("  and tea?") == 1
-    (block,) = folded(live).resolve(old)
+    (block,) = live.timeline().resolve(old)
     assert block.meta["promoted_to"] == second.turn
 
 
@@ -160,7 +155,7 @@ def test_a_quiet_event_that_the_end_of_its_turn_finds_unseen_is_read_by_the_next
     path = f"ar:{live.first_turn}.external.alert.a1"
     assert f'[path: {path}]\nreactive: no\nsent_by: user\npayload: {{"disk":91}}\n' in frame(read_next, 1)
     assert read_next.count("disk") == 1
-    assert [event.path for event in folded(live).events_since(0)] == []
+    assert [event.path for event in live.timeline().events_since(0)] == []
 
 
 # --- 5: a steer in every phase
@@ -177,7 +172,7 @@ def test_a_steer_in_the_model_phase_leaves_what_was_cut_and_two_rounds() -> None
     assert "[FINALIZE]" in announce_of(request)
     assert "- rounds left, counting this one: 2\n" in announce_of(request)
     assert answers(live) == {"": ("Brief.", 1, 1)}
-    (raw,) = folded(live).resolve(f"ar:{live.first_turn}.react.decision.raw.interrupted.0")
+    (raw,) = live.timeline().resolve(f"ar:{live.first_turn}.react.decision.raw.interrupted.0")
     assert raw.meta == {"interrupted": True}
     assert forged(text) == []
 
@@ -190,7 +185,7 @@ def test_a_steer_in_the_tool_phase_says_which_calls_were_not_run() -> None:
     text = read(live)
     assert "].result react.write\nstatus: not run, because of the steer\n└───" in text
     assert "The calls above that say so were not run." in text
-    assert folded(live).resolve(f"fi:{live.first_turn}.outputs/a.md") == ()
+    assert live.timeline().resolve(f"fi:{live.first_turn}.outputs/a.md") == ()
     assert answers(live) == {"": ("Brief.", 1, 1)}
 
 
@@ -201,7 +196,7 @@ def test_in_finalize_a_file_may_be_written_and_the_last_round_is_an_answer() -> 
     last = announce_of(live.model.requests[2])
     assert "- rounds left, counting this one: 1\n- accepted now: complete or exit\n" in last
     assert "LAST ROUND" in last
-    assert folded(live).resolve(f"fi:{live.first_turn}.outputs/a.md") != ()
+    assert live.timeline().resolve(f"fi:{live.first_turn}.outputs/a.md") != ()
     assert (live.closed.reason, live.closed.answer) == ("steer", "It is in a.md.")
 
 
@@ -258,7 +253,7 @@ def test_a_steer_behind_the_answer_is_handed_back_and_never_read(when: str) -> N
     live.run()
     assert live.handed_back() == {"s1": "turn_closed" if when == "decided" else "nothing_to_steer"}
     assert "shorter!" not in read(live)
-    blocks = folded(live).resolve(f"ar:{live.first_turn}.external.steer.s1")
+    blocks = live.timeline().resolve(f"ar:{live.first_turn}.external.steer.s1")
     assert [block.meta["handed_back"] for block in blocks] == (["turn_closed"] if when == "decided" else [])
 
 
@@ -271,7 +266,7 @@ def test_what_was_queued_before_a_stop_is_handed_back_and_never_read() -> None:
     live.run()
     assert live.handed_back() == {"f1": "stopped"}
     assert "delete everything" not in timeline_of(live.model.requests[-1])
-    (block,) = folded(live).resolve(f"ar:{live.first_turn}.external.followup.f1")
+    (block,) = live.timeline().resolve(f"ar:{live.first_turn}.external.followup.f1")
     assert (block.text, block.meta["handed_back"]) == ("delete everything", "stopped")
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from stepline.model.entry import Decided, Resulted
-from stepline.timeline.fold import Timeline
-from tests.support.conversation import LANE, Conversation
+from tests.support.conversation import Conversation
 from tests.support.generation import answered, called
 
 READ = {"paths": ["fi:turn_x.outputs/a.md"]}
@@ -16,10 +15,6 @@ def planned(*rounds: str) -> Conversation:
     conversation.run()
     conversation.model.assert_read()
     return conversation
-
-
-def timeline(conversation: Conversation) -> Timeline:
-    return Timeline.empty(LANE).extended(conversation.batches())
 
 
 def reports(conversation: Conversation) -> list[dict[str, str] | None]:
@@ -34,7 +29,7 @@ def test_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
     conversation = planned(
         steps("old"), steps("one", "two"), called("react.read", READ, notes="✓ [1] one\n✓ [2] two")
     )
-    old, new = timeline(conversation).plans.values()
+    old, new = conversation.timeline().plans.values()
     assert (old.steps, dict(old.status)) == (("old",), {"1": "pending"})
     assert dict(new.status) == {"1": "done", "2": "done"}
 
@@ -48,20 +43,20 @@ def test_without_a_current_plan_progress_is_only_a_note() -> None:
     conversation.send("go")
     conversation.run()
     assert reports(conversation) == [None, None]
-    assert timeline(conversation).plans == {}
+    assert conversation.timeline().plans == {}
 
 
 def test_a_step_that_the_plan_does_not_have_changes_nothing() -> None:
     conversation = planned(steps("one"), called("react.read", READ, notes="✓ [0] x\n✓ [2] x\n✓ [99] x"))
     assert reports(conversation) == [None, None, None]
-    assert not [block for block in timeline(conversation).blocks() if block.type == "react.plan.ack"]
+    assert not [block for block in conversation.timeline().blocks() if block.type == "react.plan.ack"]
 
 
 def test_the_round_that_changes_plans_reports_no_progress() -> None:
     again = called("react.plan", {"steps": ["two"]}, notes="✓ [1] one")
     conversation = planned(steps("one"), again)
     assert reports(conversation) == [None, None, None]
-    assert all(dict(plan.status) == {"1": "pending"} for plan in timeline(conversation).plans.values())
+    assert all(dict(plan.status) == {"1": "pending"} for plan in conversation.timeline().plans.values())
 
 
 def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
@@ -69,7 +64,7 @@ def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
     conversation = planned(steps("one", "two"), same, same)
     assert reports(conversation) == [None, {"1": "done", "2": "pending"}, None, None]
     found = [
-        block for block in timeline(conversation).blocks() if block.type in ("react.plan", "react.plan.ack")
+        block for block in conversation.timeline().blocks() if block.type in ("react.plan", "react.plan.ack")
     ]
     assert [block.type for block in found] == ["react.plan", "react.plan.ack", "react.plan"]
 
@@ -78,8 +73,8 @@ def test_a_plan_whose_steps_are_settled_is_open_no_more_and_no_other_takes_its_p
     conversation = planned(
         steps("old"), steps("one"), called("react.read", READ, notes="✗ [1] it cannot be done")
     )
-    assert [plan.is_open() for plan in timeline(conversation).plans.values()] == [True, False]
-    assert [plan.current for plan in timeline(conversation).plans.values()] == [False, True]
+    assert [plan.is_open() for plan in conversation.timeline().plans.values()] == [True, False]
+    assert [plan.current for plan in conversation.timeline().plans.values()] == [False, True]
 
 
 def test_a_call_that_names_no_plan_is_a_result_and_the_turn_goes_on() -> None:
@@ -94,9 +89,9 @@ def test_a_plan_goes_on_in_the_next_turn() -> None:
     conversation.model.add(called("react.read", READ, notes="✓ [1] one"), answered("more"))
     conversation.send("go on", id="m2")
     conversation.run()
-    (plan,) = timeline(conversation).plans.values()
+    (plan,) = conversation.timeline().plans.values()
     assert (dict(plan.status), plan.last_turn_id) == (
         {"1": "done", "2": "pending"},
-        timeline(conversation).turns[1],
+        conversation.timeline().turns[1],
     )
-    assert timeline(conversation).resolve(f"ar:plan.latest:{plan.plan_id}")[0].turn_id == plan.last_turn_id
+    assert conversation.timeline().resolve(f"ar:plan.latest:{plan.plan_id}")[0].turn_id == plan.last_turn_id

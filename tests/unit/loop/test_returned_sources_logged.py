@@ -15,17 +15,12 @@ from stepline.model.entry import Closed, Decided, Resulted
 from stepline.model.program.execution import CollectedFile, Run, ToolEvent
 from stepline.model.source import Citation, Source
 from stepline.model.wire.event import DeltaFrame, EventFrame
-from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Registry
 from tests.support.conversation import LANE, Conversation, of, tool
 from tests.support.generation import answered, called, coded
 
 SEARCH = {"queries": "prompt caching", "n": 2}
-
-
-def timeline(conversation: Conversation) -> Timeline:
-    return Timeline.empty(LANE).extended(conversation.batches())
 
 
 def page(name: str, **fields: object) -> Source:
@@ -46,7 +41,7 @@ def test_what_a_search_found_is_in_the_log_and_in_the_next_request():
     assert result.sources[0].turn_id
     assert "[SOURCES POOL]" not in last_part(conversation, 0)
     assert "[SOURCES POOL] 2 sources\n" in last_part(conversation, 1)
-    assert timeline(conversation).sources == {row.sid: row for row in result.sources}
+    assert conversation.timeline().sources == {row.sid: row for row in result.sources}
 
 
 def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
@@ -60,7 +55,7 @@ def test_an_answer_tells_what_it_cites_and_keeps_its_tokens():
             sid=1, title="Prompt caching of language models", url="https://example.com/library/prompt-caching"
         ),
     )
-    assert list(timeline(conversation).cited) == [1]
+    assert list(conversation.timeline().cited) == [1]
 
 
 @pytest.mark.parametrize("answer", ["So [[S:9]].", "So [[S:1]] [[S:9]].", "[[S:8-9]]", "`[[S:9]]` is text"])
@@ -158,7 +153,7 @@ def test_a_program_brings_the_sources_of_its_tools_and_its_images():
     assert (image.source_type, image.mime, image.size_bytes) == ("file", "image/png", len(PNG))
     assert image.path.endswith(".outputs/chart.png")
     assert image.text == "what chart.png holds"
-    assert sorted(timeline(conversation).sources) == [1, 2, 3, 4]
+    assert sorted(conversation.timeline().sources) == [1, 2, 3, 4]
 
 
 def test_a_row_survives_the_wire_as_it_is():

@@ -18,7 +18,6 @@ from stepline.model.path import AttachmentPath, parse_path, physical
 from stepline.model.program.execution import WorkFile
 from stepline.rendering.call_preview import PARAMS_CHARS
 from stepline.rendering.inbound import NAME_MAX_BYTES, event_place, name_files, prompt_places
-from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from stepline.tools.pull import run_pull
 from stepline.tools.read.run import run_read
@@ -37,10 +36,6 @@ def stored(live: SteeredConversation, body: bytes, filename: str, mime: str = "t
     sha256 = hashlib.sha256(body).hexdigest()
     live.ports.artifacts.put(attachment_key(LANE, sha256), body, mime=mime)
     return Attachment(filename=filename, mime=mime, size_bytes=len(body), sha256=sha256)
-
-
-def folded(live: SteeredConversation) -> Timeline:
-    return Timeline.empty(LANE).extended(live.batches())
 
 
 def shown(log: LogBuilder) -> str:
@@ -216,7 +211,7 @@ def test_what_opened_the_next_turn_has_its_files_there_and_where_it_came():
     live.send("look", id="f1", attachments=(file,), payload={"iteration_credit": 0})
     live.run()
     old, new = (entry.turn for entry in live.entries(Opened))
-    timeline = folded(live)
+    timeline = live.timeline()
     paths = (
         f"fi:{old}.external.followup.attachments/f1/floor.txt",
         f"fi:{new}.user.attachments/floor.txt",
@@ -253,7 +248,7 @@ class EventConversation(SteeredConversation):
             step=self.now(),
         )
         action = Action(call_id="tc_000000000000", tool_id="x", params={})
-        context = attempt.context(folded(self), action, "2026-01-01T00:00:00.000Z")
+        context = attempt.context(self.timeline(), action, "2026-01-01T00:00:00.000Z")
         return run({"paths": paths}, context)
 
 
@@ -299,7 +294,7 @@ def test_a_folder_of_attachments_is_not_pulled_as_a_whole():
 
 def test_the_index_of_a_turn_lists_events_and_files():
     conversation = EventConversation()
-    (index,) = folded(conversation).resolve(f"ar:{conversation.first_turn}.react.turn.index")
+    (index,) = conversation.timeline().resolve(f"ar:{conversation.first_turn}.react.turn.index")
     assert f"- event.external: ar:{conversation.first_turn}.external.form.f1\n" in index.text
     assert f"- user.attachment: {conversation.prefix}/floor.txt\n" in index.text
     assert 'hint: { "rooms": 3 }' in index.text

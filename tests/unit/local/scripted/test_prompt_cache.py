@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stepline.adapters.memory.clock import MemoryClock
 from stepline.local.scripted.cache import CacheUse, PromptCache, minimum_tokens
 from stepline.local.scripted.messages_request import Prompt, PromptBlock, parse_prompt
 
@@ -14,21 +15,14 @@ BLOCK_TOKENS = 1000
 FIVE_MINUTES_S, ONE_HOUR_S = 300, 3600
 
 
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+@pytest.fixture
+def clock() -> MemoryClock:
+    return MemoryClock()
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def cache(clock: Clock) -> PromptCache:
-    return PromptCache(now_s=clock)
+def cache(clock: MemoryClock) -> PromptCache:
+    return PromptCache(now_s=clock.monotonic_s)
 
 
 def prompt(
@@ -127,38 +121,38 @@ def test_a_prefix_below_the_models_minimum_is_not_cached(
     assert [ask(cache, enough), ask(cache, enough)] == [(0, minimum, 0), (minimum, 0, 0)]
 
 
-def test_an_entry_dies_after_five_minutes(cache: PromptCache, clock: Clock) -> None:
+def test_an_entry_dies_after_five_minutes(cache: PromptCache, clock: MemoryClock) -> None:
     asked = prompt("ab", {1: FIVE_MINUTES_S})
     ask(cache, asked)
-    clock.now_s = FIVE_MINUTES_S - 1
+    clock.pause(FIVE_MINUTES_S - 1)
     assert cache.look(asked, workspace="w").read == 2000
-    clock.now_s = FIVE_MINUTES_S
+    clock.pause(1)
     assert ask(cache, asked) == (0, 2000, 0)
 
 
-def test_each_use_starts_its_life_anew(cache: PromptCache, clock: Clock) -> None:
+def test_each_use_starts_its_life_anew(cache: PromptCache, clock: MemoryClock) -> None:
     asked = prompt("ab", {1: FIVE_MINUTES_S})
     for _ in range(5):
         ask(cache, asked)
-        clock.now_s += FIVE_MINUTES_S - 1
+        clock.pause(FIVE_MINUTES_S - 1)
     assert ask(cache, asked) == (2000, 0, 0)
 
 
-def test_looking_alone_keeps_nothing_alive(cache: PromptCache, clock: Clock) -> None:
+def test_looking_alone_keeps_nothing_alive(cache: PromptCache, clock: MemoryClock) -> None:
     asked = prompt("ab", {1: FIVE_MINUTES_S})
     ask(cache, asked)
-    clock.now_s = FIVE_MINUTES_S - 1
+    clock.pause(FIVE_MINUTES_S - 1)
     cache.look(asked, workspace="w")
-    clock.now_s = FIVE_MINUTES_S
+    clock.pause(1)
     assert cache.look(asked, workspace="w").read == 0
 
 
-def test_an_hour_lasts_an_hour(cache: PromptCache, clock: Clock) -> None:
+def test_an_hour_lasts_an_hour(cache: PromptCache, clock: MemoryClock) -> None:
     asked = prompt("ab", {1: ONE_HOUR_S})
     ask(cache, asked)
-    clock.now_s = ONE_HOUR_S - 1
+    clock.pause(ONE_HOUR_S - 1)
     assert ask(cache, asked) == (2000, 0, 0)
-    clock.now_s += ONE_HOUR_S
+    clock.pause(ONE_HOUR_S)
     assert ask(cache, asked) == (0, 2000, 0)
 
 
