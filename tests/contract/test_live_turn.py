@@ -30,10 +30,11 @@ from stepline.ports.model import ModelRequest
 from tests.contract.fault.client import Client
 from tests.contract.fault.concurrent_run import ConcurrentRun, Flight
 from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
-from tests.support.generation import called, coded
+from tests.support.generation import PROGRAM, called, coded
+from tests.support.log_invariant import chain, effects, turns
 
 from .fault.driver import UnsettledError
-from .fault.promise import broken, chain, effects, turns
+from .fault.promise import broken
 from .fault.scenario import FORM, LONG, QUIET, STOP, steer, text
 
 DAY_S = 86_400
@@ -157,7 +158,13 @@ class LiveTurn(RuleBasedStateMachine):
         if len(batches) > self.seen:
             self.seen = len(batches)
             assert (
-                sorted({*chain(batches), *turns(batches), *effects(self.concurrent.simulation, batches)})
+                sorted(
+                    {
+                        *chain(batches),
+                        *turns(batches),
+                        *effects(self.concurrent.simulation.effects, batches, recorded=(STRIKE, PROGRAM)),
+                    }
+                )
                 == []
             )
         for client in self.concurrent.clients:

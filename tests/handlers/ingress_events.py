@@ -1,67 +1,16 @@
-"""The way in as its tests go it: an issuer on loopback, tokens of any kind, and the events of both gateways."""
+"""The events of both gateways, and calls of the handlers behind them."""
 
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import jwt
-
 from lambdas import api, authorizer, socket
-from stepline.local.stage import issuer
 from stepline.model.wire.event import Frame, decode_frame
 from stepline.ports.channel import Principal
 from tests.handlers.conftest import LambdaRuntime, recorded
 
-REMOVED = object()
-OURS = {"tenant": "acme", "project": "support", "sub": "ada"}
 SITE = "https://app.example"
-
-
-class Issuer:
-    """The local runtime's issuer; `token` changes whatever a test wants changed."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self.home = home
-        self.url = url
-
-    @property
-    def key(self) -> Any:
-        return issuer.load_key(self.home)
-
-    def claims(self, **claims: Any) -> dict[str, Any]:
-        now = int(time.time())
-        body = {"iss": self.url, "aud": issuer.AUDIENCE, "iat": now, "exp": now + 600, **OURS, **claims}
-        return {name: value for name, value in body.items() if value is not REMOVED}
-
-    def token(
-        self,
-        *,
-        key: Any = None,
-        algorithm: str = "RS256",
-        header: dict[str, Any] | None = None,
-        **claims: Any,
-    ) -> str:
-        """Return a signed token; a header of None says what the issuer's own tokens say."""
-        named = {"kid": "local", **(header or {})}
-        kept = {name: value for name, value in named.items() if value is not REMOVED}
-        return jwt.encode(self.claims(**claims), key or self.key, algorithm=algorithm, headers=kept)
-
-
-@contextmanager
-def running_issuer(home: Path) -> Iterator[Issuer]:
-    server = issuer.make_server(0, home)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")
-    server.shutdown()
-    thread.join()
-    server.server_close()
 
 
 def handshake(token: str = "", *, ticket: str = "", **headers: str | None) -> dict[str, Any]:

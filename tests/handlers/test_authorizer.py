@@ -6,17 +6,8 @@ import pytest
 from lambdas import authorizer
 from stepline.errors import DependencyError
 from stepline.local.stage import issuer as local_issuer
-from tests.handlers.ingress_events import (
-    SITE,
-    Issuer,
-    behind,
-    handshake,
-    open_socket,
-    request,
-    running_issuer,
-    ticket_of,
-    verdict,
-)
+from tests.handlers.ingress_events import SITE, behind, handshake, open_socket, request, ticket_of, verdict
+from tests.support.issuer import Issuer, running_issuer
 
 from .conftest import LambdaRuntime
 

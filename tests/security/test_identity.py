@@ -17,18 +17,16 @@ from stepline.model.wire.event import AckFrame, AuthFrame, ErrorFrame
 from stepline.ports.identity import TICKET_TTL_S
 from tests.handlers.conftest import LambdaRuntime, recorded
 from tests.handlers.ingress_events import (
-    REMOVED,
     SITE,
-    Issuer,
     behind,
     handshake,
     open_socket,
     request,
-    running_issuer,
     say,
     ticket_of,
     verdict,
 )
+from tests.support.issuer import REMOVED, Issuer, running_issuer
 
 Forge = Callable[[Issuer], str]
 SEND: Final = {"action": "send", "conversation": "c-1", "message_id": "m1", "text": "let me in"}

@@ -272,7 +272,12 @@ def _name_before_put(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 STALE = frozenset(
-    {"stale owner committed", "two decisions for one round", "message in two turns", "two terminals"}
+    {
+        "a stale owner committed",
+        "two decisions for one round",
+        "message in two turns",
+        "an end of no turn, or a second one",
+    }
 )
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
@@ -319,25 +324,27 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R10 a `once` action is started on record",
-        breaks=frozenset({"effect twice, unmarked"}),
+        breaks=frozenset({"an effect twice, unmarked"}),
         simulation=lambda: Simulation(once="pure"),
     ),
     Ablation(
         rule="R11 whoever runs a program takes its marker first",
-        breaks=frozenset({"effect twice, unmarked", "effect twice, marked"}),
+        breaks=frozenset({"an effect twice, unmarked", "an effect twice, marked"}),
         patch=_runs_unclaimed,
         faults=ROUGH,
         scenario=lambda _: TAKEN_IN_A_RUN,
     ),
     Ablation(
         rule="R11 who denies a run takes the right to it",
-        breaks=frozenset({"a run denied that took place"}),
+        breaks=frozenset({"an effect denied that took place"}),
         patch=_denies_unclaimed,
         faults=ROUGH,
     ),
     Ablation(
         rule="R11 a task takes the marker of its run first",
-        breaks=frozenset({"effect twice, unmarked", "effect twice, marked", "a run denied that took place"}),
+        breaks=frozenset(
+            {"an effect twice, unmarked", "an effect twice, marked", "an effect denied that took place"}
+        ),
         simulation=lambda: Simulation(mode="fargate", marker=False),
         faults=ROUGH,
     ),

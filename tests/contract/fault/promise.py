@@ -5,32 +5,26 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from stepline.events.derive import derive, newest_event
+from stepline.events.derive import derive
 from stepline.log.spill import hydrate
 from stepline.log.timeline_cache import segment_key
-from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
+from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import (
     Closed,
     Compacted,
     Compacting,
     Decided,
-    Dropped,
     Inbound,
-    Opened,
-    Resulted,
-    Started,
-    Steered,
-    TakenOver,
 )
 from tests.contract.fault.client import Client
 from tests.contract.fault.simulation import LANE, STRIKE, Simulation
-
-PROGRAM: Final = "exec_tools.execute_code_python"
+from tests.support.generation import PROGRAM
+from tests.support.log_invariant import chain, effects, homes, turns
 
 
 def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client]) -> list[str]:
@@ -41,7 +35,7 @@ def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client
         *_listing(simulation, batches),
         *chain(batches),
         *turns(batches),
-        *effects(simulation, batches),
+        *effects(simulation.effects, batches, recorded=(STRIKE, PROGRAM)),
         *_messages(batches, sent),
         *_compactions(batches),
         *_bodies(simulation, batches),
@@ -66,74 +60,6 @@ def _listing(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
         yield "the listing is behind"
 
 
-def chain(batches: Sequence[Batch]) -> Iterator[str]:
-    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large."""
-    prev = 0
-    for at, batch in enumerate(batches, 1):
-        if batch.n != at:
-            yield "a hole in the log"
-        if batch.state.prev != prev:
-            yield "a batch without its link"
-        if derive(batch):
-            prev = batch.n
-        if newest_event(batch) != prev:
-            yield "a batch that forgets the newest event"
-        if len(msgspec.json.encode(batch.state)) > STATE_MAX_BYTES:
-            yield "a state of more than 1 KiB"
-        if len(encode_batch(batch)) > BATCH_MAX_BYTES:
-            yield "a batch of more than 32 KiB"
-
-
-def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
-    """One end a turn and one turn at a time, one decision a round, and nobody of an older epoch commits."""
-    rounds: Counter[tuple[str, int]] = Counter()
-    open_turn, epoch, seen = "", 0, set()
-    for batch in batches:
-        claimed = batch.step.partition("/")[2]
-        stale = claimed != "" and int(claimed) != epoch
-        for entry in batch.entries:
-            match entry:
-                case Opened(turn=turn):
-                    if open_turn or turn in seen:
-                        yield "a turn opened in another one, or twice"
-                    open_turn, epoch = turn, batch.n
-                    seen.add(turn)
-                case TakenOver():
-                    epoch = batch.n
-                case Decided(iteration=iteration):
-                    rounds[batch.state.turn, iteration] += 1
-                case Closed(turn=turn):
-                    if turn != open_turn:
-                        yield "an end of no turn, or a second one"
-                    open_turn = ""
-                case _:
-                    pass
-            if stale and isinstance(entry, Decided | Resulted | Started):
-                yield "a stale owner committed"
-    if any(count > 1 for count in rounds.values()):
-        yield "two decisions for one round"
-
-
-def effects(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
-    """What may happen once happened once, or the log says that nobody knows; what it says happened, did."""
-    results: dict[str, Resulted] = {}
-    for entry in (entry for batch in batches for entry in batch.entries):
-        if isinstance(entry, Resulted):
-            if entry.call_id in results:
-                yield "two results of one call"
-            results[entry.call_id] = entry
-    for call, times in simulation.effects.items():
-        result = results.get(call)
-        if times > 1:
-            marked = result is not None and result.status == "unverified"
-            yield "an effect twice, marked" if marked else "an effect twice, unmarked"
-        if result is not None and result.status == "error":
-            yield "an effect denied that took place"
-    for call, result in results.items():
-        if result.tool_id in (STRIKE, PROGRAM) and result.status == "ok" and not simulation.effects[call]:
-            yield "a result without its effect"
-
-
 def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
     """What was sent is admitted once, and comes to one place: a turn that saw it, its sender, or it is kept."""
     admitted = Counter(
@@ -148,41 +74,6 @@ def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
             yield f"an event in {len(places)} places"
         if not places and event.event_class != "quiet":
             yield f"a {event.event_class} event in no place"
-
-
-def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry
-    """Yield every event with where it ended up: the turns that saw or heeded it, `back` for a sender who may say it again."""
-    events: dict[int, Inbound] = {}
-    found: dict[int, set[str]] = {}
-    during: dict[int, str] = {}
-    opened: dict[str, int] = {}
-    turn = ""
-    for batch in batches:
-        for entry in batch.entries:
-            match entry:
-                case Inbound():
-                    events[batch.n], found[batch.n], during[batch.n] = entry, set(), turn
-                case Closed():
-                    turn = ""
-                case Opened(turn=turn, prompts=prompts):
-                    opened[turn] = batch.n
-                    for n in prompts:
-                        found[n].add(turn)
-                case Decided():
-                    seen = (n for n in events if opened[turn] < n <= batch.state.rendered)
-                    for n in seen:
-                        if during[n] == turn and not events[n].steers:
-                            found[n].add(turn)
-                case Steered(n=heeded, finalize=goes_on):
-                    # A stop leaves the steers before it to the close; a text is read with those before it.
-                    for n, event in events.items():
-                        if event.steers and during[n] == turn and (n == heeded or (goes_on and n < heeded)):
-                            found[n].add(turn)
-                case Dropped(n=n):
-                    found[n].add("back")
-                case _:
-                    pass
-    yield from ((events[n], places) for n, places in found.items())
 
 
 def _compactions(batches: Sequence[Batch]) -> Iterator[str]:

@@ -15,8 +15,7 @@ from stepline.errors import AuthError, DependencyError
 from stepline.local.stage import issuer
 from stepline.model.ids import USER_MAX_CHARS
 from stepline.ports.channel import Principal
-
-REMOVED = object()
+from tests.support.issuer import REMOVED, Issuer, running_issuer
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +25,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(home: Path) -> Iterator[str]:
-    """Serve the loopback issuer of the local stage."""
-    server = issuer.make_server(0, home)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running_issuer(home) as running:
+        yield running.url
 
 
 def identity(url: str, **fields: str) -> OidcIdentity:
@@ -47,22 +40,9 @@ def identity(url: str, **fields: str) -> OidcIdentity:
     return OidcIdentity(**{**wiring, **fields})
 
 
-def token(
-    home: Path, url: str, *, key: Any = None, algorithm: str = "RS256", kid: str = "local", **claims: Any
-) -> str:
+def token(home: Path, url: str, *, kid: str = "local", **changed: Any) -> str:
     """Return a token of the loopback issuer, its claims and its signature changed as asked."""
-    now = int(time.time())
-    body = {
-        "iss": url,
-        "aud": issuer.AUDIENCE,
-        "sub": "ada",
-        "tenant": "acme",
-        "project": "docs",
-        "iat": now,
-        "exp": now + 600,
-    }
-    body = {name: value for name, value in {**body, **claims}.items() if value is not REMOVED}
-    return jwt.encode(body, key or issuer.load_key(home), algorithm=algorithm, headers={"kid": kid})
+    return Issuer(home, url).token(header={"kid": kid}, **changed)
 
 
 def refusal(url: str, text: str, **fields: str) -> str:

@@ -1,12 +1,10 @@
 """The tool of docs/how-to/add-a-tool.md works as the page says."""
 
-import re
-
 import pytest
 
 from stepline.tools import catalogue
 from stepline.tools.spec import render_catalogue
-from tests.unit.docs.source import DOCS
+from tests.unit.docs.source import DOCS, run_blocks
 from tests.unit.tools.conftest import ToolConversation
 
 PAGE = DOCS / "how-to/add-a-tool.md"
@@ -15,10 +13,7 @@ PAGE = DOCS / "how-to/add-a-tool.md"
 @pytest.fixture
 def page():
     """The page's names: its module, its registry and its test, run one after the other."""
-    names = {**vars(catalogue)}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)
-    return names
+    return run_blocks(PAGE, **vars(catalogue))
 
 
 def test_the_pages_own_test_passes(page):

@@ -1,7 +1,6 @@
 """The client of docs/how-to/client.md against the use cases of the websocket, its connection cut at every frame."""
 
 import json
-import re
 import socket
 import threading
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ from stepline.ingress.message import receive
 from stepline.ports.channel import Principal
 from tests.support.conversation import FAR, LANE, USER, Conversation, durable
 from tests.support.generation import answered, called
-from tests.unit.docs.source import DOCS
+from tests.unit.docs.source import DOCS, run_blocks
 
 PAGE = DOCS / "how-to/client.md"
 ANSWER = "All is quiet: nothing moves, nobody speaks, and the last lamp has gone out."
@@ -32,9 +31,7 @@ PRINCIPAL = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expir
 @pytest.fixture
 def page():
     """The page's names, its blocks run one after the other."""
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)
+    names = run_blocks(PAGE)
     names["time"] = SimpleNamespace(sleep=lambda _: None)
     return names
 

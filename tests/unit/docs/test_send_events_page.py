@@ -13,7 +13,7 @@ from stepline.ingress.message import receive
 from stepline.model.entry import Inbound
 from stepline.model.wire.event import AckFrame
 from tests.support.conversation import Conversation, of
-from tests.unit.docs.source import DOCS
+from tests.unit.docs.source import DOCS, run_blocks
 
 PAGE = DOCS / "how-to/send-events.md"
 INVOICE = {"conversation": "c-1", "user": "ada", "number": 7}
@@ -22,10 +22,7 @@ INVOICE = {"conversation": "c-1", "user": "ada", "number": 7}
 @pytest.fixture
 def page():
     """The page's names, its blocks run one after the other."""
-    names = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(compile(block, str(PAGE), "exec"), names)
-    return names
+    return run_blocks(PAGE)
 
 
 @pytest.fixture

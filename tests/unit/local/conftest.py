@@ -1,3 +1,5 @@
+"""Fixtures of several packages. What needs an extra of ours is imported where it is used."""
+
 import pytest
 
 
@@ -9,3 +11,11 @@ def aws(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with mock_aws():
         yield
+
+
+@pytest.fixture
+def gateway():
+    from tests.unit.local.client.gateway import running_gateway
+
+    with running_gateway() as running:
+        yield running

@@ -7,7 +7,6 @@ import pytest
 
 from stepline.adapters.system import SystemClock
 from stepline.local.client.change import Acknowledged, EventsApplied, Refused, TextAppended, TurnEnded
-from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState, LaneText
 from stepline.local.client.websocket import dial_gateway
@@ -24,16 +23,9 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
 )
-from tests.unit.local.client.gateway import running_gateway
+from tests.unit.local.client.gateway import QUICK
 
 C = "c1"
-QUICK = Pace(tick_s=0.02, gap_s=0.0, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
-
-
-@pytest.fixture
-def gateway():
-    with running_gateway() as running:
-        yield running
 
 
 def opener(gateway):

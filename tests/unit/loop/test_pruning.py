@@ -41,15 +41,19 @@ class Old(Conversation):
         self.send("second", id="m1")
         self.run()
 
+    def go_on(self, *, after_s: float) -> None:
+        """Have another turn after a pause."""
+        self.clock.pause(after_s)
+        self.send("third", id="m2")
+        self.run()
+
     def prompt(self, index: int = -1) -> str:
         return text_of(self.model.requests[index])
 
 
 def test_after_a_pause_old_results_are_shorter_and_everything_is_read_again() -> None:
     conversation = Old(answered("three"))
-    conversation.clock.pause(1000)
-    conversation.send("third", id="m2")
-    conversation.run()
+    conversation.go_on(after_s=1000)
     (entry,) = conversation.entries(Pruned)
     assert (entry.cause, entry.turn) == ("ttl", conversation.entries(Opened)[-1].turn)
     assert (LONG[:300] in conversation.prompt(-2), LONG[:300] in conversation.prompt()) == (True, False)
@@ -59,9 +63,7 @@ def test_after_a_pause_old_results_are_shorter_and_everything_is_read_again() ->
 
 def test_while_the_cache_may_live_nothing_is_shorter() -> None:
     conversation = Old(answered("three"))
-    conversation.clock.pause(200)
-    conversation.send("third", id="m2")
-    conversation.run()
+    conversation.go_on(after_s=200)
     assert conversation.entries(Pruned) == []
     assert LONG[:300] in conversation.prompt()
 
@@ -73,9 +75,7 @@ def grown(**rules: Any) -> ContextRules:
 
 def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
     conversation = Old(answered("three"), context=grown(horizon_requests=30))
-    conversation.clock.pause(200)
-    conversation.send("third", id="m2")
-    conversation.run()
+    conversation.go_on(after_s=200)
     (entry,) = conversation.entries(Pruned)
     assert (entry.cause, entry.turn) == ("price", conversation.entries(Opened)[-1].turn)
     assert entry.after_tokens < entry.before_tokens
@@ -92,9 +92,7 @@ def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
 )
 def test_what_is_not_paid_back_soon_or_not_worth_it_stays(rules: ContextRules) -> None:
     conversation = Old(answered("three"), context=rules)
-    conversation.clock.pause(200)
-    conversation.send("third", id="m2")
-    conversation.run()
+    conversation.go_on(after_s=200)
     assert conversation.entries(Pruned) == []
     assert LONG[:300] in conversation.prompt()
 
@@ -130,9 +128,7 @@ def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_ane
 
 def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:
     conversation = Old(answered("three"), context=ContextRules(ttl_s=0))
-    conversation.clock.pause(100_000)
-    conversation.send("third", id="m2")
-    conversation.run()
+    conversation.go_on(after_s=100_000)
     assert conversation.entries(Pruned) == []
 
 

@@ -15,13 +15,9 @@ from stepline.model.batch import STATE_MAX_BYTES, Batch
 from stepline.model.entry import (
     Closed,
     Decided,
-    Deferred,
-    Dropped,
-    Inbound,
     Opened,
     Resulted,
     Started,
-    Steered,
 )
 from stepline.model.ids import Lane
 from stepline.model.wire.live_event import RULES
@@ -29,6 +25,7 @@ from stepline.ports.log import Put
 from stepline.tools.context import ToolContext, ToolOutput
 from tests.support.conversation import Conversation, tool
 from tests.support.generation import BROKEN, answered, called
+from tests.support.log_invariant import homes, steers
 from tests.support.steered_conversation import InterruptedModel
 
 ROUNDS = 6
@@ -107,45 +104,11 @@ class TimedConversation(Conversation):
             self.machine.end(name)
 
 
-def places(conversation: TimedConversation) -> dict[int, set[str]]:  # noqa: C901, PLR0912 - one branch a kind of entry
-    """Return where each event ended, by the batch that admitted it."""
-    found: dict[int, set[str]] = {}
-    during: dict[int, str] = {}
-    events: dict[int, Inbound] = {}
-    turn = ""
-    for batch in conversation.batches():
-        for entry in batch.entries:
-            match entry:
-                case Inbound():
-                    found[batch.n], during[batch.n], events[batch.n] = set(), turn, entry
-                case Opened():
-                    turn = entry.turn
-                    for n in entry.prompts:
-                        found[n].add(f"opens {turn}")
-                case Closed():
-                    turn = ""
-                case Decided():
-                    for n, event in events.items():
-                        if during[n] == turn and n <= batch.state.rendered and not event.steers:
-                            found[n].add(f"seen in {turn}")
-                case Steered():
-                    for n, event in events.items():
-                        taken = n == entry.n or (n < entry.n and entry.finalize > 0)
-                        if event.steers and during[n] == turn and taken:
-                            found[n].add(f"heeded in {turn}")
-                case Dropped():
-                    found[entry.n].add("handed back")
-                case _:
-                    pass
-    for n, event in events.items():
-        if RULES[event.event_class].unseen == "kept" and not found[n]:
-            found[n].add("kept")
-    return found
-
-
 def check(conversation: TimedConversation) -> None:
     assert conversation.state.status == "idle"
-    assert {n: where for n, where in places(conversation).items() if len(where) != 1} == {}
+    for event, places in homes(conversation.batches()):
+        kept = not places and RULES[event.event_class].unseen == "kept"
+        assert kept or len(places) == 1, event
     entries = [entry for batch in conversation.batches() for entry in batch.entries]
     calls = Counter(a.call_id for e in entries if isinstance(e, Decided) for a in e.actions)
     results = Counter(e.call_id for e in entries if isinstance(e, Resulted))
@@ -156,31 +119,7 @@ def check(conversation: TimedConversation) -> None:
     turns = [e.turn for e in entries if isinstance(e, Opened)]
     assert sorted(turns) == sorted(e.turn for e in entries if isinstance(e, Closed))
     assert max(len(msgspec.json.encode(batch.state)) for batch in conversation.batches()) <= STATE_MAX_BYTES
-    for turn in turns:
-        check_steers(conversation, turn)
-
-
-def check_steers(conversation: TimedConversation, turn: str) -> None:
-    """A steer is heeded once; behind a stop nothing is decided, and behind a text no more than it left room for."""
-    left, heeded, stopped, asked = 0, set(), False, 0
-    for batch in conversation.batches():
-        for entry in batch.entries:
-            match entry:
-                case Inbound(reactive=True):
-                    asked = batch.n
-                case Steered() if entry.turn == turn:
-                    assert entry.n not in heeded
-                    heeded.add(entry.n)
-                    left, stopped = entry.finalize, entry.finalize == 0
-                case Decided() if batch.state.turn == turn and heeded:
-                    assert not stopped
-                    if not entry.interrupted and asked < max(heeded):
-                        assert left > 0
-                        left -= 1
-                case Deferred() if entry.turn == turn:
-                    assert not stopped
-                case _:
-                    pass
+    assert list(steers(conversation.batches())) == []
 
 
 @given(

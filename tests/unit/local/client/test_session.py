@@ -16,7 +16,6 @@ from stepline.local.client.change import (
     TextAppended,
     TurnEnded,
 )
-from stepline.local.client.pace import Pace
 from stepline.local.client.session import Session
 from stepline.local.client.state import ClientState
 from stepline.local.client.websocket import FRAME_MAX_BYTES, dial_gateway, encode_request, split_utf8
@@ -29,16 +28,9 @@ from stepline.model.wire.event import (
     PongFrame,
     SyncFrame,
 )
-from tests.unit.local.client.gateway import HANG_UP, WAIT_S, running_gateway
+from tests.unit.local.client.gateway import HANG_UP, QUICK, WAIT_S
 
 C = "c1"
-QUICK = Pace(tick_s=0.02, gap_s=0.0, resume_every_s=0.0, reconnect_delays_s=(0.0, 0.0))
-
-
-@pytest.fixture
-def gateway():
-    with running_gateway() as running:
-        yield running
 
 
 def session(gateway, *, cursor=0, pace=QUICK, tokens=None):

@@ -17,7 +17,6 @@ from stepline.local.command.cli import main
 from stepline.model.ids import make_lane
 from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
 from stepline.ports.log import Listing
-from tests.unit.local.client.gateway import running_gateway
 
 
 class RemoteEnd:
@@ -49,12 +48,6 @@ class RemoteEnd:
 def batch(conversation, n, kind, **data):
     event = ClientEvent(type=kind, route="", ts="", turn_id="t", data=data)
     return EventFrame(conversation=conversation, n=n, prev=n - 1, events=(event,))
-
-
-@pytest.fixture
-def gateway():
-    with running_gateway() as running:
-        yield running
 
 
 @pytest.fixture

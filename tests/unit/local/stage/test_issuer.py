@@ -1,6 +1,5 @@
 import json
 import stat
-import threading
 import urllib.error
 import urllib.request
 
@@ -8,17 +7,13 @@ import jwt
 import pytest
 
 from stepline.local.stage import issuer
+from tests.support.issuer import running_issuer
 
 
 @pytest.fixture
 def url(tmp_path):
-    server = issuer.make_server(0, tmp_path)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running_issuer(tmp_path) as running:
+        yield running.url
 
 
 def read(url):

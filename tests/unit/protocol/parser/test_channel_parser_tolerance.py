@@ -1,4 +1,4 @@
-"""What other parsers of such streams get wrong, one by one: this one must not."""
+"""Streams that are cut, misspelt or never closed: what is certain is handed out at once, and nothing is lost."""
 
 import re
 from pathlib import Path
@@ -77,16 +77,6 @@ def test_a_fence_that_a_decision_forgets_to_close_hides_no_code(size):
     assert transcript.bodies("code") == ("x\n",)
     assert transcript.bodies(DECISION) == ('\n```json\n{"action": "exit"}\n',)
     assert Closed("code", 0, "normal") in events
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_tags_in_strings_and_in_programs_are_data(size):
-    answer = '{"final_answer": "write <channel:code> and </channel:thinking>, or \\"<channel:action>\\""}'
-    code = '\na = "<channel:thinking>"\nb = "</channel:thinking>"\n\tc = "</channel"\n'
-    text = f"<channel:action>{answer}</channel:action><channel:code>{code}</channel:code>"
-    events, transcript = live(text, size)
-    assert texts(events) == {(DECISION, 0): answer, ("code", 0): code}
-    assert (transcript.bodies(DECISION), transcript.bodies("code")) == ((answer,), (code,))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -29,25 +29,12 @@ FANOUT = FanoutRule(mode="safe_fanout")
 
 
 def _tools() -> dict[str, ToolSpec]:
-    page = ToolSpec(
-        tool_id="rendering_tools.write_pdf",
-        purpose="p",
-        schema={"type": "object"},
-        returns="r",
-        effect="keyed",
-        read_only=False,
-        strategies=("exploitation",),
-    )
-    patch = ToolSpec(
-        tool_id="react.patch",
-        purpose="p",
-        schema={"type": "object"},
-        returns="r",
-        effect="keyed",
-        read_only=False,
-        strategies=("exploitation",),
-    )
-    return {spec.tool_id: spec for spec in (*default_registry(executes=True).specs, page, patch)}
+    facts: dict[str, Any] = {"schema": {"type": "object"}, "effect": "keyed", "strategies": ("exploitation",)}
+    others = [
+        ToolSpec(tool_id=name, purpose="p", returns="r", read_only=False, **facts)
+        for name in ("rendering_tools.write_pdf", "react.patch")
+    ]
+    return {spec.tool_id: spec for spec in (*default_registry(executes=True).specs, *others)}
 
 
 TOOLS = _tools()
