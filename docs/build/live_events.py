@@ -28,7 +28,7 @@ from stepline.model.wire.live_event import (
     EventRule,
     classify,
 )
-from tests.unit.loop.phase import ENDS, ID, PHASES, fate, play
+from tests.unit.loop.event_phase import ENDS, ID, PHASES, fate, play
 
 PATH: Final = DOCS / "reference/live-events.md"
 
@@ -278,10 +278,10 @@ def _heard() -> list[str]:
 
 def _own(event_class: EventClass, phase: str) -> str:
     """Return the events of the admitting batch, except those of a conversation's beginning."""
-    scene = play(event_class, phase, begun=True)
+    conversation = play(event_class, phase, begun=True)
     (batch,) = (
         batch
-        for batch in scene.batches()
+        for batch in conversation.batches()
         for entry in batch.entries
         if isinstance(entry, Inbound) and entry.message_id == ID
     )

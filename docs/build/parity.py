@@ -39,15 +39,15 @@ def planned(term: str, note: str = "") -> Term:
     return Term(term, "planned", note=note)
 
 
-_DECISION: Final = "unit/protocol/test_decision.py"
-_CHANNEL: Final = "unit/protocol/test_channel.py"
+_DECISION: Final = "unit/protocol/decision/test_read_decision.py"
+_CHANNEL: Final = "unit/protocol/parser/test_channel_parser.py"
 _VIEW: Final = "unit/timeline/test_view.py"
-_RENDER: Final = "unit/timeline/test_render.py"
-_ANNOUNCE: Final = "unit/timeline/test_announce.py"
-_EVENT: Final = "unit/timeline/test_event.py"
+_RENDER: Final = "unit/context/test_request.py"
+_ANNOUNCE: Final = "unit/context/test_announce.py"
+_EVENT: Final = "unit/events/test_derive.py"
 _PATH: Final = "unit/model/test_path.py"
-_READ: Final = "unit/tools/test_read.py"
-_PLAN: Final = "unit/tools/test_plan.py"
+_READ: Final = "unit/tools/read/test_read.py"
+_PLAN: Final = "unit/tools/test_plan_tool.py"
 _WRITE: Final = "unit/tools/test_write.py"
 _PROTOCOL: Final = "contract/test_log_protocol.py"
 _SETTINGS: Final = "unit/test_settings.py"
@@ -59,12 +59,12 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`AI_REACT_MAX_ITERATIONS`, 15 if absent or not positive", "settings.py", "AI_REACT_MAX_ITERATIONS", _SETTINGS),
         done("`react.max_iterations` in bundle properties, then `ai.react.max_iterations`, then the variable", "bundle/overrides.py", "ROUND_CAP", "unit/bundle/test_overrides.py"),
         done("last round reserved for an answer", "protocol/decision/body.py", "last_round_requires_answer", _DECISION),
-        done("single-action rounds", "protocol/decision/fanout.py", "TOO_MANY", "unit/protocol/test_several.py"),
+        done("single-action rounds", "protocol/decision/fanout.py", "TOO_MANY", "unit/protocol/decision/test_fanout_rules.py"),
         done("`AI_REACT_AGENT_MULTI_ACTION=safe_fanout`", "bundle/overrides.py", "MULTI_ACTION", "unit/loop/test_round.py"),
-        done("`AI_REACT_AGENT_VERSION` `v2` and `v3`", "bundle/overrides.py", "VERSION", "unit/loop/test_gate.py"),
+        done("`AI_REACT_AGENT_VERSION` `v2` and `v3`", "bundle/overrides.py", "VERSION", "unit/loop/test_title.py"),
         done("protocol violations are notices the model reads next round", "protocol/decision/notice.py", "NOTICES", _DECISION),
         done("parameters in their documented order", "tools/spec.py", "misplaced", "unit/tools/test_registry.py"),
-        done("title of a new conversation, by a gate agent or from the working summary", "loop/title.py", "gate.simple", "unit/loop/test_gate.py"),
+        done("title of a new conversation, by a gate agent or from the working summary", "loop/title.py", "gate.simple", "unit/loop/test_title.py"),
         done("a turn whose rounds are used up answers with its status", "loop/close.py", "def status_answer", "unit/loop/test_status_answer.py"),
     ),
     "Events": (
@@ -76,28 +76,28 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`[LIVE TURN EVENTS]`", "context/announce.py", "LIVE TURN EVENTS", _ANNOUNCE),
         done("`steer`: the generation, tools and programs end, then a bounded finalize; without a text it stops", "loop/steer.py", "def heed", "unit/loop/test_event_phase.py"),
         done("`REACT_STEER_FINALIZE_ROUNDS`, `REACT_STEER_FINALIZE_MAX_TOKENS`", "loop/steer.py", "FINALIZE_TOOLS", "unit/loop/test_event_phase.py"),
-        done("forms, wizards, alerts and any other event, reactive or not", "model/wire/live_event.py", "REACTIVE_KINDS", "unit/loop/test_event_intake.py"),
-        done("`iteration_credit`", "model/wire/live_event.py", "iteration_credit", "unit/loop/test_event_intake.py"),
-        done("events of other services, under a role of their own", "bootstrap/event_source.py", "def submit_event", "unit/test_event_source.py"),
+        done("forms, wizards, alerts and any other event, reactive or not", "model/wire/live_event.py", "REACTIVE_KINDS", "unit/ingress/test_event_validation.py"),
+        done("`iteration_credit`", "model/wire/live_event.py", "iteration_credit", "unit/ingress/test_event_validation.py"),
+        done("events of other services, under a role of their own", "bootstrap/event_source.py", "def submit_event", "unit/bootstrap/test_event_source.py"),
     ),
     "Channels and streaming": (
         done("`<channel:NAME>` tags", "protocol/parser/grammar.py", "<channel:", _CHANNEL),
         done("`thinking`", "protocol/parser/grammar.py", 'ChannelSpec("thinking"', _CHANNEL),
         done("`ReactDecisionOutV2` with `call_tool`, `complete`, `exit`", "protocol/parser/grammar.py", "ReactDecisionOutV2", _DECISION),
-        done("`code`, bound to the decision before it", "protocol/decision/program_channel.py", "bind_programs", "unit/protocol/test_several.py"),
+        done("`code`, bound to the decision before it", "protocol/decision/program_channel.py", "bind_programs", "unit/protocol/decision/test_fanout_rules.py"),
         done("working summary as a channel", "protocol/parser/grammar.py", 'ChannelSpec("summary"', _DECISION),
         done("repeated channels are instances", "protocol/parser/transcript.py", "instance", _CHANNEL),
-        done("`final_answer` streamed while the decision is generated", "protocol/stream/live_decision.py", "final_answer", "unit/loop/test_listen.py"),
+        done("`final_answer` streamed while the decision is generated", "protocol/stream/live_decision.py", "final_answer", "unit/loop/test_stream_generation.py"),
         done("suggested followups", "events/derive_close.py", "suggested_followups", _EVENT),
         done("answer, followup, usage and canvas channels of one's own", "bundle/generation/stream.py", "stream_with_channels", "unit/docs/test_stream_channels.py"),
-        done("citation tokens replaced in the stream", "bundle/generation/shown_text.py", "CitationStream", "unit/bundle/test_streaming.py"),
-        done("field deltas of managed JSON artifacts", "bundle/generation/artifact_stream.py", "CompositeJsonArtifactStreamer", "unit/bundle/test_artifact_stream.py"),
-        done("channel subscribers", "bundle/generation/subscriber.py", "ChannelSubscribers", "unit/bundle/test_streaming.py"),
+        done("citation tokens replaced in the stream", "bundle/generation/shown_text.py", "CitationStream", "unit/bundle/generation/test_stream_with_channels.py"),
+        done("field deltas of managed JSON artifacts", "bundle/generation/artifact_stream.py", "CompositeJsonArtifactStreamer", "unit/bundle/generation/test_artifact_stream.py"),
+        done("channel subscribers", "bundle/generation/subscriber.py", "ChannelSubscribers", "unit/bundle/generation/test_stream_with_channels.py"),
         done("events derived from the log", "events/derive.py", "def derive", _EVENT),
-        done("`chat.citations`, `chat.followups`, `accounting.usage`, `chat.turn.summary`", "events/derive_close.py", "def closing_events", "unit/timeline/test_event_closing.py"),
-        done("`conv_status`", "events/types.py", "conv_status", "unit/timeline/test_event_closing.py"),
-        done("an event filter that fails closed", "events/filter.py", "class EventFilter", "unit/timeline/test_event_filter.py"),
-        done("`chat.compaction` on `chat_compaction`", "events/types.py", "chat.compaction", "unit/loop/test_room.py"),
+        done("`chat.citations`, `chat.followups`, `accounting.usage`, `chat.turn.summary`", "events/derive_close.py", "def closing_events", "unit/events/test_derive_close.py"),
+        done("`conv_status`", "events/types.py", "conv_status", "unit/events/test_derive_close.py"),
+        done("an event filter that fails closed", "events/filter.py", "class EventFilter", "unit/events/test_event_filter.py"),
+        done("`chat.compaction` on `chat_compaction`", "events/types.py", "chat.compaction", "unit/loop/test_make_room.py"),
     ),
     "Tools": (
         partial("`react.read`", "tools/read/run.py", "react.read", _READ, "families `ar tc fi ws so`; `sk ks` are refused as not available, and no `su` exists yet"),
@@ -126,13 +126,13 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("path families `ar tc fi so su ws sk ks`", "model/path.py", "_PARSERS", _PATH),
         done("ANNOUNCE behind the last cache mark", "context/announce.py", "ANNOUNCE", _RENDER),
         done("cache points prev-turn, pre-tail and tail, and one for the system part", "context/request.py", "MARKS_MAX", _RENDER),
-        done("SOURCES POOL", "context/announce.py", "def render_pool", "unit/timeline/test_pool.py"),
+        done("SOURCES POOL", "context/announce.py", "def render_pool", "unit/context/test_announced_sources.py"),
         done("TTL pruning (`cache_ttl_seconds`)", "context/pruning.py", "def plan_pruning", "unit/loop/test_pruning.py"),
-        done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/timeline/test_conformance_compaction.py"),
-        done("truncation limits of older turns", "rendering/reduce.py", "CLIP_BYTES", "unit/timeline/test_forgetting.py"),
-        done("`ar:<turn>.react.turn.index`", "timeline/view.py", "def render_turn_index", "unit/timeline/test_index.py"),
+        done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/context/test_compaction.py"),
+        done("truncation limits of older turns", "rendering/reduce.py", "CLIP_BYTES", "unit/context/test_pruned_pieces.py"),
+        done("`ar:<turn>.react.turn.index`", "timeline/view.py", "def render_turn_index", "unit/timeline/test_turn_index.py"),
         done("`conversation_order()` by truthful start times", "timeline/order.py", "def conversation_order", "unit/timeline/test_order.py"),
-        done("`react.turn.finalize`, `react.state`, `react.exit`", "timeline/turn_blocks.py", "react.turn.finalize", "unit/timeline/test_ending.py"),
+        done("`react.turn.finalize`, `react.state`, `react.exit`", "timeline/turn_blocks.py", "react.turn.finalize", "unit/timeline/test_turn_blocks.py"),
         done("exports `artifact:conv.timeline.v1`, `artifact:conv:sources_pool`, `artifact:turn.log`", "timeline/export.py", "artifact:turn.log", "unit/timeline/test_export.py"),
         planned("skills (`sk:`)", "the path family is there"),
     ),
@@ -153,9 +153,9 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("orphaned tasks and secrets swept", "loop/programs/remote.py", "def sweep_tasks", "contract/test_task_faults.py"),
         partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/handover.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
-        done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/execution/test_envelope.py"),
-        done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/test_runtime_profile.py"),
-        done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor_set.py", "get_secret", "unit/bundle/test_descriptor.py"),
+        done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/programs/test_envelope.py"),
+        done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
+        done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor_set.py", "get_secret", "unit/bundle/test_descriptor_set.py"),
         done("`fetch_ctx`", "tools/fetch.py", "fetch_ctx", _EXECUTOR),
     ),
     "Files": (
@@ -167,11 +167,11 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         planned("git workspaces"),
     ),
     "Citations and sources": (
-        done("`[[S:1,3-5]]` tokens", "protocol/citation/citation_stream.py", "[[", "unit/protocol/test_citation.py"),
-        done("`so:sources_pool[1,3-5]`", "tools/content.py", "sources_pool", "unit/tools/test_read_sources.py"),
-        done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources.py"),
-        done("numbers that never change, sources merged by their addresses", "timeline/sources_pool.py", "def merge_sources", "unit/timeline/test_sources.py"),
-        partial("images of attachments and programs as sources", "programs/returned_sources.py", "def run_sources", "unit/loop/test_sources.py", "those of programs and `react.write`, not those of attachments"),
+        done("`[[S:1,3-5]]` tokens", "protocol/citation/citation_stream.py", "[[", "unit/protocol/citation/test_citation_stream.py"),
+        done("`so:sources_pool[1,3-5]`", "tools/content.py", "sources_pool", "unit/tools/read/test_source_rows.py"),
+        done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources_pool.py"),
+        done("numbers that never change, sources merged by their addresses", "timeline/sources_pool.py", "def merge_sources", "unit/timeline/test_sources_pool.py"),
+        partial("images of attachments and programs as sources", "programs/returned_sources.py", "def run_sources", "unit/loop/test_returned_sources_logged.py", "those of programs and `react.write`, not those of attachments"),
         partial("`sources_used`", "tools/write.py", "sources_used", _WRITE, "of written files and searches; of answers as `citations`"),
     ),
     "Memory, knowledge, conversations, feedback": (
@@ -179,14 +179,14 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         partial("knowledge space (`ks:`), `on_bundle_load`, `pre_run_hook`", "tools/knowledge.py", "react.search_knowledge", "unit/bundle/test_parts.py", "by a bundle's functions; no index of our own"),
         partial("list of a user's conversations", "ports/log.py", "def conversations", "contract/test_log.py", "in the log's port; no HTTP endpoint"),
         planned("`POST …/fetch`, `…/turns-with-feedbacks`, `…/feedback/conversations-in-period`"),
-        partial("feedback `ok`, `not_ok`, `neutral`, of users and machines", "ingress/feedback.py", "def submit_feedback", "unit/loop/test_feedback.py", "recorded and shown to the model; no client sends one yet"),
+        partial("feedback `ok`, `not_ok`, `neutral`, of users and machines", "ingress/feedback.py", "def submit_feedback", "unit/ingress/test_feedback.py", "recorded and shown to the model; no client sends one yet"),
     ),
     "At home on AWS": (
         done("any OpenID Connect issuer; a Cognito pool where none is named", "adapters/oidc.py", "token_use", "security/test_identity.py", "the pool is in `stacks/identity.py`"),
         done("`POST /v1/socket-tickets`", "ingress/access.py", "def issue_ticket", "handlers/test_api.py"),
-        done("message `auth` renews a connection; expiry counts with every message and for listening", "model/wire/client_message.py", "class Auth", "unit/loop/test_ingress.py"),
-        done("messages a minute for each user", "ingress/access.py", "rate_limited", "unit/loop/test_ingress.py"),
-        done("`stepline deploy`, `destroy`, `doctor --aws`", "local/cloud/deploy.py", "def deploy", "unit/cloud/test_deploy.py"),
+        done("message `auth` renews a connection; expiry counts with every message and for listening", "model/wire/client_message.py", "class Auth", "unit/ingress/test_receive.py"),
+        done("messages a minute for each user", "ingress/access.py", "rate_limited", "unit/ingress/test_receive.py"),
+        done("`stepline deploy`, `destroy`, `doctor --aws`", "local/cloud/deploy.py", "def deploy", "unit/local/cloud/test_deploy_command.py"),
         done("formats carry a version", "model/batch.py", "format_newer", "e2e/test_deploy.py"),
     ),
     "Bundles": (
@@ -194,7 +194,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("`BaseWorkflow`, `build_react(scratchpad, tools_module, skills_module, knowledge_space_fn, knowledge_read_fn)`, `react.run`", "bundle/workflow.py", "class BaseWorkflow", "contract/test_workflow.py"),
         done("`ctx_browser`: `load_timeline`, `contribute`, `announce`, `timeline`, `persist_timeline`, `sources_pool`, `fetch_ctx`", "bundle/browser.py", "class ContextBrowser", "unit/bundle/test_browser.py"),
         planned("`ctx_client.search`, `store`, `hosting_service`"),
-        done("`stream_with_channels` for bundles", "bundle/generation/stream.py", "def stream_with_channels", "unit/bundle/test_streaming.py"),
+        done("`stream_with_channels` for bundles", "bundle/generation/stream.py", "def stream_with_channels", "unit/bundle/generation/test_stream_with_channels.py"),
         partial("`tools_descriptor`, `skills_descriptor`", "bundle/parts.py", "def load_tools", "unit/bundle/test_parts.py", "`TOOLS` and `SKILLS`; no `SKILL.md` folders, no MCP"),
     ),
 }  # fmt: skip

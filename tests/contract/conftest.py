@@ -5,34 +5,13 @@ Backends live as long as a test module and are never emptied: every test works o
 
 from __future__ import annotations
 
-import json
 import os
-import threading
 import uuid
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterator
 
-import botocore.endpoint
 import pytest
-from botocore.exceptions import ReadTimeoutError
-from botocore.parsers import create_parser
-from moto import mock_aws
-from moto.core.botocore_stubber import BotocoreStubber
 
-from stepline.adapters.aws.artifacts import S3Artifacts
-from stepline.adapters.aws.client import connect, session
-from stepline.adapters.aws.delta import DynamoDeltas
-from stepline.adapters.aws.grant import S3Grants
-from stepline.adapters.aws.log import DynamoLog
-from stepline.adapters.aws.machine import StepFunctionsMachine
-from stepline.adapters.aws.rate import DynamoRate
-from stepline.adapters.aws.subscription import DynamoSubscriptions
-from stepline.adapters.aws.table import Table
-from stepline.adapters.aws.task import EcsTasks
-from stepline.adapters.aws.task_token import AwsDuty
-from stepline.adapters.aws.ticket import DynamoTickets
+from stepline.adapters.aws.client import session
 from stepline.adapters.memory.artifacts import MemoryArtifacts
 from stepline.adapters.memory.channel import MemorySubscriptions
 from stepline.adapters.memory.clock import MemoryClock
@@ -45,19 +24,12 @@ from stepline.adapters.memory.task import MemoryTasks
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.local.stage.deployed import credentials
 from stepline.model.ids import Lane
+from tests.support.aws import Aws, Faults, moto
 
 from .redis_server import RedisServer
 
 # What names the emulator is no setting of the product.
 ENDPOINT = os.environ.get("STEPLINE_TEST_ENDPOINT", "")  # noqa: TID251
-
-ROLE_TRUST = {
-    "Version": "2012-10-17",
-    "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}
-    ],
-}
-WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 300, "End": True}}}
 
 
 class Memory:
@@ -76,88 +48,10 @@ class Memory:
         self.grants = MemoryGrants(self.artifacts, self.clock)
 
 
-class Aws:
-    """Every port on the AWS that this process's environment points to, with nothing else on it."""
-
-    def __init__(self) -> None:
-        self.name = f"contract-{uuid.uuid4().hex[:8]}"
-        create_table(self.name)
-        connect("s3", read_timeout_s=5).create_bucket(Bucket=self.name)
-        self.clock = MemoryClock(datetime.now(UTC))
-        self.table = Table(self.name)
-        self.log = DynamoLog(self.table)
-        self.artifacts = S3Artifacts(self.name)
-        self.subscriptions = DynamoSubscriptions(self.table, self.clock)
-        self.tickets = DynamoTickets(self.table, self.clock)
-        self.rate = DynamoRate(self.table)
-        self.deltas = DynamoDeltas(self.table, self.clock)
-        self.machine_arn = create_machine(self.name)
-        self.machine = StepFunctionsMachine(self.machine_arn)
-        self.tasks = EcsTasks(self.table, self.name, self.clock)
-        self.duty = AwsDuty()
-        self.grants = S3Grants(self.name)
-
-    def delete(self) -> None:
-        """Leave nothing behind on an emulator that keeps its state."""
-        self.table.client.delete_table(TableName=self.name)
-        for found in self.artifacts.client.list_objects_v2(Bucket=self.name).get("Contents", []):
-            self.artifacts.client.delete_object(Bucket=self.name, Key=found["Key"])
-        self.artifacts.client.delete_bucket(Bucket=self.name)
-        self.machine.client.delete_state_machine(stateMachineArn=self.machine_arn)
-        connect("iam", read_timeout_s=5).delete_role(RoleName=self.name)
-
-
-def create_table(name: str) -> None:
-    """Make the table as stacks/state.py does, as far as moto can tell the difference."""
-
-    def index(name: str, partition: str, sort: str, projection: dict[str, Any]) -> dict[str, Any]:
-        keys = [
-            {"AttributeName": partition, "KeyType": "HASH"},
-            {"AttributeName": sort, "KeyType": "RANGE"},
-        ]
-        return {"IndexName": name, "KeySchema": keys, "Projection": projection}
-
-    names = ["pk", "sk", "gsi1pk", "gsi1sk", "lane_shard", "lane_since"]
-    only_open = {"ProjectionType": "INCLUDE", "NonKeyAttributes": ["lane_open"]}
-    connect("dynamodb", read_timeout_s=5).create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in names],
-        KeySchema=index("", "pk", "sk", {})["KeySchema"],
-        GlobalSecondaryIndexes=[
-            index("GSI1", "gsi1pk", "gsi1sk", {"ProjectionType": "ALL"}),
-            index("GSI3", "lane_shard", "lane_since", only_open),
-        ],
-    )
-
-
-def create_machine(name: str) -> str:
-    """Make a state machine whose executions wait until they are stopped; return its ARN."""
-    role = connect("iam", read_timeout_s=5).create_role(
-        RoleName=name, AssumeRolePolicyDocument=json.dumps(ROLE_TRUST)
-    )
-    machine = connect("stepfunctions", read_timeout_s=5).create_state_machine(
-        name=name, definition=json.dumps(WAITING), roleArn=role["Role"]["Arn"]
-    )
-    return str(machine["stateMachineArn"])
-
-
 @pytest.fixture(scope="module")
 def moto_aws() -> Iterator[Aws]:
-    answer = BotocoreStubber.__call__
-    lock = threading.Lock()
-
-    def answer_one_by_one(stubber: BotocoreStubber, *args: Any, **kwargs: Any) -> Any:
-        with lock:  # DynamoDB settles writes to one item one by one, moto's threads run into each other
-            return answer(stubber, *args, **kwargs)
-
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.delenv("AWS_ENDPOINT_URL", raising=False)
-        patch.setattr(BotocoreStubber, "__call__", answer_one_by_one)
-        session.cache_clear()
+    with moto(one_by_one=True):
         yield Aws()
-        session.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -199,48 +93,6 @@ def aws(request: pytest.FixtureRequest) -> Aws:
 @pytest.fixture
 def lane() -> Lane:
     return Lane(tenant="acme", project="docs", conversation=f"c-{uuid.uuid4().hex}")
-
-
-class Faults:
-    """What goes wrong between a client and its service. Undone when the test ends."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._patch = patch
-        self._undo: list[Callable[[], None]] = []
-        # Tries follow at once; what is waited for between them is botocore's business.
-        patch.setattr(botocore.endpoint, "time", SimpleNamespace(sleep=lambda _seconds: None))
-
-    def lose_answers(self, client: Any, operation: str, *, times: int) -> None:
-        """Let the service do what it is asked, and lose its next answers on the way back."""
-        exchange = client._endpoint._do_get_response
-        left = [None] * times
-
-        def lossy(request: Any, model: Any, context: Any) -> Any:
-            answer = exchange(request, model, context)
-            if model.name != operation or not left:
-                return answer
-            left.pop()
-            return None, ReadTimeoutError(endpoint_url="lost")
-
-        self._patch.setattr(client._endpoint, "_do_get_response", lossy)
-
-    def answer(self, client: Any, operation: str, status: int, body: dict[str, Any]) -> None:
-        """Give this answer, read by botocore's own parser, instead of asking the service."""
-        wire = {"status_code": status, "headers": {}, "body": json.dumps(body).encode()}
-
-        def instead(model: Any, **_: Any) -> Any:
-            parser = create_parser(model.service_model.metadata["protocol"])
-            parsed = parser.parse(wire, model.output_shape)
-            client._endpoint._add_modeled_error_fields(wire, parsed, model, parser)
-            return SimpleNamespace(status_code=status), parsed
-
-        event = f"before-call.*.{operation}"
-        client.meta.events.register(event, instead)
-        self._undo.append(lambda: client.meta.events.unregister(event, instead))
-
-    def close(self) -> None:
-        for undo in self._undo:
-            undo()
 
 
 @pytest.fixture

@@ -31,10 +31,10 @@ from stepline.timeline.fold import Timeline
 from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext
 from stepline.tools.sources import SourcePool
-from tests.contract.task_bench import TaskExecutor
-from tests.contract.task_cloud import Cloud
+from tests.contract.task_containers import TaskExecutor
+from tests.contract.task_services import Cloud
 from tests.security.escape.task_definition import task_definition
-from tests.unit.timeline.story import LANE, Story
+from tests.support.log_builder import LANE, LogBuilder
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "exec_task"
@@ -59,9 +59,9 @@ class Bench:
         self.executor = executor
         self.profile = profile
         self.artifacts = MemoryArtifacts()
-        self.story = Story()
-        self.story.message(SAID)
-        self.turn = self.story.turn
+        self.log = LogBuilder()
+        self.log.message(SAID)
+        self.turn = self.log.turn
         self.spools = spools
         self.spool = spools
         self.runs = 0
@@ -89,8 +89,8 @@ class Bench:
             lane=LANE,
             turn=self.turn,
             iteration=0,
-            at=self.story.at,
-            n=len(self.story.batches),
+            at=self.log.at,
+            n=len(self.log.batches),
             code=textwrap.dedent(code),
             contract=(),
             files=files,
@@ -98,7 +98,7 @@ class Bench:
             limits=limits,
             profile=self.profile,
         )
-        return Job(request=request, batches=self.story.batches, fetch=self.artifacts.get, spool=self.spool)
+        return Job(request=request, batches=self.log.batches, fetch=self.artifacts.get, spool=self.spool)
 
     def run(self, code: str, **given: Any) -> Run:
         return self.executor.run(self.job(code, **given))

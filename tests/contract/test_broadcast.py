@@ -17,7 +17,8 @@ from stepline.delivery.posting import Posting
 from stepline.errors import DependencyError
 from stepline.model.ids import Lane
 from stepline.ports.channel import POST_MAX_BYTES, Broadcast
-from tests.unit.loop.scene import LANE, USER, Scene, answered, durable
+from tests.support.conversation import LANE, USER, Conversation, durable
+from tests.support.generation import answered
 
 from .redis_server import RedisServer
 
@@ -264,19 +265,21 @@ def test_a_dead_server_keeps_no_connection_from_its_frames(lane):
 def test_a_server_that_is_cut_off_gives_its_client_every_event_once_and_in_order(
     redis_server, redis_broadcast
 ):
-    scene = Scene(*[answered(f"answer {i}") for i in range(4)])
-    scene.ports = replace(scene.ports, broadcast=Broadcasts((redis_broadcast, scene.ports.broadcast)))
-    at_gateway = scene.listen("k1")
+    conversation = Conversation(*[answered(f"answer {i}") for i in range(4)])
+    conversation.ports = replace(
+        conversation.ports, broadcast=Broadcasts((redis_broadcast, conversation.ports.broadcast))
+    )
+    at_gateway = conversation.listen("k1")
 
     def turn(i: int) -> None:
-        scene.send(f"question {i}", id=f"m{i}")
-        scene.run()
+        conversation.send(f"question {i}", id=f"m{i}")
+        conversation.run()
 
     turn(0)
     client, following = Heard(), redis_broadcast.follow(LANE)
 
     def serve() -> None:
-        for frame in follow(scene.ports, following, LANE, user=USER):
+        for frame in follow(conversation.ports, following, LANE, user=USER):
             client.take(frame)
 
     def knows_all(frames: list[bytes]) -> bool:
@@ -300,4 +303,4 @@ def test_a_server_that_is_cut_off_gives_its_client_every_event_once_and_in_order
         server.join(PATIENCE_S)
     assert not server.is_alive()
     assert durable(frames) == durable(at_gateway)
-    assert [n for n, _ in durable(frames)] == [batch.n for batch in scene.batches()]
+    assert [n for n, _ in durable(frames)] == [batch.n for batch in conversation.batches()]

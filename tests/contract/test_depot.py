@@ -18,8 +18,7 @@ from stepline.adapters.memory.clock import MemoryClock
 from stepline.adapters.memory.grant import MemoryGrants
 from stepline.errors import DependencyError, NotFoundError, SteplineError
 from stepline.model.program.handover import Grant
-
-from .task_cloud import Cloud
+from tests.contract.task_services import Cloud
 
 WRITE = {"Content-Type": "x/y", "If-None-Match": "*"}
 

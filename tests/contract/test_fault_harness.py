@@ -16,12 +16,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.contract.fault.simulation import Simulation
+
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, WRITES, methods, protocols
 from .fault.driver import FAULTS, NOTHING, THENS, Driver, Plan, Scenario, UnsettledError
 from .fault.promise import broken
 from .fault.scenario import SCENARIOS
-from .fault.world import World
 
 WAYS = tuple(itertools.product(FAULTS, THENS))
 THOROUGH = ("log.put", "model.", "tool.", "executor.", "machine.")
@@ -80,11 +81,11 @@ def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
 @pytest.mark.parametrize("ablation", ABLATIONS, ids=lambda ablation: ablation.rule)
 def test_without_a_rule_a_promise_is_broken(ablation: Ablation, monkeypatch: pytest.MonkeyPatch) -> None:
     ablation.patch(monkeypatch)
-    trace = play(ablation.scenario, NOTHING, ablation.world).trace
+    trace = play(ablation.scenario, NOTHING, ablation.simulation).trace
     seen: set[str] = set()
     for plan in every_plan(trace):
         if trace[plan.at].startswith(ablation.at):
-            seen.update(play(ablation.scenario, plan, ablation.world).problems)
+            seen.update(play(ablation.scenario, plan, ablation.simulation).problems)
             if ablation.breaks in seen:
                 return
     pytest.fail(f"nothing went wrong without: {ablation.rule} (seen: {sorted(seen)})")
@@ -98,15 +99,15 @@ class Played:
     problems: list[str]
 
 
-def play(scenario: Scenario, plan: Plan, change: Callable[[World], None] = lambda _: None) -> Played:
-    """Play a scenario by a plan; a world that does not come to rest is broken, too."""
+def play(scenario: Scenario, plan: Plan, change: Callable[[Simulation], None] = lambda _: None) -> Played:
+    """Play a scenario by a plan; a simulation that does not come to rest is broken, too."""
     run = Driver(scenario, plan)
-    change(run.world)
+    change(run.simulation)
     try:
         run.run()
     except UnsettledError as unsettled:
         return Played(run.trace, [type(unsettled).__name__])
-    return Played(run.trace, broken(run.world, run.sent, run.devices))
+    return Played(run.trace, broken(run.simulation, run.sent, run.clients))
 
 
 def every_plan(trace: list[str]) -> Iterator[Plan]:

@@ -1,7 +1,7 @@
 """Everything at once: messages, steers, stops, forms, deaths, duplicates, expiry and reconnections, in any order.
 
 A run of it interleaves the real functions call by call; whatever happens, the invariants of the log hold after each
-step, and every promise once the world has come to rest. Longer: `pytest -m faults tests/contract/test_live_turn.py`.
+step, and every promise once the simulation has come to rest. Longer: `pytest -m faults tests/contract/test_live_turn.py`.
 Source: docs/concepts/log.md#how-it-is-checked.
 """
 
@@ -27,13 +27,15 @@ from hypothesis.stateful import (
 from stepline.events.derive import derive
 from stepline.model.batch import Batch
 from stepline.ports.model import ModelRequest
+from tests.contract.fault.client import Client
+from tests.contract.fault.concurrent_run import ConcurrentRun, Flight
+from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
+from tests.support.generation import PROGRAM, called, coded
+from tests.support.log_invariant import chain, effects, turns
 
-from .fault.crowd import Crowd, Flight
-from .fault.device import Device
 from .fault.driver import UnsettledError
-from .fault.promise import broken, chain, effects, turns
+from .fault.promise import broken
 from .fault.scenario import FORM, LONG, QUIET, STOP, steer, text
-from .fault.world import STRIKE, World, answered, called, coded, written
 
 DAY_S = 86_400
 WAITS_S = (30, 2 * 60, 31 * 60, 61 * 60, 3 * 3_600, 15 * DAY_S)
@@ -54,22 +56,22 @@ indices = st.integers(min_value=0, max_value=40)
 calls = st.integers(min_value=1, max_value=60)
 
 
-def speak(world: World, where: str, request: ModelRequest) -> str:
+def speak(simulation: Simulation, where: str, request: ModelRequest) -> str:
     """Take turns in striking, computing and writing, twice each, and answer."""
     turn, round_ = map(int, where.split("."))
-    if world.state.finalize == 1 or round_ > 1:
-        return answered(f"Here you are: {where}. {LONG}")
+    if simulation.state.finalize == 1 or round_ > 1:
+        return sampled(f"Here you are: {where}. {LONG}")
     deeds = (called(STRIKE), coded(f"r{round_}.csv"), written(f"r{round_}.md", LONG))
     return deeds[(turn + round_) % len(deeds)]
 
 
 class LiveTurn(RuleBasedStateMachine):
-    """One conversation, three devices."""
+    """One conversation, three clients."""
 
     def __init__(self) -> None:
         super().__init__()
-        make = partial(World, speak, {"max_iterations": 6, "seal_batches": 8})
-        self.crowd = Crowd(lambda log: make(log=log), ("desk", "phone", "tablet"))
+        make = partial(Simulation, speak, {"max_iterations": 6, "seal_batches": 8})
+        self.concurrent = ConcurrentRun(lambda log: make(log=log), ("desk", "phone", "tablet"))
         self.seen = 0
 
     @initialize(
@@ -78,39 +80,39 @@ class LiveTurn(RuleBasedStateMachine):
         hearing=st.sampled_from(["prompt", "late", "deaf"]),
     )
     def begin(self, kind: str, calls: int, hearing: Any) -> None:
-        self.crowd.world.hearing = hearing
-        self.crowd.devices[0].say("desk-0", **KINDS[kind])
-        self.crowd.finish_clients()
+        self.concurrent.simulation.hearing = hearing
+        self.concurrent.clients[0].say("desk-0", **KINDS[kind])
+        self.concurrent.finish_clients()
         self.drive(calls)
 
     # --- people
 
     @rule(who=indices, kind=st.sampled_from(sorted(KINDS)), arrives=st.booleans())
     def say(self, who: int, kind: str, arrives: bool) -> None:
-        device = self.device(who)
-        device.say(f"{device.name}-{len(device.said)}", **KINDS[kind])
+        client = self.client(who)
+        client.say(f"{client.name}-{len(client.said)}", **KINDS[kind])
         if arrives:
-            self.crowd.finish_clients()
+            self.concurrent.finish_clients()
 
     @rule(who=indices, which=indices)
     def say_again(self, who: int, which: int) -> None:
         """Deliver a message once more, whether it was answered or not."""
-        device = self.device(who)
-        if device.said:
-            device.send(sorted(device.said)[which % len(device.said)])
+        client = self.client(who)
+        if client.said:
+            client.send(sorted(client.said)[which % len(client.said)])
 
     @rule(who=indices, goes=st.booleans())
     def look(self, who: int, goes: bool) -> None:
-        """Let a device go away, come back, or do what it does every 25 seconds."""
-        device = self.device(who)
-        if goes and device.connection:
-            device.drop()
-        elif not device.connection or device.expired:
-            device.join()
-        elif device.behind():
-            device.resume()
+        """Let a client go away, come back, or do what it does every 25 seconds."""
+        client = self.client(who)
+        if goes and client.connection:
+            client.drop()
+        elif not client.connection or client.expired:
+            client.join()
+        elif client.behind():
+            client.resume()
         else:
-            device.ping()
+            client.ping()
 
     # --- the cloud
 
@@ -118,71 +120,80 @@ class LiveTurn(RuleBasedStateMachine):
     def drive(self, calls: int) -> None:
         """Let the open turn make so many calls, across its states."""
         for _ in range(calls):
-            flights = [flight for flight in self.crowd.flights if flight.execution is not None]
+            flights = [flight for flight in self.concurrent.flights if flight.execution is not None]
             if flights:
-                self.crowd.advance(flights[-1])
+                self.concurrent.advance(flights[-1])
 
-    @precondition(lambda self: self.crowd.flights)
+    @precondition(lambda self: self.concurrent.flights)
     @rule(which=indices, calls=calls)
     def go_on(self, which: int, calls: int) -> None:
-        self.crowd.advance(self.flight(which), calls)
+        self.concurrent.advance(self.flight(which), calls)
 
-    @precondition(lambda self: self.crowd.flights)
+    @precondition(lambda self: self.concurrent.flights)
     @rule(which=indices, fault=st.sampled_from(FAULTS))
     def go_wrong(self, which: int, fault: Any) -> None:
         flight = self.flight(which)
         match fault:
             case "given up":
-                self.crowd.give_up(flight)
+                self.concurrent.give_up(flight)
             case "twice":
-                self.crowd.copy(flight)
+                self.concurrent.copy(flight)
             case "abandoned":
-                self.crowd.abandon(flight)
+                self.concurrent.abandon(flight)
             case _:
-                self.crowd.advance(flight, fault=fault)
+                self.concurrent.advance(flight, fault=fault)
 
     @rule(seconds=st.sampled_from(WAITS_S), sweeps=st.booleans())
     def later(self, seconds: int, sweeps: bool) -> None:
-        self.crowd.wait(seconds)
+        self.concurrent.wait(seconds)
         if sweeps:
-            self.crowd.sweep()
+            self.concurrent.sweep()
 
     # --- what holds
 
     @invariant()
     def the_log_is_sound(self) -> None:
-        self.crowd.listen()
-        batches = self.crowd.world.batches()
+        self.concurrent.listen()
+        batches = self.concurrent.simulation.batches()
         if len(batches) > self.seen:
             self.seen = len(batches)
-            assert sorted({*chain(batches), *turns(batches), *effects(self.crowd.world, batches)}) == []
-        for device in self.crowd.devices:
-            check_screen(device, batches)
+            assert (
+                sorted(
+                    {
+                        *chain(batches),
+                        *turns(batches),
+                        *effects(self.concurrent.simulation.effects, batches, recorded=(STRIKE, PROGRAM)),
+                    }
+                )
+                == []
+            )
+        for client in self.concurrent.clients:
+            check_screen(client, batches)
 
     def teardown(self) -> None:
-        crowd = self.crowd
+        concurrent = self.concurrent
         try:
-            crowd.settle()
-            assert broken(crowd.world, crowd.sent, crowd.devices) == []
+            concurrent.settle()
+            assert broken(concurrent.simulation, concurrent.sent, concurrent.clients) == []
         except UnsettledError as unsettled:
             pytest.fail(str(unsettled))
         finally:
-            crowd.end()
+            concurrent.end()
 
     # --- who
 
-    def device(self, at: int) -> Device:
-        return self.crowd.devices[at % len(self.crowd.devices)]
+    def client(self, at: int) -> Client:
+        return self.concurrent.clients[at % len(self.concurrent.clients)]
 
     def flight(self, at: int) -> Flight:
-        return self.crowd.flights[at % len(self.crowd.flights)]
+        return self.concurrent.flights[at % len(self.concurrent.flights)]
 
 
-def check_screen(device: Device, batches: list[Batch]) -> None:
-    """Fail unless a device has shown the first of the events that there are, each once and in order."""
+def check_screen(client: Client, batches: list[Batch]) -> None:
+    """Fail unless a client has shown the first of the events that there are, each once and in order."""
     durable = [batch.n for batch in batches if derive(batch)]
-    shown = [n for n, _ in device.applied]
-    assert shown == durable[: len(shown)], f"{device.name} missed or repeated events"
+    shown = [n for n, _ in client.applied]
+    assert shown == durable[: len(shown)], f"{client.name} missed or repeated events"
 
 
 @pytest.fixture(autouse=True)

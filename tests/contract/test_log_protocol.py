@@ -12,12 +12,12 @@ import pytest
 
 from stepline.model.entry import Closed
 from stepline.model.program.execution import Placement
+from tests.contract.explorer.client import LossyWay
+from tests.contract.explorer.simulation import Simulation
 
 from .explorer.ablation import ABLATIONS, MASKED, Ablation
 from .explorer.invariant import violations
 from .explorer.schedule import NAMED, Rand, Scripted, drawn, play
-from .explorer.viewer import LossyWay
-from .explorer.world import World
 
 RUNS = int(
     os.environ.get(  # noqa: TID251 - a test takes its length from who runs it
@@ -38,9 +38,9 @@ PLACEMENTS = ("inline", "remote")
 def test_no_random_schedule_with_faults_breaks_the_protocol(placement: Placement) -> None:
     broken = {}
     for seed in range(RUNS):
-        world = World(placement=placement)
-        viewer = play(world, drawn(seed), Rand(seed))
-        if found := violations(world, viewer):
+        simulation = Simulation(placement=placement)
+        client = play(simulation, drawn(seed), Rand(seed))
+        if found := violations(simulation, client):
             broken[seed] = found
     assert broken == {}
 
@@ -48,8 +48,8 @@ def test_no_random_schedule_with_faults_breaks_the_protocol(placement: Placement
 def test_frames_that_never_arrive_are_asked_for() -> None:
     broken = {}
     for seed in range(RUNS // 3):
-        world = World(publisher_of=LossyWay())
-        if found := violations(world, play(world, drawn(seed), Rand(seed))):
+        simulation = Simulation(publisher_of=LossyWay())
+        if found := violations(simulation, play(simulation, drawn(seed), Rand(seed))):
             broken[seed] = found
     assert broken == {}
 
@@ -61,15 +61,15 @@ def test_no_single_deviation_from_the_plain_schedule_breaks_the_protocol(
 ) -> None:
     """Every crash, zombie, lost answer and preemption at every point, one at a time, evenly thinned to a bound."""
     plain = Scripted({})
-    world = World(placement=placement)
-    assert violations(world, play(world, NAMED[name], plain)) == []
+    simulation = Simulation(placement=placement)
+    assert violations(simulation, play(simulation, NAMED[name], plain)) == []
     points = [(at, choice) for at, width in enumerate(plain.widths) for choice in range(1, width)]
     stride = max(1, len(points) // DEVIATION_RUNS)
     broken = {}
     for point in points[::stride]:
-        world = World(placement=placement)
-        viewer = play(world, NAMED[name], Scripted(dict([point])))
-        if found := violations(world, viewer):
+        simulation = Simulation(placement=placement)
+        client = play(simulation, NAMED[name], Scripted(dict([point])))
+        if found := violations(simulation, client):
             broken[point] = found
     assert broken == {}
 
@@ -79,10 +79,10 @@ def test_a_rule_taken_back_breaks_a_promise(ablation: Ablation, monkeypatch: pyt
     ablation.patch(monkeypatch)
     seen: set[str] = set()
     for seed in range(ablation.seeds):
-        world = ablation.world()
-        chooser = ablation.chooser(world, seed)
-        viewer = play(world, ablation.scenario(seed), chooser, syncs=ablation.syncs)
-        seen.update(violations(world, viewer))
+        simulation = ablation.simulation()
+        chooser = ablation.chooser(simulation, seed)
+        client = play(simulation, ablation.scenario(seed), chooser, syncs=ablation.syncs)
+        seen.update(violations(simulation, client))
         if seen & ablation.breaks:
             return
     pytest.fail(f"nothing went wrong without: {ablation.rule} (seen: {sorted(seen)})")
@@ -95,8 +95,8 @@ def test_a_masked_rule_taken_back_costs_work_and_not_truth(
     ablation.patch(monkeypatch)
     seen: Counter[str] = Counter()
     for seed in range(min(RUNS, 100)):
-        world = ablation.world()
-        seen.update(violations(world, play(world, drawn(seed), Rand(seed))))
+        simulation = ablation.simulation()
+        seen.update(violations(simulation, play(simulation, drawn(seed), Rand(seed))))
     assert seen == {}, ablation.why_masked
 
 
@@ -108,7 +108,7 @@ def test_an_execution_named_by_its_turn_can_never_be_taken_over(monkeypatch: pyt
 
 
 def _error_closes(seed: int) -> int:
-    world = World()
-    play(world, drawn(seed), Rand(seed))
-    closes = [e for b in world.batches() for e in b.entries if isinstance(e, Closed)]
+    simulation = Simulation()
+    play(simulation, drawn(seed), Rand(seed))
+    closes = [e for b in simulation.batches() for e in b.entries if isinstance(e, Closed)]
     return sum(entry.outcome == "error" for entry in closes)

@@ -4,12 +4,12 @@ import json
 
 import pytest
 from botocore.credentials import RefreshableCredentials
-from moto import mock_aws
 
 from stepline.adapters.aws import client
 from stepline.adapters.aws.client import connect, session, take_role
 from stepline.adapters.aws.table import Table
 from stepline.errors import InputError, SteplineError
+from tests.support.aws import moto
 
 TRUST = {
     "Version": "2012-10-17",
@@ -20,13 +20,9 @@ TRUST = {
 @pytest.fixture(autouse=True)
 def _process(monkeypatch):
     """Be a process that has taken no role."""
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     monkeypatch.setattr(client, "_TAKEN", [])
-    with mock_aws():
-        session.cache_clear()
+    with moto():
         yield
-        session.cache_clear()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
-from tests.contract.task_bench import TaskExecutor, docker, task
+from tests.contract.task_containers import TaskExecutor, docker, task
 from tests.security.escape.task_definition import Container
 
 # Its output is on its way to the supervisor before the file is there.

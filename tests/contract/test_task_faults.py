@@ -23,48 +23,51 @@ from stepline.model.path import exec_key
 from stepline.model.program.execution import CollectedFile, Isolation, Run
 from stepline.model.program.handover import SECRET_MAX_BYTES, Grant, Handover, Launch, Parcel
 from stepline.programs.outcome import Envelope, decode_envelope
-from tests.unit.loop.scene import LANE, answered, coded
-from tests.unit.loop.task_scene import BODY, PROFILE, Started, TaskScene, failed, finish
+from tests.support.conversation import LANE
+from tests.support.generation import answered, coded
+from tests.support.task_conversation import BODY, PROFILE, Started, TaskConversation, failed, finish
 
 HELLO = "print('hello')"
 KEYS = set(msgspec.to_builtins(Envelope(exec_id="x", ok=True, result_filename="")))
 
 
 @pytest.fixture
-def scene(tmp_path) -> TaskScene:
-    return TaskScene(tmp_path, coded(HELLO, "totals.csv"), answered("done"))
+def conversation(tmp_path) -> TaskConversation:
+    return TaskConversation(tmp_path, coded(HELLO, "totals.csv"), answered("done"))
 
 
-def play(scene: TaskScene, fate: Any = finish) -> Resulted:
+def play(conversation: TaskConversation, fate: Any = finish) -> Resulted:
     """Run a turn whose program meets this fate; return the program's result."""
-    scene.fate = fate
-    scene.send()
-    scene.run()
-    return result(scene)
+    conversation.fate = fate
+    conversation.send()
+    conversation.run()
+    return result(conversation)
 
 
-def result(scene: TaskScene) -> Resulted:
-    (entry,) = scene.entries(Resulted)
+def result(conversation: TaskConversation) -> Resulted:
+    (entry,) = conversation.entries(Resulted)
     return entry
 
 
-def launched(scene: TaskScene) -> Any:
+def launched(conversation: TaskConversation) -> Any:
     """Return the step that starts the task of the first round's program."""
-    scene.send()
-    return scene.act(scene.decide(scene.take()[1]))
+    conversation.send()
+    return conversation.act(conversation.decide(conversation.take()[1]))
 
 
-def key(scene: TaskScene, name: str) -> str:
-    (decision,) = [entry for entry in scene.entries(Decided) if entry.actions]
-    return exec_key(LANE, scene.batches()[-1].state.turn or turn(scene), decision.actions[0].call_id, name)
+def key(conversation: TaskConversation, name: str) -> str:
+    (decision,) = [entry for entry in conversation.entries(Decided) if entry.actions]
+    return exec_key(
+        LANE, conversation.batches()[-1].state.turn or turn(conversation), decision.actions[0].call_id, name
+    )
 
 
-def turn(scene: TaskScene) -> str:
-    return next(batch.state.turn for batch in scene.batches() if batch.state.turn)
+def turn(conversation: TaskConversation) -> str:
+    return next(batch.state.turn for batch in conversation.batches() if batch.state.turn)
 
 
-def envelope(scene: TaskScene) -> Envelope:
-    return decode_envelope(scene.ports.artifacts.get(key(scene, RESULT)))
+def envelope(conversation: TaskConversation) -> Envelope:
+    return decode_envelope(conversation.ports.artifacts.get(key(conversation, RESULT)))
 
 
 def report(entry: Resulted) -> str:
@@ -77,13 +80,13 @@ def meta(entry: Resulted) -> dict[str, Any]:
     return facts
 
 
-def test_a_run_that_ends_well_is_collected_and_nothing_of_its_task_is_left(scene):
-    entry = play(scene)
+def test_a_run_that_ends_well_is_collected_and_nothing_of_its_task_is_left(conversation):
+    entry = play(conversation)
     assert (entry.status, entry.duration_ms) == ("ok", 500)
     (body,) = [block.body for block in entry.blocks if block.body]
-    assert scene.ports.artifacts.get(body.key) == BODY
-    assert set(json.loads(scene.ports.artifacts.get(key(scene, RESULT)))) == KEYS
-    assert scene.left() == {}
+    assert conversation.ports.artifacts.get(body.key) == BODY
+    assert set(json.loads(conversation.ports.artifacts.get(key(conversation, RESULT)))) == KEYS
+    assert conversation.left() == {}
 
 
 def die(reason: str, exits: int | None) -> Any:
@@ -132,25 +135,25 @@ NEVER_RAN = {
 
 
 @pytest.mark.parametrize("name", NEVER_RAN)
-def test_a_task_that_ended_before_its_program_began_is_said_not_to_have_run(scene, name):
+def test_a_task_that_ended_before_its_program_began_is_said_not_to_have_run(conversation, name):
     fate, said = NEVER_RAN[name]
-    entry = play(scene, fate)
+    entry = play(conversation, fate)
     assert (entry.status, entry.error["code"]) == ("error", "sandbox_not_started")
     assert said in entry.error["message"]
     assert set(meta(entry)) <= {"ok", "returncode", "seconds", "backend", "code", "log_bytes", "deleted"}
-    assert scene.tasks.secrets == {}
-    scene.sweep()
-    assert scene.left() == {}
+    assert conversation.tasks.secrets == {}
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_task_that_cannot_be_started_is_an_error_with_its_cause_and_no_names(scene):
-    scene.refuse = "No subnets of account 123456789012 have addresses. (Service: Ecs, Status Code: 400, Request ID: 0a1b)"
-    entry = play(scene)
+def test_a_task_that_cannot_be_started_is_an_error_with_its_cause_and_no_names(conversation):
+    conversation.refuse = "No subnets of account 123456789012 have addresses. (Service: Ecs, Status Code: 400, Request ID: 0a1b)"
+    entry = play(conversation)
     assert (entry.status, entry.error["code"]) == ("error", "fargate_run_failed")
     assert "No subnets of account … have addresses" in entry.error["message"]
     assert "Request ID" not in entry.error["message"]
-    scene.sweep()
-    assert scene.left() == {}
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
 LOST = {
@@ -161,19 +164,19 @@ LOST = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_run_that_began_and_was_lost_is_not_said_to_have_happened_or_not(scene, name):
-    entry = play(scene, LOST[name])
+def test_a_run_that_began_and_was_lost_is_not_said_to_have_happened_or_not(conversation, name):
+    entry = play(conversation, LOST[name])
     assert (entry.status, entry.error["code"]) == ("unverified", "unverified")
-    assert scene.tasks.secrets == {}
-    scene.sweep()
-    assert scene.left() == {}
+    assert conversation.tasks.secrets == {}
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_run_whose_state_ran_out_of_time_is_a_timeout(scene):
-    step = launched(scene)
-    Started(scene, step.launch, "t").claim()
-    scene.act(failed(step, "States.Timeout", ""))
-    assert result(scene).error["code"] == "timeout"
+def test_a_run_whose_state_ran_out_of_time_is_a_timeout(conversation):
+    step = launched(conversation)
+    Started(conversation, step.launch, "t").claim()
+    conversation.act(failed(step, "States.Timeout", ""))
+    assert result(conversation).error["code"] == "timeout"
 
 
 REPORTED = {
@@ -188,177 +191,181 @@ REPORTED = {
 
 
 @pytest.mark.parametrize("name", REPORTED)
-def test_what_a_task_reports_is_in_the_envelope(scene, name):
+def test_what_a_task_reports_is_in_the_envelope(conversation, name):
     fields, code = REPORTED[name]
-    play(scene, ended(**fields, isolation=Isolation(backend="fargate", seccomp=True)))
-    found = envelope(scene)
+    play(conversation, ended(**fields, isolation=Isolation(backend="fargate", seccomp=True)))
+    found = envelope(conversation)
     assert set(msgspec.to_builtins(found)) == KEYS
     assert (found.ok, found.code, found.backend) == (not code, code, "fargate")
     assert found.returncode == fields.get("returncode")
-    assert scene.left() == {}
+    assert conversation.left() == {}
 
 
-def test_at_its_time_limit_what_a_program_wrote_and_printed_is_kept(scene):
-    play(scene, ended(error="timeout", program_log="so far\n"))
-    found = envelope(scene)
+def test_at_its_time_limit_what_a_program_wrote_and_printed_is_kept(conversation):
+    play(conversation, ended(error="timeout", program_log="so far\n"))
+    found = envelope(conversation)
     assert "so far" in found.user_out_tail
     assert [file.body.size_bytes for file in found.files] == [len(BODY)]
 
 
-def test_files_that_are_not_there_though_the_run_is_are_an_error_of_collecting(scene):
+def test_files_that_are_not_there_though_the_run_is_are_an_error_of_collecting(conversation):
     def fate(task: Started) -> None:
         finish(task)
-        del scene.ports.artifacts.objects[key(scene, FILES)]  # type: ignore[attr-defined]  # the memory twin's own
+        del conversation.ports.artifacts.objects[key(conversation, FILES)]  # type: ignore[attr-defined]  # the memory twin's own
 
-    play(scene, fate)
-    found = envelope(scene)
+    play(conversation, fate)
+    found = envelope(conversation)
     assert (found.ok, found.code, found.returncode) == (False, "collect_failed", 0)
     assert found.user_out_tail == "hello\n"
-    assert scene.left() == {}
+    assert conversation.left() == {}
 
 
 @pytest.mark.parametrize("body", [b"", BODY[:-1], BODY + b"x", BODY.upper()])
-def test_files_with_other_bytes_than_the_run_says_are_not_taken(scene, body):
+def test_files_with_other_bytes_than_the_run_says_are_not_taken(conversation, body):
     def fate(task: Started) -> None:
         finish(task)
-        scene.ports.artifacts.objects[key(scene, FILES)] = body  # type: ignore[attr-defined]  # the memory twin's own
+        conversation.ports.artifacts.objects[key(conversation, FILES)] = body  # type: ignore[attr-defined]  # the memory twin's own
 
-    play(scene, fate)
-    assert envelope(scene).code == "collect_failed"
-    assert envelope(scene).files == ()
+    play(conversation, fate)
+    assert envelope(conversation).code == "collect_failed"
+    assert envelope(conversation).files == ()
 
 
 @pytest.mark.parametrize("report", [b"", b"{", b"[]", b'{"returncode": "zero"}'])
-def test_a_report_that_cannot_be_read_is_an_error_of_collecting(scene, report):
+def test_a_report_that_cannot_be_read_is_an_error_of_collecting(conversation, report):
     def fate(task: Started) -> None:
         parcel = task.claim()
         task.task.depot.put(parcel.run, report)
         task.end()
 
-    play(scene, fate)
-    assert envelope(scene).code == "collect_failed"
+    play(conversation, fate)
+    assert envelope(conversation).code == "collect_failed"
 
 
-def test_a_report_is_believed_though_the_task_died_before_it_could_say_so(scene):
+def test_a_report_is_believed_though_the_task_died_before_it_could_say_so(conversation):
     def fate(task: Started) -> None:
         task.store(task.claim(), Run(returncode=0))
         task.stop("Host terminated", exits=None)
 
-    assert play(scene, fate).status == "ok"
-    assert scene.left() == {}
+    assert play(conversation, fate).status == "ok"
+    assert conversation.left() == {}
 
 
-def test_a_supervisor_and_the_loop_understand_each_other(scene):
+def test_a_supervisor_and_the_loop_understand_each_other(conversation):
     """The supervisor's own code, up to the program: that needs a container of its own, and says so."""
 
     def fate(task: Started) -> None:
         assert perform(task.task) == 0
         task.stop("Essential container in task exited", exits=0)
 
-    entry = play(scene, fate)
+    entry = play(conversation, fate)
     assert entry.error["code"] == "sandbox_execution_failed"
     assert "container of its own" in entry.error["message"]
-    assert scene.left() == {}
+    assert conversation.left() == {}
 
 
 # --- twice, late, and by others
 
 
-def test_a_launch_that_is_tried_again_is_the_same_launch(scene):
-    scene.send()
-    step = scene.decide(scene.take()[1])
-    first = scene.act(step)
-    assert scene.act(replace(step, attempt=1)) == first
+def test_a_launch_that_is_tried_again_is_the_same_launch(conversation):
+    conversation.send()
+    step = conversation.decide(conversation.take()[1])
+    first = conversation.act(step)
+    assert conversation.act(replace(step, attempt=1)) == first
     assert len(first.launch.client_token) <= 64
-    assert list(scene.tasks.secrets) == [first.launch.secret]
-    assert [(len(row.begun), row.done == row.begun) for row in scene.tasks.rows.values()] == [(2, True)]
+    assert list(conversation.tasks.secrets) == [first.launch.secret]
+    assert [(len(row.begun), row.done == row.begun) for row in conversation.tasks.rows.values()] == [
+        (2, True)
+    ]
 
 
-def test_two_tasks_of_one_run_run_it_once(scene):
+def test_two_tasks_of_one_run_run_it_once(conversation):
     def fate(task: Started) -> None:
-        second = Started(scene, task.launch, task.token)
-        scene.tasks.secrets.update({task.launch.secret: scene.tasks.secrets[task.launch.secret]})
-        text = scene.tasks.secrets[task.launch.secret]
+        second = Started(conversation, task.launch, task.token)
+        conversation.tasks.secrets.update(
+            {task.launch.secret: conversation.tasks.secrets[task.launch.secret]}
+        )
+        text = conversation.tasks.secrets[task.launch.secret]
         parcel = task.claim()
-        scene.tasks.secrets[task.launch.secret] = text
+        conversation.tasks.secrets[task.launch.secret] = text
         assert not second.task.depot.put(second.take().started, b"{}")
         second.stop("Essential container in task exited", exits=0)
         task.store(parcel, Run(returncode=0))
         task.end()
 
     # The state hears of the second one's end first, and collects: the run has begun, and has not reported yet.
-    assert play(scene, fate).status in ("ok", "unverified")
-    scene.sweep()
-    assert scene.left() == {}
+    assert play(conversation, fate).status in ("ok", "unverified")
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_task_that_comes_after_its_run_was_settled_finds_nothing_to_run(scene):
+def test_a_task_that_comes_after_its_run_was_settled_finds_nothing_to_run(conversation):
     late: list[Started] = []
-    play(scene, late.append)
+    play(conversation, late.append)
     with pytest.raises(NotFoundError):
         late[0].take()
-    assert scene.ports.artifacts.get(key(scene, STARTED)) != b'{"by":"task"}'
-    scene.sweep()
-    assert scene.left() == {}
+    assert conversation.ports.artifacts.get(key(conversation, STARTED)) != b'{"by":"task"}'
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_run_whose_execution_was_ended_under_it_is_unverified_and_its_task_is_stopped(scene):
-    step = launched(scene)
-    task = Started(scene, step.launch, "t")
+def test_a_run_whose_execution_was_ended_under_it_is_unverified_and_its_task_is_stopped(conversation):
+    step = launched(conversation)
+    task = Started(conversation, step.launch, "t")
     task.claim()
-    (name,) = scene.machine._status
-    scene.machine.end(name)
-    assert sweep_lane(scene.ports, LANE) == "taken_over"
-    scene.run()
-    assert result(scene).status == "unverified"
-    assert scene.tasks.secrets == {}
-    assert scene.sweep() == {"tasks_swept": 1}
-    assert scene.left() == {}
+    (name,) = conversation.machine._status
+    conversation.machine.end(name)
+    assert sweep_lane(conversation.ports, LANE) == "taken_over"
+    conversation.run()
+    assert result(conversation).status == "unverified"
+    assert conversation.tasks.secrets == {}
+    assert conversation.sweep() == {"tasks_swept": 1}
+    assert conversation.left() == {}
 
 
-def test_a_run_that_was_taken_over_before_it_began_is_launched_again_under_another_token(scene):
-    step = launched(scene)
-    (name,) = scene.machine._status
-    scene.machine.end(name)
-    sweep_lane(scene.ports, LANE)
-    scene.run()
-    (again,) = scene.launched
+def test_a_run_that_was_taken_over_before_it_began_is_launched_again_under_another_token(conversation):
+    step = launched(conversation)
+    (name,) = conversation.machine._status
+    conversation.machine.end(name)
+    sweep_lane(conversation.ports, LANE)
+    conversation.run()
+    (again,) = conversation.launched
     assert (again.ref, again.secret) == (step.launch.ref, step.launch.secret)
     assert again.client_token != step.launch.client_token
-    assert result(scene).status == "ok"
-    assert scene.left() == {}
+    assert result(conversation).status == "ok"
+    assert conversation.left() == {}
 
 
-def test_a_run_that_reported_to_nobody_is_collected_by_whoever_takes_the_turn_over(scene):
-    step = launched(scene)
-    task = Started(scene, step.launch, "t")
+def test_a_run_that_reported_to_nobody_is_collected_by_whoever_takes_the_turn_over(conversation):
+    step = launched(conversation)
+    task = Started(conversation, step.launch, "t")
     task.store(task.claim(), Run(returncode=0))
     task.end()
-    (name,) = scene.machine._status
-    scene.machine.end(name)
-    sweep_lane(scene.ports, LANE)
-    scene.run()
-    assert result(scene).status == "ok"
-    assert scene.launched == []
-    assert scene.left() == {}
+    (name,) = conversation.machine._status
+    conversation.machine.end(name)
+    sweep_lane(conversation.ports, LANE)
+    conversation.run()
+    assert result(conversation).status == "ok"
+    assert conversation.launched == []
+    assert conversation.left() == {}
 
 
-def test_a_handover_that_cannot_be_taken_back_is_left_to_the_sweeper(scene, monkeypatch):
+def test_a_handover_that_cannot_be_taken_back_is_left_to_the_sweeper(conversation, monkeypatch):
     def away(_ref: str) -> None:
         raise DependencyError("the service is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(scene.tasks, "take_back", away)
-        assert play(scene).status == "ok"
-    assert set(scene.left()) == {"rows"}
-    assert scene.sweep() == {"tasks_swept": 1}
-    assert scene.left() == {}
+        patch.setattr(conversation.tasks, "take_back", away)
+        assert play(conversation).status == "ok"
+    assert set(conversation.left()) == {"rows"}
+    assert conversation.sweep() == {"tasks_swept": 1}
+    assert conversation.left() == {}
 
 
-def test_a_sweep_that_fails_for_one_handover_goes_on_with_the_next(scene, monkeypatch):
-    stop = scene.tasks.stop
+def test_a_sweep_that_fails_for_one_handover_goes_on_with_the_next(conversation, monkeypatch):
+    stop = conversation.tasks.stop
     for ref in ("a" * 32, "b" * 32):
-        scene.tasks.hand_over(ref, "{}", cluster="c", deadline="2026-01-01T00:00:00.000Z")
+        conversation.tasks.hand_over(ref, "{}", cluster="c", deadline="2026-01-01T00:00:00.000Z")
 
     def throttled(ref: str, cluster: str, reason: str) -> int:
         if ref.startswith("a"):
@@ -366,33 +373,35 @@ def test_a_sweep_that_fails_for_one_handover_goes_on_with_the_next(scene, monkey
         return stop(ref, cluster, reason)
 
     with monkeypatch.context() as patch:
-        patch.setattr(scene.tasks, "stop", throttled)
-        assert scene.sweep() == {"tasks_failed": 1, "tasks_swept": 1}
-    assert scene.sweep() == {"tasks_swept": 1}
-    assert scene.left() == {}
+        patch.setattr(conversation.tasks, "stop", throttled)
+        assert conversation.sweep() == {"tasks_failed": 1, "tasks_swept": 1}
+    assert conversation.sweep() == {"tasks_swept": 1}
+    assert conversation.left() == {}
 
 
 # --- refused before anything is written
 
 
-def refused(scene: TaskScene) -> Resulted:
-    entry = play(scene)
-    assert scene.launched == []
-    assert scene.left() == {}
-    assert not [stored for stored in scene.ports.artifacts.objects if stored.startswith("exec/")]  # type: ignore[attr-defined]  # the memory twin's own
+def refused(conversation: TaskConversation) -> Resulted:
+    entry = play(conversation)
+    assert conversation.launched == []
+    assert conversation.left() == {}
+    assert not [stored for stored in conversation.ports.artifacts.objects if stored.startswith("exec/")]  # type: ignore[attr-defined]  # the memory twin's own
     return entry
 
 
-def test_a_handover_that_no_secret_holds_is_refused(scene):
-    scene.configure(PROFILE, descriptors={"STEPLINE_RUNTIME_ASSEMBLY_YAML_B64": "x" * SECRET_MAX_BYTES})
-    assert refused(scene).error["code"] == "payload_too_large"
+def test_a_handover_that_no_secret_holds_is_refused(conversation):
+    conversation.configure(
+        PROFILE, descriptors={"STEPLINE_RUNTIME_ASSEMBLY_YAML_B64": "x" * SECRET_MAX_BYTES}
+    )
+    assert refused(conversation).error["code"] == "payload_too_large"
 
 
 @pytest.mark.parametrize("field", ["cluster", "task_definition", "container_name", "subnets"])
-def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(scene, field):
+def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(conversation, field):
     nothing: Any = () if field == "subnets" else ""
-    scene.configure(replace(PROFILE, task=replace(PROFILE.task, **{field: nothing})))
-    entry = refused(scene)
+    conversation.configure(replace(PROFILE, task=replace(PROFILE.task, **{field: nothing})))
+    entry = refused(conversation)
     assert entry.error["code"] == "fargate_config_missing"
     assert field in entry.error["message"]
 
@@ -400,47 +409,47 @@ def test_a_deployment_that_does_not_say_where_tasks_start_says_what_is_missing(s
 @pytest.mark.parametrize(
     ("placement", "places"), [("inline", {"remote"}), ("remote", {"inline"}), ("inline", set())]
 )
-def test_a_placement_that_is_not_here_is_refused_and_never_waited_for(scene, placement, places):
-    scene.configure(replace(PROFILE, placement=placement), places=frozenset(places))
-    assert refused(scene).error["code"] == "backend_unavailable"
+def test_a_placement_that_is_not_here_is_refused_and_never_waited_for(conversation, placement, places):
+    conversation.configure(replace(PROFILE, placement=placement), places=frozenset(places))
+    assert refused(conversation).error["code"] == "backend_unavailable"
 
 
-def test_a_placement_that_went_away_in_mid_turn_ends_the_run(scene):
-    step = launched(scene)
-    scene.configure(PROFILE, places=frozenset({"inline"}))
-    scene.act(replace(step, route="prepare", launch=None))
-    assert result(scene).error["code"] == "backend_unavailable"
-    assert scene.tasks.secrets == {}
-    scene.sweep()
-    assert scene.left() == {}
+def test_a_placement_that_went_away_in_mid_turn_ends_the_run(conversation):
+    step = launched(conversation)
+    conversation.configure(PROFILE, places=frozenset({"inline"}))
+    conversation.act(replace(step, route="prepare", launch=None))
+    assert result(conversation).error["code"] == "backend_unavailable"
+    assert conversation.tasks.secrets == {}
+    conversation.sweep()
+    assert conversation.left() == {}
 
 
-def test_a_program_in_a_task_runs_no_longer_than_its_state_waits(scene):
-    scene.configure(PROFILE, timeout_s=7200)
-    play(scene)
-    (launch,) = scene.launched
-    request = json.loads(scene.ports.artifacts.get(key(scene, "request.json")))
+def test_a_program_in_a_task_runs_no_longer_than_its_state_waits(conversation):
+    conversation.configure(PROFILE, timeout_s=7200)
+    play(conversation)
+    (launch,) = conversation.launched
+    request = json.loads(conversation.ports.artifacts.get(key(conversation, "request.json")))
     assert request["limits"]["timeout_s"] == 1500
     assert launch.cluster == "cluster"
 
 
-def test_nothing_but_a_task_puts_its_report(scene):
-    play(scene, silent)
+def test_nothing_but_a_task_puts_its_report(conversation):
+    play(conversation, silent)
     with pytest.raises(NotFoundError):
-        scene.ports.artifacts.get(key(scene, RUN))
+        conversation.ports.artifacts.get(key(conversation, RUN))
 
 
 # --- over the services' own adapters
 
 
 @pytest.fixture
-def stored(scene, aws) -> TaskScene:
+def stored(conversation, aws) -> TaskConversation:
     """The same loop with its bodies, handovers and rights in AWS; a second of its own makes its turn one too."""
     aws.clock.pause(1)
-    scene.ports = dataclasses.replace(
-        scene.ports, artifacts=aws.artifacts, tasks=aws.tasks, grants=aws.grants, clock=aws.clock
+    conversation.ports = dataclasses.replace(
+        conversation.ports, artifacts=aws.artifacts, tasks=aws.tasks, grants=aws.grants, clock=aws.clock
     )
-    return scene
+    return conversation
 
 
 def kept(aws: Any, launch: Launch) -> bool:

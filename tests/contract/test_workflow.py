@@ -10,61 +10,62 @@ from stepline.adapters.memory.model import Fail, MemoryModelClient
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import DependencyError, Fenced, InputError, ModelOverloaded, ModelRefused, NotFoundError
 from stepline.model.entry import Closed, Contributed, Reopened, TakenOver
-from tests.contract.workflow_world import WAIT_S, Crash, Slow, World, text_of
-from tests.unit.loop.scene import answered, called
+from tests.contract.workflow_processes import WAIT_S, Crash, Slow, WorkflowProcesses
+from tests.support.conversation import text_of
+from tests.support.generation import answered, called
 
 SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
 
 
 @pytest.fixture
-def world(backend, lane):
-    return World(backend, lane)
+def processes(backend, lane):
+    return WorkflowProcesses(backend, lane)
 
 
-def test_a_message_is_answered_with_what_the_tools_found(world):
+def test_a_message_is_answered_with_what_the_tools_found(processes):
     model = MemoryModelClient(SEARCH, answered("It is kept [[S:1]].", suggested_followups=["For how long?"]))
-    result = world.ask(world.process(model))
+    result = processes.ask(processes.process(model))
     model.assert_read()
     assert (result.outcome, result.reason, result.rounds) == ("completed", "complete", 2)
     assert result.answer == "It is kept [[S:1]]."
     assert result.followups == ("For how long?",)
     assert [source.sid for source in result.sources] == [1]
     assert result.usage.prompt_tokens > 0
-    (closed,) = world.entries(Closed)
+    (closed,) = processes.entries(Closed)
     assert closed.turn == result.turn_id
 
 
-def test_no_state_machine_hears_of_it(world):
-    world.ask(world.process(MemoryModelClient(answered("Done."))))
-    if world.backend.machine.__class__.__name__ == "MemoryMachine":
-        assert world.backend.machine.queue == []
+def test_no_state_machine_hears_of_it(processes):
+    processes.ask(processes.process(MemoryModelClient(answered("Done."))))
+    if processes.backend.machine.__class__.__name__ == "MemoryMachine":
+        assert processes.backend.machine.queue == []
         return
-    found = world.backend.machine.client.list_executions(stateMachineArn=world.backend.machine_arn)
+    found = processes.backend.machine.client.list_executions(stateMachineArn=processes.backend.machine_arn)
     assert found["executions"] == []
 
 
-def test_the_next_message_is_another_turn_of_the_conversation(world):
-    runtime = world.process(MemoryModelClient(answered("One."), answered("Two.")))
-    first, second = world.ask(runtime, "first"), world.ask(runtime, "second")
+def test_the_next_message_is_another_turn_of_the_conversation(processes):
+    runtime = processes.process(MemoryModelClient(answered("One."), answered("Two.")))
+    first, second = processes.ask(runtime, "first"), processes.ask(runtime, "second")
     assert (first.answer, second.answer) == ("One.", "Two.")
     assert first.turn_id != second.turn_id
 
 
-def test_a_message_that_is_sent_again_gets_the_answer_it_got(world):
+def test_a_message_that_is_sent_again_gets_the_answer_it_got(processes):
     model = MemoryModelClient(answered("Once."))
-    runtime = world.process(model)
-    first = world.ask(runtime, message_id="m-1")
-    assert world.ask(runtime, message_id="m-1") == first
-    assert world.ask(world.process(model), message_id="m-1") == first
+    runtime = processes.process(model)
+    first = processes.ask(runtime, message_id="m-1")
+    assert processes.ask(runtime, message_id="m-1") == first
+    assert processes.ask(processes.process(model), message_id="m-1") == first
 
 
-def test_a_step_that_fails_for_now_is_tried_again_as_the_graph_says(world):
+def test_a_step_that_fails_for_now_is_tried_again_as_the_graph_says(processes):
     overloaded = Fail(error=ModelOverloaded("busy"))
     model = MemoryModelClient(*[overloaded] * 6, answered("At last."))
-    result = world.ask(world.process(model))
+    result = processes.ask(processes.process(model))
     model.assert_read()
     assert result.answer == "At last."
-    assert [entry.attempt for entry in world.entries(Reopened)] == [1, 2]
+    assert [entry.attempt for entry in processes.entries(Reopened)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -75,43 +76,45 @@ def test_a_step_that_fails_for_now_is_tried_again_as_the_graph_says(world):
         (ZeroDivisionError(), "step_failed"),
     ],
 )
-def test_a_step_that_fails_for_good_ends_the_turn_with_its_code(world, error, code):
+def test_a_step_that_fails_for_good_ends_the_turn_with_its_code(processes, error, code):
     model = MemoryModelClient(*[Fail(error=error)] * 9)
-    result = world.ask(world.process(model))
+    result = processes.ask(processes.process(model))
     assert (result.outcome, result.code, result.answer) == ("error", code, "")
-    assert world.ask(world.process(MemoryModelClient(answered("Well again.")))).answer == "Well again."
+    assert (
+        processes.ask(processes.process(MemoryModelClient(answered("Well again.")))).answer == "Well again."
+    )
 
 
-def test_what_a_process_left_behind_is_taken_up_when_the_message_comes_again(world):
+def test_what_a_process_left_behind_is_taken_up_when_the_message_comes_again(processes):
     model = MemoryModelClient(SEARCH, Fail(error=Crash()), answered("After all [[S:1]]."))
     with pytest.raises(Crash):
-        world.ask(world.process(model), message_id="m-1")
-    result = world.ask(world.process(model), message_id="m-1")
+        processes.ask(processes.process(model), message_id="m-1")
+    result = processes.ask(processes.process(model), message_id="m-1")
     model.assert_read()
     assert (result.answer, result.rounds) == ("After all [[S:1]].", 2)
-    assert [entry.takeovers for entry in world.entries(TakenOver)] == []
+    assert [entry.takeovers for entry in processes.entries(TakenOver)] == []
 
 
-def test_the_next_message_takes_up_what_a_crash_left_behind(world):
+def test_the_next_message_takes_up_what_a_crash_left_behind(processes):
     model = MemoryModelClient(Fail(error=Crash()), answered("To both of you."))
-    runtime = world.process(model)
+    runtime = processes.process(model)
     with pytest.raises(Crash):
-        world.ask(runtime, "first", message_id="m-1")
-    result = world.ask(runtime, "second", message_id="m-2")
+        processes.ask(runtime, "first", message_id="m-1")
+    result = processes.ask(runtime, "second", message_id="m-2")
     assert result.answer == "To both of you."
-    assert len(world.entries(TakenOver)) == 1
-    assert world.ask(runtime, "first", message_id="m-1") == result
+    assert len(processes.entries(TakenOver)) == 1
+    assert processes.ask(runtime, "first", message_id="m-1") == result
 
 
-def test_what_is_no_message_or_somebody_elses_conversation_is_refused(world):
-    runtime = world.process(MemoryModelClient(answered("Hello.")))
+def test_what_is_no_message_or_somebody_elses_conversation_is_refused(processes):
+    runtime = processes.process(MemoryModelClient(answered("Hello.")))
     for payload in ({"text": " "}, {"text": 7}, {"message_id": "bad id", "text": "hello"}):
         with pytest.raises(InputError) as caught:
-            world.ask(runtime, **{"text": "", **payload})
+            processes.ask(runtime, **{"text": "", **payload})
         assert caught.value.reason in ("bad_payload", "bad_message_id")
-    world.ask(runtime)
+    processes.ask(runtime)
     with pytest.raises(NotFoundError):
-        world.ask(runtime, user="eve")
+        processes.ask(runtime, user="eve")
 
 
 # --- several at once
@@ -119,7 +122,7 @@ def test_what_is_no_message_or_somebody_elses_conversation_is_refused(world):
 
 def test_conversations_run_side_by_side(backend, lane):
     worlds = [
-        World(backend, lane.__class__(lane.tenant, lane.project, f"{lane.conversation}-{n}"))
+        WorkflowProcesses(backend, lane.__class__(lane.tenant, lane.project, f"{lane.conversation}-{n}"))
         for n in range(3)
     ]
     together = threading.Barrier(3)
@@ -139,7 +142,7 @@ def test_conversations_run_side_by_side(backend, lane):
     assert [result.answer for result in asyncio.run(talk())] == ["one", "two", "three"]
 
 
-def test_a_message_to_a_turn_that_runs_is_answered_with_it(world):
+def test_a_message_to_a_turn_that_runs_is_answered_with_it(processes):
     asked, go_on = threading.Event(), threading.Event()
 
     def say(request):
@@ -147,16 +150,18 @@ def test_a_message_to_a_turn_that_runs_is_answered_with_it(world):
         assert go_on.wait(WAIT_S)
         return answered("To both." if "and the second" in text_of(request) else "To the first.")
 
-    runtime = world.process(Slow(say))
+    runtime = processes.process(Slow(say))
 
     async def talk():
-        first = asyncio.create_task(WORKFLOW(runtime, world.lane, user="ada").process({"text": "the first"}))
+        first = asyncio.create_task(
+            WORKFLOW(runtime, processes.lane, user="ada").process({"text": "the first"})
+        )
         await asyncio.to_thread(asked.wait, WAIT_S)
         second = asyncio.create_task(
-            WORKFLOW(runtime, world.lane, user="ada").process({"text": "and the second"})
+            WORKFLOW(runtime, processes.lane, user="ada").process({"text": "and the second"})
         )
         for _ in range(2):
-            await asyncio.to_thread(world.log.admitted.get, timeout=WAIT_S)
+            await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S)
         go_on.set()
         return await asyncio.gather(first, second)
 
@@ -165,7 +170,7 @@ def test_a_message_to_a_turn_that_runs_is_answered_with_it(world):
     assert second == first
 
 
-def test_a_turn_that_another_process_took_is_given_up_here(world):
+def test_a_turn_that_another_process_took_is_given_up_here(processes):
     asked, go_on = threading.Event(), threading.Event()
 
     def slow(request):
@@ -180,12 +185,14 @@ def test_a_turn_that_another_process_took_is_given_up_here(world):
         assert over.wait(WAIT_S)
         return answered("From elsewhere.")
 
-    here, there = world.process(Slow(slow)), world.process(Slow(later))
+    here, there = processes.process(Slow(slow)), processes.process(Slow(later))
 
     async def talk():
-        first = asyncio.create_task(WORKFLOW(here, world.lane, user="ada").process({"text": "the first"}))
+        first = asyncio.create_task(WORKFLOW(here, processes.lane, user="ada").process({"text": "the first"}))
         await asyncio.to_thread(asked.wait, WAIT_S)
-        second = asyncio.create_task(WORKFLOW(there, world.lane, user="ada").process({"text": "the second"}))
+        second = asyncio.create_task(
+            WORKFLOW(there, processes.lane, user="ada").process({"text": "the second"})
+        )
         with pytest.raises(Fenced):
             await first
         over.set()
@@ -216,10 +223,10 @@ class Prepared(BaseWorkflow):
         browser.announce([{"type": "shop.status", "text": "The shop is closed today."}])
 
 
-def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(world):
+def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(processes):
     model = MemoryModelClient(SEARCH, answered("Short."), answered("Still short."))
-    runtime = world.process(model)
-    workflow = Prepared(runtime, world.lane, user="ada")
+    runtime = processes.process(model)
+    workflow = Prepared(runtime, processes.lane, user="ada")
     asyncio.run(workflow.process({"text": "Who am I?"}))
     first, second = ([part.text for part in request.content] for request in model.requests)
     assert "ada likes short answers." in "".join(first[:-1])
@@ -229,22 +236,22 @@ def test_what_a_bundle_contributes_stays_and_what_it_announces_does_not(world):
     (path,) = workflow.scratchpad["paths"]
     fetched = asyncio.run(workflow.ctx_browser.fetch_ctx(path))
     assert fetched == {"path": path, "ret": {"mime": "text/markdown", "text": "ada likes short answers."}}
-    world.ask(runtime, "And now?")
+    processes.ask(runtime, "And now?")
     last = text_of(model.requests[-1])
     assert "ada likes short answers." in last
     assert "The shop is closed today." not in last
-    assert len(world.entries(Contributed)) == 1
+    assert len(processes.entries(Contributed)) == 1
 
 
-def test_nothing_is_prepared_for_a_message_that_has_its_answer(world):
+def test_nothing_is_prepared_for_a_message_that_has_its_answer(processes):
     model = MemoryModelClient(answered("Once."))
-    first = world.ask(world.process(model), workflow=Prepared, message_id="m-1")
-    assert world.ask(world.process(model), workflow=Prepared, message_id="m-1") == first
-    assert len(world.entries(Contributed)) == 1
+    first = processes.ask(processes.process(model), workflow=Prepared, message_id="m-1")
+    assert processes.ask(processes.process(model), workflow=Prepared, message_id="m-1") == first
+    assert len(processes.entries(Contributed)) == 1
 
 
-def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(world):
-    workflow = WORKFLOW(world.process(MemoryModelClient(answered("Done."))), world.lane, user="ada")
+def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(processes):
+    workflow = WORKFLOW(processes.process(MemoryModelClient(answered("Done."))), processes.lane, user="ada")
     for _ in range(2):
         with pytest.raises(InputError) as caught:
             asyncio.run(workflow.ctx_browser.contribute([{"text": "x"}]))
@@ -252,13 +259,13 @@ def test_a_bundle_adds_nothing_to_a_turn_that_is_not_open(world):
         asyncio.run(workflow.process({"text": "hello", "message_id": "m-1"}))
 
 
-def test_a_hook_that_fails_ends_the_turn_and_says_so_to_its_caller(world):
+def test_a_hook_that_fails_ends_the_turn_and_says_so_to_its_caller(processes):
     class Broken(Prepared):
         async def pre_run_hook(self, payload):
             raise ZeroDivisionError
 
-    runtime = world.process(MemoryModelClient())
+    runtime = processes.process(MemoryModelClient())
     with pytest.raises(ZeroDivisionError):
-        world.ask(runtime, workflow=Broken)
-    (closed,) = world.entries(Closed)
+        processes.ask(runtime, workflow=Broken)
+    (closed,) = processes.entries(Closed)
     assert closed.code == "step_failed"

@@ -13,13 +13,14 @@ from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Decided, Inbound, Opened, Steered
 from stepline.model.usage import Usage
 from stepline.ports.model import Completion
-from tests.contract.workflow_world import WAIT_S, Slow, World, text_of
-from tests.unit.loop.scene import answered
+from tests.contract.workflow_processes import WAIT_S, Slow, WorkflowProcesses
+from tests.support.conversation import text_of
+from tests.support.generation import answered
 
 
 @pytest.fixture
-def world(backend, lane):
-    return World(backend, lane)
+def processes(backend, lane):
+    return WorkflowProcesses(backend, lane)
 
 
 class Endless:
@@ -54,70 +55,70 @@ class Endless:
         return Completion(text="", stop_reason="aborted", usage=Usage(), model="endless", aborted=True)
 
 
-async def meanwhile(world, model, say):
+async def meanwhile(processes, model, say):
     """Ask, and say something from another task of the same process while the model speaks."""
-    runtime = world.process(model)
-    workflow = WORKFLOW(runtime, world.lane, user="ada")
+    runtime = processes.process(model)
+    workflow = WORKFLOW(runtime, processes.lane, user="ada")
     asked = asyncio.create_task(workflow.process({"text": "Tell me all.", "message_id": "m-1"}))
     await asyncio.to_thread(model.speaks.wait, WAIT_S)
     said = await say(workflow)
     return SimpleNamespace(result=await asked, said=said, workflow=workflow)
 
 
-def test_a_stop_from_another_task_ends_the_turn_with_what_was_shown(world):
+def test_a_stop_from_another_task_ends_the_turn_with_what_was_shown(processes):
     model = Endless()
-    come = asyncio.run(meanwhile(world, model, lambda workflow: workflow.stop()))
+    come = asyncio.run(meanwhile(processes, model, lambda workflow: workflow.stop()))
     assert (come.result.outcome, come.result.reason) == ("completed", "stop")
     assert (come.result.answer, come.result.message) == ("So far so good. ", STOPPED)
     assert (come.said.fate, come.said.turn_id) == ("joined", come.result.turn_id)
     assert model.calls == 1
-    assert [entry.interrupted for entry in world.entries(Decided)] == [True]
+    assert [entry.interrupted for entry in processes.entries(Decided)] == [True]
 
 
-def test_a_steer_from_another_task_brings_the_turn_to_an_end(world):
+def test_a_steer_from_another_task_brings_the_turn_to_an_end(processes):
     model = Endless(answered("Brief."))
-    come = asyncio.run(meanwhile(world, model, lambda workflow: workflow.steer("be brief")))
+    come = asyncio.run(meanwhile(processes, model, lambda workflow: workflow.steer("be brief")))
     assert (come.result.reason, come.result.answer) == ("steer", "Brief.")
-    assert [(entry.text, entry.phase) for entry in world.entries(Steered)] == [("be brief", "decision")]
+    assert [(entry.text, entry.phase) for entry in processes.entries(Steered)] == [("be brief", "decision")]
 
 
-def test_another_thread_with_an_event_loop_of_its_own_may_say_it(world):
+def test_another_thread_with_an_event_loop_of_its_own_may_say_it(processes):
     model = Endless()
 
     async def say(workflow):
         return await asyncio.to_thread(lambda: asyncio.run(workflow.stop()))
 
-    assert asyncio.run(meanwhile(world, model, say)).result.reason == "stop"
+    assert asyncio.run(meanwhile(processes, model, say)).result.reason == "stop"
 
 
-def test_a_message_that_waits_for_a_turn_which_is_stopped_comes_back_to_who_sent_it(world):
+def test_a_message_that_waits_for_a_turn_which_is_stopped_comes_back_to_who_sent_it(processes):
     model = Endless()
 
     async def say(workflow):
         waits = asyncio.create_task(workflow.process({"text": "And that.", "message_id": "m-2"}))
-        while await asyncio.to_thread(world.log.admitted.get, timeout=WAIT_S) != "m-2":
+        while await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S) != "m-2":
             pass
         await workflow.stop()
         return await waits
 
-    come = asyncio.run(meanwhile(world, model, say))
+    come = asyncio.run(meanwhile(processes, model, say))
     assert (come.result.handed_back, come.said.handed_back) == ("", "stopped")
     assert come.said.reason == "stop"
-    assert len(world.entries(Closed)) == 1
+    assert len(processes.entries(Closed)) == 1
 
 
-def test_a_form_is_answered_by_a_turn_of_its_own(world):
+def test_a_form_is_answered_by_a_turn_of_its_own(processes):
     model = Slow(lambda request: answered("Booked." if "Lisbon" in text_of(request) else "What?"))
-    runtime = world.process(model)
-    result = world.ask(runtime, text="", kind="form", payload={"city": "Lisbon"}, message_id="f-1")
+    runtime = processes.process(model)
+    result = processes.ask(runtime, text="", kind="form", payload={"city": "Lisbon"}, message_id="f-1")
     assert result.answer == "Booked."
-    (form,) = world.entries(Inbound)
+    (form,) = processes.entries(Inbound)
     assert (form.event, form.payload) == ("form", {"city": "Lisbon"})
 
 
-def test_an_event_that_was_submitted_is_answered_by_who_asks_for_it_under_its_id(world):
-    runtime = world.process(MemoryModelClient(answered("Booked.")))
-    workflow = WORKFLOW(runtime, world.lane, user="ada")
+def test_an_event_that_was_submitted_is_answered_by_who_asks_for_it_under_its_id(processes):
+    runtime = processes.process(MemoryModelClient(answered("Booked.")))
+    workflow = WORKFLOW(runtime, processes.lane, user="ada")
 
     async def talk():
         standing = await workflow.submit_event("form", {"city": "Lisbon"}, message_id="f-1")
@@ -128,39 +129,39 @@ def test_an_event_that_was_submitted_is_answered_by_who_asks_for_it_under_its_id
     assert result.answer == "Booked."
 
 
-def test_a_quiet_event_waits_for_the_next_turn(world):
+def test_a_quiet_event_waits_for_the_next_turn(processes):
     model = Slow(lambda request: answered("Noted." if "disk full" in text_of(request) else "Nothing."))
-    runtime = world.process(model)
-    workflow = WORKFLOW(runtime, world.lane, user="ada")
+    runtime = processes.process(model)
+    workflow = WORKFLOW(runtime, processes.lane, user="ada")
     kept = asyncio.run(workflow.submit_event("alert", {"what": "disk full"}))
     assert (kept.fate, kept.turn_id) == ("kept", "")
-    assert world.entries(Opened) == []
-    assert world.ask(runtime, "What is new?").answer == "Noted."
+    assert processes.entries(Opened) == []
+    assert processes.ask(runtime, "What is new?").answer == "Noted."
 
 
-def test_where_nothing_runs_there_is_nothing_to_steer(world):
-    runtime = world.process(MemoryModelClient(answered("Done.")))
-    workflow = WORKFLOW(runtime, world.lane, user="ada")
-    world.ask(runtime)
+def test_where_nothing_runs_there_is_nothing_to_steer(processes):
+    runtime = processes.process(MemoryModelClient(answered("Done.")))
+    workflow = WORKFLOW(runtime, processes.lane, user="ada")
+    processes.ask(runtime)
     assert asyncio.run(workflow.steer("be brief")).fate == "dropped"
     assert asyncio.run(workflow.stop()).fate == "dropped"
 
 
-def test_what_asks_for_no_answer_is_not_processed(world):
-    runtime = world.process(MemoryModelClient())
-    workflow = WORKFLOW(runtime, world.lane, user="ada")
+def test_what_asks_for_no_answer_is_not_processed(processes):
+    runtime = processes.process(MemoryModelClient())
+    workflow = WORKFLOW(runtime, processes.lane, user="ada")
     for payload in ({"kind": "stop"}, {"kind": "alert"}, {"kind": "form", "payload": 7}, {"kind": 7}):
         with pytest.raises(InputError):
             asyncio.run(workflow.process(payload))
-    assert world.entries(Inbound) == []
+    assert processes.entries(Inbound) == []
     asyncio.run(workflow.submit_event("alert", message_id="a-1"))
     with pytest.raises(InputError) as caught:
         asyncio.run(workflow.process({"text": "hello", "message_id": "a-1"}))
     assert caught.value.reason == "bad_payload"
 
 
-def test_nobody_steers_the_conversation_of_others(world):
-    runtime = world.process(MemoryModelClient(answered("Done.")))
-    world.ask(runtime)
+def test_nobody_steers_the_conversation_of_others(processes):
+    runtime = processes.process(MemoryModelClient(answered("Done.")))
+    processes.ask(runtime)
     with pytest.raises(NotFoundError):
-        asyncio.run(WORKFLOW(runtime, world.lane, user="eve").stop())
+        asyncio.run(WORKFLOW(runtime, processes.lane, user="eve").stop())

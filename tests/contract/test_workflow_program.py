@@ -19,7 +19,7 @@ from stepline.tools.context import ToolOutput
 from stepline.tools.registry import Tool
 from stepline.tools.spec import ToolSpec
 from tests.contract.executor_jobs import HOME, sound_process_bench
-from tests.unit.loop.scene import PROGRAM, answered, coded
+from tests.support.generation import PROGRAM, answered, coded
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")
 CODE = """

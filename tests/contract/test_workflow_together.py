@@ -13,13 +13,14 @@ from stepline.bootstrap import in_process
 from stepline.bundle.workflow import BaseWorkflow
 from stepline.errors import ModelRefused, NotFoundError
 from stepline.model.entry import Closed, TakenOver
-from tests.contract.workflow_world import WAIT_S, Slow, World, text_of
-from tests.unit.loop.scene import answered, called
+from tests.contract.workflow_processes import WAIT_S, Slow, WorkflowProcesses
+from tests.support.conversation import text_of
+from tests.support.generation import answered, called
 
 
 @pytest.fixture
-def world(backend, lane):
-    return World(backend, lane)
+def processes(backend, lane):
+    return WorkflowProcesses(backend, lane)
 
 
 @pytest.fixture
@@ -38,33 +39,33 @@ def hooked():
     return Hooked, ran
 
 
-def start(world, runtime, text, workflow=WORKFLOW, **payload):
-    process = workflow(runtime, world.lane, user="ada").process({"text": text, **payload})
+def start(processes, runtime, text, workflow=WORKFLOW, **payload):
+    process = workflow(runtime, processes.lane, user="ada").process({"text": text, **payload})
     return asyncio.create_task(process)
 
 
-async def admitted(world, messages):
+async def admitted(processes, messages):
     for _ in range(messages):
-        await asyncio.to_thread(world.log.admitted.get, timeout=WAIT_S)
+        await asyncio.to_thread(processes.log.admitted.get, timeout=WAIT_S)
 
 
-def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(world):
+def test_a_message_sent_twice_at_once_is_one_message_and_has_one_answer(processes):
     model = MemoryModelClient(answered("Once."))
-    runtime = world.process(model)
+    runtime = processes.process(model)
 
     async def talk():
         return await asyncio.gather(
-            *(start(world, runtime, "hello", message_id="m-1") for _ in range(3)),
+            *(start(processes, runtime, "hello", message_id="m-1") for _ in range(3)),
         )
 
     first, second, third = asyncio.run(talk())
     model.assert_read()
     assert first == second == third
     assert first.answer == "Once."
-    assert len(world.entries(Closed)) == 1
+    assert len(processes.entries(Closed)) == 1
 
 
-def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(world, hooked):
+def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(processes, hooked):
     workflow, ran = hooked
     asked, go_on, told = threading.Event(), threading.Event(), threading.Event()
 
@@ -76,13 +77,13 @@ def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(world, hooked):
         assert told.wait(WAIT_S)
         return answered("To the second.")
 
-    runtime = world.process(Slow(say))
+    runtime = processes.process(Slow(say))
 
     async def talk():
-        first = start(world, runtime, "the first", workflow)
+        first = start(processes, runtime, "the first", workflow)
         await asyncio.to_thread(asked.wait, WAIT_S)
-        second = start(world, runtime, "and the second", workflow)
-        await admitted(world, 2)
+        second = start(processes, runtime, "and the second", workflow)
+        await admitted(processes, 2)
         go_on.set()
         failed = await first
         told.set()
@@ -94,7 +95,7 @@ def test_who_has_an_answer_does_not_wait_for_the_turn_behind_it(world, hooked):
     assert ran == ["the first", "and the second"]
 
 
-def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(world):
+def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(processes):
     asked, over = threading.Event(), threading.Event()
 
     def say(_):
@@ -104,13 +105,13 @@ def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(world):
             return answered("Too late.")
         return answered("To both.")
 
-    runtime = world.process(Slow(say))
+    runtime = processes.process(Slow(say))
 
     async def talk():
-        first = start(world, runtime, "the first")
+        first = start(processes, runtime, "the first")
         await asyncio.to_thread(asked.wait, WAIT_S)
-        second = start(world, runtime, "and the second")
-        await admitted(world, 2)
+        second = start(processes, runtime, "and the second")
+        await admitted(processes, 2)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
@@ -120,7 +121,7 @@ def test_who_waits_takes_the_turn_up_when_its_driver_gives_up(world):
             over.set()
 
     assert asyncio.run(talk()).answer == "To both."
-    assert len(world.entries(TakenOver)) == 1
+    assert len(processes.entries(TakenOver)) == 1
 
 
 class LateMachine(InProcessMachine):
@@ -141,9 +142,9 @@ class LateMachine(InProcessMachine):
         return found
 
 
-def test_an_execution_that_starts_while_somebody_looks_for_one_is_not_left_alone(world, monkeypatch):
+def test_an_execution_that_starts_while_somebody_looks_for_one_is_not_left_alone(processes, monkeypatch):
     monkeypatch.setattr(in_process, "InProcessMachine", LateMachine)
-    workflow = WORKFLOW(world.process(MemoryModelClient(answered("Done."))), world.lane, user="ada")
+    workflow = WORKFLOW(processes.process(MemoryModelClient(answered("Done."))), processes.lane, user="ada")
 
     async def talk():
         async with asyncio.timeout(WAIT_S):
@@ -152,7 +153,7 @@ def test_an_execution_that_starts_while_somebody_looks_for_one_is_not_left_alone
     assert asyncio.run(talk()).answer == "Done."
 
 
-def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_one(world):
+def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_one(processes):
     class Knowing(BaseWorkflow):
         async def process(self, payload):
             react = await self.build_react(knowledge_space_fn=self.search, knowledge_read_fn=self.read)
@@ -165,7 +166,7 @@ def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_on
             return await asyncio.to_thread(lambda: f"what {path} says")
 
     model = MemoryModelClient(called("react.search_knowledge", {"query": "delivery"}), answered("Found."))
-    workflow = Knowing(world.process(model), world.lane, user="ada")
+    workflow = Knowing(processes.process(model), processes.lane, user="ada")
 
     async def talk():
         with ThreadPoolExecutor(1) as one:
@@ -180,10 +181,10 @@ def test_a_coroutine_of_the_bundle_may_use_threads_while_every_step_waits_for_on
     assert fetched["ret"]["text"] == "what ks:a.md says"
 
 
-def test_the_context_of_somebody_elses_conversation_is_not_shown(world):
-    runtime = world.process(MemoryModelClient(answered("Hello.")))
-    world.ask(runtime)
-    browser = WORKFLOW(runtime, world.lane, user="eve").ctx_browser
+def test_the_context_of_somebody_elses_conversation_is_not_shown(processes):
+    runtime = processes.process(MemoryModelClient(answered("Hello.")))
+    processes.ask(runtime)
+    browser = WORKFLOW(runtime, processes.lane, user="eve").ctx_browser
     for ask in (
         browser.load_timeline,
         browser.timeline,

@@ -11,7 +11,7 @@ from stepline.local.stage.deployed import LocalStage, client
 from stepline.model.ids import execution_name, make_lane
 from tests.e2e.service import Service
 from tests.e2e.stage import Stage, a_word
-from tests.e2e.turn import BrokenTurnError, Person, Talk
+from tests.e2e.strict_client import BrokenTurnError, Person, Talk
 
 PLAN = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 PROGRAM = "Run this program:\n```python\n{}\n```"

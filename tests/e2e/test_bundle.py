@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from tests.e2e.stage import STEPLINE, Stage, a_word, answer_of, read_until
+from tests.support.generation import answered, called
 from tests.unit.docs import bundle_guide
-from tests.unit.loop.scene import answered, called
 
 pytestmark = pytest.mark.emulator
 

@@ -6,10 +6,10 @@ import pytest
 
 from stepline.local.stage.lifecycle import mint
 from stepline.model.entry import Closed, Inbound
-from tests.e2e.device import stored_batches
+from tests.e2e.session_client import stored_batches
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import check_log
-from tests.unit.client.typist import CTRL_C, CTRL_D, LINES, READY, typing
+from tests.unit.local.terminal.pty_chat import CTRL_C, CTRL_D, LINES, READY, typing
 
 pytestmark = pytest.mark.emulator
 

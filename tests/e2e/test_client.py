@@ -12,7 +12,7 @@ import pytest
 from websockets.sync.client import connect
 
 from stepline.local.stage.deployed import install_environment
-from tests.e2e.cable import Cable
+from tests.e2e.broken_connection import Cable
 from tests.e2e.stage import TURN_TIMEOUT_S, a_word
 
 pytestmark = pytest.mark.emulator

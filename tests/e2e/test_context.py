@@ -10,12 +10,12 @@ import pytest
 from stepline.local.client.change import EventsApplied
 from stepline.local.scripted.policy import GATE_MARK, SUMMARY_MARK
 from stepline.local.stage.deployed import HOME
-from tests.e2e.lane import place
 from tests.e2e.mode import agent_version, context_of, unhindered
 from tests.e2e.order import events
+from tests.e2e.seen_lanes import place
 from tests.e2e.stage import a_word
+from tests.e2e.strict_client import Person
 from tests.e2e.test_recovery import check_log
-from tests.e2e.turn import Person
 
 pytestmark = pytest.mark.emulator
 

@@ -6,8 +6,8 @@ import pytest
 
 from stepline.local.client.change import Acknowledged
 from stepline.local.client.websocket import encode_request
-from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.service import Service
+from tests.e2e.session_client import Device, check_devices, stored_batches
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import check_log
 

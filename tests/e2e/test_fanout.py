@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.lane import lanes_of, place
 from tests.e2e.mode import several_actions
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.pause import pause_before_the_second_action
+from tests.e2e.seen_lanes import lanes_of, place
 from tests.e2e.stage import Stage, a_word, answer_of, read_until
 from tests.e2e.test_generation import TOGETHER, decisions_of
 from tests.e2e.test_recovery import check_log

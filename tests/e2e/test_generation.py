@@ -7,10 +7,11 @@ import urllib.request
 
 import pytest
 
-from tests.e2e.lane import lanes_of, place
 from tests.e2e.order import check_order, events, terminals
+from tests.e2e.seen_lanes import lanes_of, place
 from tests.e2e.stage import a_word, answer_of
 from tests.e2e.test_recovery import check_log
+from tests.support.generation import tagged
 
 pytestmark = pytest.mark.emulator
 
@@ -61,7 +62,7 @@ def test_where_one_action_is_allowed_a_second_one_is_refused_and_the_first_one_r
 @pytest.mark.parametrize(
     ("prefix", "code"),
     [
-        ("<channel:code></channel:code>", "decision_first_channel_not_thinking"),
+        (tagged("code", ""), "decision_first_channel_not_thinking"),
         ("Sure! ", "decision_preamble_before_first_channel"),
     ],
 )

@@ -15,7 +15,7 @@ from stepline.local.stage.emulator import ENFORCED
 from stepline.local.stage.program_environment import MODE_VARIABLE, process_backend
 from tests.e2e.enforced import Scene
 from tests.e2e.grant import read_grants, without
-from tests.e2e.turn import BrokenTurnError
+from tests.e2e.strict_client import BrokenTurnError
 
 pytestmark = pytest.mark.enforced
 

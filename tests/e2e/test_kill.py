@@ -12,7 +12,7 @@ import pytest
 from stepline.local.client.change import TextAppended
 from stepline.local.stage.deployed import client
 from tests.e2e.boundary import Boundary, killing_at, reached, stopping_functions
-from tests.e2e.device import Device, check_devices, stored_batches
+from tests.e2e.session_client import Device, check_devices, stored_batches
 from tests.e2e.stage import a_word
 from tests.e2e.task import SWEEPER
 from tests.e2e.test_execution import EXEC, RUN

@@ -6,8 +6,8 @@ import pytest
 
 from stepline.local.client.change import Acknowledged, EventsApplied
 from stepline.loop.steer import STOPPED
-from tests.e2e.device import Device, check_devices
 from tests.e2e.mode import obstacle, programs_in
+from tests.e2e.session_client import Device, check_devices
 from tests.e2e.stage import a_word
 from tests.e2e.test_execution import RUN, WAITING, bodies, the_run, wait_for_start
 from tests.e2e.test_recovery import check_log

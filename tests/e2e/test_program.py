@@ -19,8 +19,9 @@ from stepline.timeline.fold import Timeline
 from stepline.timeline.workspace import fold_workspace
 from tests.e2e.mode import docker_obstacle
 from tests.e2e.sales import PNG, TOTALS, WRITE, table_of, totals_of, written_totals
-from tests.unit.loop.scene import LANE, PROGRAM, Scene
-from tests.unit.model_server.chat import ScriptedClient
+from tests.support.conversation import LANE, Conversation
+from tests.support.generation import PROGRAM
+from tests.unit.local.scripted.scripted_conversation import ScriptedClient
 
 PYTHON = HOME / "exec-env/bin/python"
 IMAGE = install_environment().get("PY_CODE_EXEC_IMAGE") or image_name()
@@ -29,8 +30,8 @@ HANDED = {"AWS_DEFAULT_REGION": "us-east-1", "STEPLINE_TABLE": "none", "STEPLINE
 RUN = "Run this program:\n```python\n{}\n```"
 
 
-class Stage(Scene):
-    """A scene whose model and backend are the real ones."""
+class Stage(Conversation):
+    """A conversation whose model and backend are the real ones."""
 
     def __init__(self, mode):
         super().__init__()

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from stepline.local.client.change import Acknowledged, TextAppended
-from tests.e2e.device import Device, check_devices
+from tests.e2e.session_client import Device, check_devices
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import LONG, check_log
 

@@ -14,9 +14,9 @@ from stepline.local.client.change import Acknowledged, EventsApplied
 from stepline.local.client.websocket import dial_gateway
 from stepline.local.stage.lifecycle import mint
 from stepline.model.entry import Decided
-from tests.e2e.cable import Cable
-from tests.e2e.device import PATIENCE_S, Device, check_devices, stored_batches
+from tests.e2e.broken_connection import Cable
 from tests.e2e.mode import unhindered
+from tests.e2e.session_client import PATIENCE_S, Device, check_devices, stored_batches
 from tests.e2e.stage import Stage, a_word
 from tests.e2e.test_recovery import check_log
 

@@ -10,8 +10,8 @@ import pytest
 from stepline.local.client.change import Acknowledged, TextAppended
 from stepline.local.stage.deployed import client
 from stepline.model.wire.event import AckFrame
-from tests.e2e.device import Device, check_devices, stored_batches
 from tests.e2e.mode import unhindered
+from tests.e2e.session_client import Device, check_devices, stored_batches
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import check_log
 

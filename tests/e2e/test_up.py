@@ -11,7 +11,7 @@ from stepline.adapters.aws.table import HEAD, conversation_pk, key
 from stepline.local.client.change import TextAppended
 from stepline.local.stage.deployed import client, install_environment
 from stepline.model.ids import make_lane, utc
-from tests.e2e.device import Device, check_devices
+from tests.e2e.session_client import Device, check_devices
 from tests.e2e.stage import a_word
 from tests.e2e.test_recovery import LONG, check_log
 from tests.e2e.test_takeover import lose

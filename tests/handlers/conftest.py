@@ -31,7 +31,7 @@ def recorded(name: str) -> dict[str, Any]:
     return event
 
 
-class Stage:
+class LambdaRuntime:
     """The handlers over the memory twins: wired as deployed, but for the adapters."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,6 +89,6 @@ class Stage:
 
 
 @pytest.fixture
-def stage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Stage]:
-    yield Stage(monkeypatch, capsys)
+def runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[LambdaRuntime]:
+    yield LambdaRuntime(monkeypatch, capsys)
     _runtime.drop()

@@ -8,9 +8,9 @@ from lambdas import api
 from stepline.adapters.memory.ticket import MemoryTickets
 from stepline.errors import DependencyError
 from stepline.ports.channel import Principal
+from tests.handlers.ingress_events import ask_for_ticket
 
-from .conftest import Stage, recorded
-from .door import ask_for_ticket
+from .conftest import LambdaRuntime, recorded
 
 URL = "wss://abcdef123.execute-api.us-east-1.amazonaws.com/live"
 ADA = {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
@@ -23,42 +23,46 @@ def read(answer: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def test_whoever_was_let_in_gets_a_ticket_its_time_and_where_it_opens_a_websocket(stage: Stage) -> None:
-    stage.wire(STEPLINE_SOCKET_URL=URL)
-    answer = ask_for_ticket(stage, ADA)
+def test_whoever_was_let_in_gets_a_ticket_its_time_and_where_it_opens_a_websocket(
+    runtime: LambdaRuntime,
+) -> None:
+    runtime.wire(STEPLINE_SOCKET_URL=URL)
+    answer = ask_for_ticket(runtime, ADA)
     body = read(answer)
     assert (answer["statusCode"], sorted(body)) == (201, ["expires_in_s", "ticket", "url"])
     assert (body["expires_in_s"], body["url"]) == (60, URL)
     principal = Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
-    assert stage.app.ports.tickets.redeem(body["ticket"]) == principal
+    assert runtime.app.ports.tickets.redeem(body["ticket"]) == principal
 
 
-def test_a_ticket_says_when_it_ends_earlier_with_its_token(stage: Stage) -> None:
-    now = int(stage.app.ports.clock.now().timestamp())
-    assert read(ask_for_ticket(stage, {**ADA, "expires_at": str(now + 7)}))["expires_in_s"] == 7
+def test_a_ticket_says_when_it_ends_earlier_with_its_token(runtime: LambdaRuntime) -> None:
+    now = int(runtime.app.ports.clock.now().timestamp())
+    assert read(ask_for_ticket(runtime, {**ADA, "expires_at": str(now + 7)}))["expires_in_s"] == 7
 
 
-def test_a_token_that_expired_on_the_way_gets_none(stage: Stage) -> None:
-    now = int(stage.app.ports.clock.now().timestamp())
-    answer = ask_for_ticket(stage, {**ADA, "expires_at": str(now)})
+def test_a_token_that_expired_on_the_way_gets_none(runtime: LambdaRuntime) -> None:
+    now = int(runtime.app.ports.clock.now().timestamp())
+    answer = ask_for_ticket(runtime, {**ADA, "expires_at": str(now)})
     assert (answer["statusCode"], read(answer)["code"]) == (401, "auth_expired")
 
 
 @pytest.mark.parametrize(
     "route", ["GET /v1/socket-tickets", "POST /v1/socket-tickets/", "POST /v2/socket-tickets", "$default"]
 )
-def test_anything_else_is_not_found_with_the_error_object_of_the_websocket(stage: Stage, route: str) -> None:
-    answer = stage.call(api.handler, {**recorded("ticket"), "routeKey": route})
+def test_anything_else_is_not_found_with_the_error_object_of_the_websocket(
+    runtime: LambdaRuntime, route: str
+) -> None:
+    answer = runtime.call(api.handler, {**recorded("ticket"), "routeKey": route})
     body = read(answer)
     assert (answer["statusCode"], body["frame"], body["code"]) == (404, "error", "not_found")
 
 
-def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(stage: Stage) -> None:
+def test_nobody_that_no_authorizer_vouches_for_gets_a_ticket(runtime: LambdaRuntime) -> None:
     event = recorded("ticket")
     del event["requestContext"]["authorizer"]
     with pytest.raises(KeyError):
-        stage.call(api.handler, event)
-    assert stage.metrics() == {"EdgeErrors": 1}
+        runtime.call(api.handler, event)
+    assert runtime.metrics() == {"EdgeErrors": 1}
 
 
 class Throttled(MemoryTickets):
@@ -68,16 +72,16 @@ class Throttled(MemoryTickets):
         raise DependencyError("AWS answered ThrottlingException")
 
 
-def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(stage: Stage) -> None:
-    ports = replace(stage.app.ports, tickets=Throttled(stage.app.ports.clock))
-    stage.use(replace(stage.app, ports=ports))
-    answer = ask_for_ticket(stage, ADA)
+def test_while_tickets_cannot_be_stored_the_client_is_asked_to_come_again(runtime: LambdaRuntime) -> None:
+    ports = replace(runtime.app.ports, tickets=Throttled(runtime.app.ports.clock))
+    runtime.use(replace(runtime.app, ports=ports))
+    answer = ask_for_ticket(runtime, ADA)
     assert (answer["statusCode"], read(answer)["code"]) == (503, "dependency")
     assert "AWS" not in answer["body"]
 
 
-def test_no_line_of_the_log_holds_a_ticket(stage: Stage) -> None:
-    ticket = read(ask_for_ticket(stage, ADA))["ticket"]
-    assert stage.lines[-1]["message"] == "ticket issued"
-    assert ticket not in stage.text
-    assert '"ada"' not in stage.text
+def test_no_line_of_the_log_holds_a_ticket(runtime: LambdaRuntime) -> None:
+    ticket = read(ask_for_ticket(runtime, ADA))["ticket"]
+    assert runtime.lines[-1]["message"] == "ticket issued"
+    assert ticket not in runtime.text
+    assert '"ada"' not in runtime.text

@@ -6,9 +6,10 @@ import pytest
 from lambdas import authorizer
 from stepline.errors import DependencyError
 from stepline.local.stage import issuer as local_issuer
+from tests.handlers.ingress_events import SITE, behind, handshake, open_socket, request, ticket_of, verdict
+from tests.support.issuer import Issuer, running_issuer
 
-from .conftest import Stage
-from .door import SITE, Issuer, behind, handshake, open_socket, request, running_issuer, ticket_of, verdict
+from .conftest import LambdaRuntime
 
 
 @pytest.fixture(scope="module")
@@ -18,10 +19,10 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
 
 
 @pytest.fixture
-def trusting(stage: Stage, issuer: Issuer) -> Stage:
-    """A stage that trusts the issuer, and one site."""
-    stage.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=f"https://other.example,{SITE}")
-    return stage
+def trusting(runtime: LambdaRuntime, issuer: Issuer) -> LambdaRuntime:
+    """A runtime that trusts the issuer, and one site."""
+    runtime.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=f"https://other.example,{SITE}")
+    return runtime
 
 
 GATES: dict[str, Any] = {"websocket": handshake, "http": request}
@@ -29,13 +30,13 @@ GATES: dict[str, Any] = {"websocket": handshake, "http": request}
 
 @pytest.mark.parametrize("gate", GATES)
 def test_a_valid_token_opens_the_door_and_its_claims_go_on_as_texts(
-    trusting: Stage, issuer: Issuer, gate: str
+    trusting: LambdaRuntime, issuer: Issuer, gate: str
 ) -> None:
     context = verdict(trusting, GATES[gate](issuer.token(exp=4_000_000_000)))
     assert context == {"tenant": "acme", "project": "support", "user": "ada", "expires_at": "4000000000"}
 
 
-def test_what_the_authorizer_found_is_behind_the_connection(trusting: Stage, issuer: Issuer) -> None:
+def test_what_the_authorizer_found_is_behind_the_connection(trusting: LambdaRuntime, issuer: Issuer) -> None:
     context = verdict(trusting, handshake(issuer.token()))
     assert context is not None
     open_socket(trusting, context)
@@ -44,20 +45,20 @@ def test_what_the_authorizer_found_is_behind_the_connection(trusting: Stage, iss
     assert (found.tenant, found.project, found.user) == ("acme", "support", "ada")
 
 
-def test_a_policy_names_the_user_and_the_connection_alone(trusting: Stage, issuer: Issuer) -> None:
+def test_a_policy_names_the_user_and_the_connection_alone(trusting: LambdaRuntime, issuer: Issuer) -> None:
     answer = trusting.call(authorizer.handler, handshake(issuer.token()))
     (statement,) = answer["policyDocument"]["Statement"]
     assert answer["principalId"] == "ada"
     assert statement["Resource"].endswith("/live/$connect")
 
 
-def test_a_ticket_opens_a_websocket_for_whom_it_was_given(trusting: Stage, issuer: Issuer) -> None:
+def test_a_ticket_opens_a_websocket_for_whom_it_was_given(trusting: LambdaRuntime, issuer: Issuer) -> None:
     token = issuer.token(exp=4_000_000_000)
     ticket = ticket_of(trusting, token)
     assert verdict(trusting, handshake(ticket=ticket, Origin=SITE)) == verdict(trusting, handshake(token))
 
 
-def test_a_ticket_is_nothing_to_the_http_api(trusting: Stage, issuer: Issuer) -> None:
+def test_a_ticket_is_nothing_to_the_http_api(trusting: LambdaRuntime, issuer: Issuer) -> None:
     ticket = ticket_of(trusting, issuer.token())
     event = {**request(), "queryStringParameters": {"ticket": ticket}, "rawQueryString": f"ticket={ticket}"}
     assert verdict(trusting, event) is None
@@ -65,7 +66,7 @@ def test_a_ticket_is_nothing_to_the_http_api(trusting: Stage, issuer: Issuer) ->
     assert verdict(trusting, handshake(ticket=ticket)) is not None
 
 
-def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: Stage, issuer: Issuer) -> None:
+def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: LambdaRuntime, issuer: Issuer) -> None:
     token = issuer.token()
     assert verdict(trusting, handshake(ticket=token)) is None
     assert verdict(trusting, handshake(token, ticket="x" * 43)) is None
@@ -86,7 +87,7 @@ def test_a_token_is_no_ticket_and_does_not_help_a_bad_one(trusting: Stage, issue
     ],
 )
 def test_everybody_else_stays_outside_and_the_log_says_why_without_the_token(
-    trusting: Stage, issuer: Issuer, gate: str, headers: dict[str, str | None], code: str
+    trusting: LambdaRuntime, issuer: Issuer, gate: str, headers: dict[str, str | None], code: str
 ) -> None:
     token = issuer.token()
     assert verdict(trusting, GATES[gate](token, **headers)) is None
@@ -96,7 +97,7 @@ def test_everybody_else_stays_outside_and_the_log_says_why_without_the_token(
 
 @pytest.mark.parametrize("name", ["Origin", "Authorization"])
 def test_what_is_shown_twice_and_differently_is_not_believed(
-    trusting: Stage, issuer: Issuer, name: str
+    trusting: LambdaRuntime, issuer: Issuer, name: str
 ) -> None:
     event = handshake(issuer.token(), Origin=SITE)
     event["multiValueHeaders"][name].append("Bearer x")
@@ -106,7 +107,7 @@ def test_what_is_shown_twice_and_differently_is_not_believed(
     assert verdict(trusting, twice) is None
 
 
-def test_two_tickets_are_none(trusting: Stage, issuer: Issuer) -> None:
+def test_two_tickets_are_none(trusting: LambdaRuntime, issuer: Issuer) -> None:
     one, two = (ticket_of(trusting, issuer.token()) for _ in range(2))
     event = handshake(ticket=one)
     event["multiValueQueryStringParameters"] = {"ticket": [one, two]}
@@ -115,7 +116,7 @@ def test_two_tickets_are_none(trusting: Stage, issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("absent", [{}, None])
 def test_a_handshake_without_headers_or_parameters_is_refused_and_no_failure(
-    trusting: Stage, absent: Any
+    trusting: LambdaRuntime, absent: Any
 ) -> None:
     event = handshake()
     event |= {name: absent for name in event if name.startswith(("headers", "multiValue", "queryString"))}
@@ -124,27 +125,29 @@ def test_a_handshake_without_headers_or_parameters_is_refused_and_no_failure(
     assert "EdgeErrors" not in trusting.metrics()
 
 
-def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(trusting: Stage, issuer: Issuer) -> None:
+def test_an_allowed_site_and_any_spelling_of_the_headers_will_do(
+    trusting: LambdaRuntime, issuer: Issuer
+) -> None:
     headers = {"Authorization": None, "authorization": f"bearer {issuer.token()}", "origin": SITE}
     assert verdict(trusting, handshake(**headers)) is not None
 
 
 @pytest.mark.parametrize("door", [handshake, request])
 def test_while_the_issuer_is_down_nobody_is_let_in_and_nobody_is_refused(
-    stage: Stage, issuer: Issuer, door: Callable[[str], dict[str, Any]]
+    runtime: LambdaRuntime, issuer: Issuer, door: Callable[[str], dict[str, Any]]
 ) -> None:
-    stage.wire(STEPLINE_OIDC_ISSUER="http://127.0.0.1:9")
+    runtime.wire(STEPLINE_OIDC_ISSUER="http://127.0.0.1:9")
     with pytest.raises(DependencyError):
-        verdict(stage, door(issuer.token(iss="http://127.0.0.1:9")))
-    assert stage.lines[-1]["code"] == "issuer_unreachable"
+        verdict(runtime, door(issuer.token(iss="http://127.0.0.1:9")))
+    assert runtime.lines[-1]["code"] == "issuer_unreachable"
 
 
-def test_without_an_issuer_nobody_is_let_in(stage: Stage, issuer: Issuer) -> None:
-    assert verdict(stage, handshake(issuer.token(iss=""))) is None
-    assert verdict(stage, request("x")) is None
+def test_without_an_issuer_nobody_is_let_in(runtime: LambdaRuntime, issuer: Issuer) -> None:
+    assert verdict(runtime, handshake(issuer.token(iss=""))) is None
+    assert verdict(runtime, request("x")) is None
 
 
-def test_the_tokens_of_the_local_stage_open_its_door(trusting: Stage, issuer: Issuer) -> None:
+def test_the_tokens_of_the_local_stage_open_its_door(trusting: LambdaRuntime, issuer: Issuer) -> None:
     token = local_issuer.mint("bob", issuer_url=issuer.url, home=issuer.home)
     context = verdict(trusting, handshake(token))
     assert context is not None

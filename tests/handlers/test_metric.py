@@ -3,37 +3,37 @@ import json
 from lambdas import decide, socket
 from lambdas._runtime import PowertoolsMeter
 from stepline import metrics
-from tests.unit.loop.scene import answered
+from tests.support.generation import answered
 
 from .conftest import recorded
 
 
-def test_a_metric_tells_its_deployment_from_others_in_the_account(stage, capsys) -> None:
-    stage.model.add(answered("done"))
-    stage.call(socket.handler, recorded("connect"))
-    stage.call(socket.handler, recorded("message"))
-    stage.call(decide.handler, recorded("step"))
+def test_a_metric_tells_its_deployment_from_others_in_the_account(runtime, capsys) -> None:
+    runtime.model.add(answered("done"))
+    runtime.call(socket.handler, recorded("connect"))
+    runtime.call(socket.handler, recorded("message"))
+    runtime.call(decide.handler, recorded("step"))
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert documents
     for document in documents:
         (directive,) = document["_aws"]["CloudWatchMetrics"]
         (names,) = directive["Dimensions"]
-        assert {name: document[name] for name in names} == metrics.dimensions(stage.app.settings.stage)
+        assert {name: document[name] for name in names} == metrics.dimensions(runtime.app.settings.stage)
 
 
-def test_what_is_counted_for_a_reason_is_counted_under_it_and_in_all(stage, capsys) -> None:
-    stage.model.add(answered("done"))
-    stage.call(socket.handler, recorded("connect"))
+def test_what_is_counted_for_a_reason_is_counted_under_it_and_in_all(runtime, capsys) -> None:
+    runtime.model.add(answered("done"))
+    runtime.call(socket.handler, recorded("connect"))
     capsys.readouterr()
     PowertoolsMeter().count(metrics.CACHE_BUSTS, reason="hide")
-    stage.call(socket.handler, recorded("message"))
+    runtime.call(socket.handler, recorded("message"))
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     counted = [document for document in documents if metrics.CACHE_BUSTS in document]
     assert [(document[metrics.CACHE_BUSTS], document.get("reason")) for document in counted] == [
         ([1.0], "hide"),
         ([1.0], None),
     ]
-    own = metrics.dimensions(stage.app.settings.stage)
+    own = metrics.dimensions(runtime.app.settings.stage)
     assert all({name: document[name] for name in own} == own for document in counted)
     (directive,) = counted[0]["_aws"]["CloudWatchMetrics"]
     assert sorted(directive["Dimensions"][0]) == sorted([*own, "reason"])

@@ -8,43 +8,43 @@ from stepline.errors import SteplineError
 from stepline.model.wire.event import AckFrame, ErrorFrame, decode_frame
 from stepline.ports.channel import Principal
 
-from .conftest import Stage, recorded
+from .conftest import LambdaRuntime, recorded
 
 OK = {"statusCode": 200}
 
 
-def connected(stage: Stage) -> list[bytes]:
-    inbox: list[bytes] = stage.app.ports.publisher.open("k1")  # type: ignore[attr-defined]  # the memory twin's own
-    assert stage.call(socket.handler, recorded("connect")) == OK
+def connected(runtime: LambdaRuntime) -> list[bytes]:
+    inbox: list[bytes] = runtime.app.ports.publisher.open("k1")  # type: ignore[attr-defined]  # the memory twin's own
+    assert runtime.call(socket.handler, recorded("connect")) == OK
     return inbox
 
 
-def test_a_connection_is_remembered_with_whom_the_authorizer_named(stage: Stage) -> None:
-    connected(stage)
-    found = stage.app.ports.subscriptions.principal("k1")
+def test_a_connection_is_remembered_with_whom_the_authorizer_named(runtime: LambdaRuntime) -> None:
+    connected(runtime)
+    found = runtime.app.ports.subscriptions.principal("k1")
     assert found == Principal(tenant="acme", project="support", user="ada", expires_at=4_000_000_000)
 
 
-def test_a_connection_that_no_authorizer_vouches_for_is_not_opened(stage: Stage) -> None:
+def test_a_connection_that_no_authorizer_vouches_for_is_not_opened(runtime: LambdaRuntime) -> None:
     event = recorded("connect")
     del event["requestContext"]["authorizer"]
     with pytest.raises(KeyError):
-        stage.call(socket.handler, event)
-    assert stage.app.ports.subscriptions.principal("k1") is None
-    assert stage.metrics() == {"EdgeErrors": 1}
+        runtime.call(socket.handler, event)
+    assert runtime.app.ports.subscriptions.principal("k1") is None
+    assert runtime.metrics() == {"EdgeErrors": 1}
 
 
-def test_a_message_opens_a_turn_and_is_acknowledged(stage: Stage) -> None:
-    inbox = connected(stage)
-    assert stage.call(socket.handler, recorded("message")) == OK
+def test_a_message_opens_a_turn_and_is_acknowledged(runtime: LambdaRuntime) -> None:
+    inbox = connected(runtime)
+    assert runtime.call(socket.handler, recorded("message")) == OK
     ack = decode_frame(inbox[-1])
     assert isinstance(ack, AckFrame)
     assert (ack.message_id, ack.n, ack.kind) == ("m1", 1, "prompt")
-    assert len(stage.app.ports.machine.queue) == 1  # type: ignore[attr-defined]  # the memory twin's own
+    assert len(runtime.app.ports.machine.queue) == 1  # type: ignore[attr-defined]  # the memory twin's own
 
 
-def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(stage: Stage) -> None:
-    inbox = connected(stage)
+def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(runtime: LambdaRuntime) -> None:
+    inbox = connected(runtime)
     body = {
         "action": "event",
         "conversation": "c-1",
@@ -52,21 +52,23 @@ def test_an_event_that_asks_for_nothing_is_acknowledged_and_starts_nothing(stage
         "kind": "alert",
         "payload": {"a": 1},
     }
-    assert stage.call(socket.handler, {**recorded("message"), "body": json.dumps(body)}) == OK
+    assert runtime.call(socket.handler, {**recorded("message"), "body": json.dumps(body)}) == OK
     ack = decode_frame(inbox[-1])
     assert isinstance(ack, AckFrame)
     assert (ack.message_id, ack.n, ack.kind, ack.turn_id) == ("e1", 1, "alert", "")
-    assert stage.app.ports.machine.queue == []  # type: ignore[attr-defined]  # the memory twin's own
+    assert runtime.app.ports.machine.queue == []  # type: ignore[attr-defined]  # the memory twin's own
 
 
 @pytest.mark.parametrize("body", [None, "", "{", '{"action": "shout"}', "[" * 20_000])
-def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(stage: Stage, body: str | None) -> None:
-    inbox = connected(stage)
-    assert stage.call(socket.handler, {**recorded("message"), "body": body}) == OK
+def test_a_message_that_makes_no_sense_is_one_error_and_no_failure(
+    runtime: LambdaRuntime, body: str | None
+) -> None:
+    inbox = connected(runtime)
+    assert runtime.call(socket.handler, {**recorded("message"), "body": body}) == OK
     (error,) = [decode_frame(frame) for frame in inbox]
     assert isinstance(error, ErrorFrame)
-    assert {"code": error.code}.items() <= stage.lines[-2].items()
-    assert "EdgeErrors" not in stage.metrics()
+    assert {"code": error.code}.items() <= runtime.lines[-2].items()
+    assert "EdgeErrors" not in runtime.metrics()
 
 
 class Bug(MemoryLog):
@@ -82,30 +84,30 @@ class Bug(MemoryLog):
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("secret detail"), SteplineError("AWS answered secret")])
 def test_a_bug_of_ours_is_told_without_its_text_counted_and_logged_with_its_trace(
-    stage: Stage, error: Exception
+    runtime: LambdaRuntime, error: Exception
 ) -> None:
-    stage.wire(Bug(error))
-    inbox = connected(stage)
-    assert stage.call(socket.handler, recorded("message")) == OK
+    runtime.wire(Bug(error))
+    inbox = connected(runtime)
+    assert runtime.call(socket.handler, recorded("message")) == OK
     told = decode_frame(inbox[-1])
     assert isinstance(told, ErrorFrame)
     assert (told.code, told.message_id) == ("internal", "m1")
     assert b"secret" not in inbox[-1]
-    assert stage.metrics()["EdgeErrors"] == 1
-    (line,) = [line for line in stage.lines if line["level"] == "ERROR"]
+    assert runtime.metrics()["EdgeErrors"] == 1
+    (line,) = [line for line in runtime.lines if line["level"] == "ERROR"]
     assert (line["message"], line["exception_name"]) == ("message failed", type(error).__name__)
 
 
-def test_a_closed_connection_is_forgotten_and_may_close_twice(stage: Stage) -> None:
-    connected(stage)
+def test_a_closed_connection_is_forgotten_and_may_close_twice(runtime: LambdaRuntime) -> None:
+    connected(runtime)
     for _ in range(2):
-        assert stage.call(socket.handler, recorded("disconnect")) == OK
-    assert stage.app.ports.subscriptions.principal("k1") is None
+        assert runtime.call(socket.handler, recorded("disconnect")) == OK
+    assert runtime.app.ports.subscriptions.principal("k1") is None
 
 
-def test_what_a_user_said_is_in_no_line_of_the_log(stage: Stage) -> None:
-    connected(stage)
-    stage.call(socket.handler, recorded("message"))
-    stage.call(socket.handler, {**recorded("message"), "body": json.dumps({"action": "my secret"})})
-    assert "secret" not in stage.text
-    assert {line["function_request_id"] for line in stage.lines} != {None}
+def test_what_a_user_said_is_in_no_line_of_the_log(runtime: LambdaRuntime) -> None:
+    connected(runtime)
+    runtime.call(socket.handler, recorded("message"))
+    runtime.call(socket.handler, {**recorded("message"), "body": json.dumps({"action": "my secret"})})
+    assert "secret" not in runtime.text
+    assert {line["function_request_id"] for line in runtime.lines} != {None}

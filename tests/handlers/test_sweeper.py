@@ -10,14 +10,14 @@ import pytest
 from lambdas import sweeper
 from stepline.adapters.memory.task import MemoryTask, MemoryTasks
 
-from .conftest import Stage, recorded
+from .conftest import LambdaRuntime, recorded
 
 SCHEDULED = {"detail-type": "Scheduled Event", "detail": {}}
 
 
 @pytest.fixture
-def tasks(stage: Stage) -> MemoryTasks:
-    found = stage.app.ports.tasks
+def tasks(runtime: LambdaRuntime) -> MemoryTasks:
+    found = runtime.app.ports.tasks
     assert isinstance(found, MemoryTasks)
     return found
 
@@ -27,9 +27,9 @@ def stopped() -> dict[str, Any]:
     return recorded("task_stopped")
 
 
-def test_a_stopped_task_ends_the_state_that_waits_for_it_and_says_how_it_ended(stage, tasks, stopped):
+def test_a_stopped_task_ends_the_state_that_waits_for_it_and_says_how_it_ended(runtime, tasks, stopped):
     tasks.waiting.add("token-1")
-    assert stage.call(sweeper.handler, stopped) == {"waits_ended": 1}
+    assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 1}
     error, cause = tasks.ended["token-1"]
     assert error == "TaskStopped"
     assert cause == (
@@ -38,38 +38,38 @@ def test_a_stopped_task_ends_the_state_that_waits_for_it_and_says_how_it_ended(s
     )
 
 
-def test_a_stopped_task_nobody_waits_for_is_nothing(stage, tasks, stopped):
-    assert stage.call(sweeper.handler, stopped) == {"waits_ended": 0}
+def test_a_stopped_task_nobody_waits_for_is_nothing(runtime, tasks, stopped):
+    assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 0}
     assert tasks.ended == {}
 
 
 @pytest.mark.parametrize("said", [{}, {"environment": []}, {"environment": [{"name": "A", "value": "b"}]}])
-def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(stage, tasks, stopped, said):
+def test_an_event_that_does_not_say_how_a_task_was_started_is_asked_after(runtime, tasks, stopped, said):
     detail = stopped["detail"]
     detail["overrides"] = {"containerOverrides": [{"name": "supervisor", **said}]}
     tasks.tasks[detail["taskArn"]] = MemoryTask(
         ref="r", cluster=detail["clusterArn"], variables={"STEPLINE_TASK_TOKEN": "token-1"}
     )
     tasks.waiting.add("token-1")
-    assert stage.call(sweeper.handler, stopped) == {"waits_ended": 1}
+    assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 1}
 
 
-def test_a_task_that_was_started_by_somebody_else_is_left_alone(stage, tasks, stopped):
+def test_a_task_that_was_started_by_somebody_else_is_left_alone(runtime, tasks, stopped):
     stopped["detail"]["overrides"] = {"containerOverrides": []}
-    assert stage.call(sweeper.handler, stopped) == {"waits_ended": 0}
+    assert runtime.call(sweeper.handler, stopped) == {"waits_ended": 0}
 
 
-def test_the_clock_sweeps_handovers_past_their_deadline(stage, tasks):
+def test_the_clock_sweeps_handovers_past_their_deadline(runtime, tasks):
     tasks.hand_over("r", "{}", cluster="c", deadline="2026-01-01T00:00:00.000Z")
     tasks.tasks["t"] = MemoryTask(ref="r", cluster="c")
-    assert stage.call(sweeper.handler, SCHEDULED) == {"tasks_swept": 1}
+    assert runtime.call(sweeper.handler, SCHEDULED) == {"tasks_swept": 1}
     assert (tasks.secrets, tasks.rows) == ({}, {})
     assert tasks.tasks["t"].reason
-    assert stage.call(sweeper.handler, SCHEDULED) == {}
+    assert runtime.call(sweeper.handler, SCHEDULED) == {}
 
 
-def test_the_token_of_a_task_is_in_no_line_of_the_log(stage, tasks, stopped):
+def test_the_token_of_a_task_is_in_no_line_of_the_log(runtime, tasks, stopped):
     tasks.waiting.add("token-1")
-    stage.call(sweeper.handler, stopped)
-    assert "token-1" not in stage.text
-    assert any("waits_ended" in json.dumps(line) for line in stage.lines)
+    runtime.call(sweeper.handler, stopped)
+    assert "token-1" not in runtime.text
+    assert any("waits_ended" in json.dumps(line) for line in runtime.lines)

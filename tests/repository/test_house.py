@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -276,6 +276,11 @@ def test_what_names_an_adapter_is_found_and_no_exception_is_left_over():
     code = 'class FargateTask: "ecs"\ndef process(aws_region): use("ecs:runTask", mode="process", at=S3)\n'
     assert adapters_named_in(ast.parse(code)) == {"FargateTask", "aws_region", "ecs:runTask", "process", "S3"}
     assert set().union(*map(literals, core_trees().values())) >= NAMED
+
+
+def test_a_file_of_tests_has_a_name_of_its_own():
+    stems = Counter(path.stem for path in modules(ROOT / "tests") if path.stem.startswith("test_"))
+    assert [stem for stem, count in stems.items() if count > 1] == []
 
 
 def test_make_lists_every_target():

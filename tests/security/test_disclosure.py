@@ -11,7 +11,8 @@ from stepline.errors import ModelRefused
 from stepline.ingress.message import receive, report_internal
 from stepline.model.batch import BATCH_MAX_BYTES
 from stepline.model.wire.event import ErrorFrame
-from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, event_types, of
+from tests.support.conversation import LANE, Conversation, event_types, of
+from tests.support.generation import BROKEN, answered, called
 
 KEY = re.compile(rb"(att|out|seg|exec)/acme/|s3://|[0-9a-f]{64}")
 EXCEPTION = re.compile(rb"Traceback|botocore|Exception|File \\?\"")
@@ -23,60 +24,62 @@ def write(text: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def told() -> tuple[Scene, list[bytes]]:
+def told() -> tuple[Conversation, list[bytes]]:
     """Everything a client is sent in turns of files, large texts, a broken decision and an error, told twice."""
-    scene = Scene(
+    conversation = Conversation(
         called("react.write", write("# " + "x" * BATCH_MAX_BYTES)),
         called("react.read", {"paths": ["fi:turn_x.outputs/absent.md", "nonsense"]}),
         BROKEN,
         answered("y" * BATCH_MAX_BYTES),
         Fail(error=ModelRefused(TRACE)),
     )
-    inbox = scene.listen()
-    scene.send("z" * 2 * BATCH_MAX_BYTES)
-    scene.run()
-    scene.send(id="m2")
-    scene.run()
-    receive(scene.ports, "k1", json.dumps({"action": "resume", "conversation": LANE.conversation}))
-    report_internal(scene.ports, "k1", "")
-    scene.model.assert_read()
-    return scene, inbox
+    inbox = conversation.listen()
+    conversation.send("z" * 2 * BATCH_MAX_BYTES)
+    conversation.run()
+    conversation.send(id="m2")
+    conversation.run()
+    receive(conversation.ports, "k1", json.dumps({"action": "resume", "conversation": LANE.conversation}))
+    report_internal(conversation.ports, "k1", "")
+    conversation.model.assert_read()
+    return conversation, inbox
 
 
-def test_these_tests_look_at_turns_that_had_something_to_hide(told: tuple[Scene, list[bytes]]) -> None:
-    scene, inbox = told
-    assert len(scene.app.ports.artifacts.objects) >= 3  # type: ignore[attr-defined]  # the memory twin's own
+def test_these_tests_look_at_turns_that_had_something_to_hide(told: tuple[Conversation, list[bytes]]) -> None:
+    conversation, inbox = told
+    assert len(conversation.app.ports.artifacts.objects) >= 3  # type: ignore[attr-defined]  # the memory twin's own
     assert {"react.tool.rejected", "chat.files", "chat.complete", "chat.error"} <= set(event_types(inbox))
 
 
-def test_no_frame_names_where_a_body_lies(told: tuple[Scene, list[bytes]]) -> None:
+def test_no_frame_names_where_a_body_lies(told: tuple[Conversation, list[bytes]]) -> None:
     assert [frame for frame in told[1] if KEY.search(frame)] == []
 
 
-def test_no_frame_tells_an_exception(told: tuple[Scene, list[bytes]]) -> None:
+def test_no_frame_tells_an_exception(told: tuple[Conversation, list[bytes]]) -> None:
     _, inbox = told
     assert [frame for frame in inbox if EXCEPTION.search(frame)] == []
     assert [frame.code for frame in of(ErrorFrame, inbox)] == ["internal"]
 
 
-def test_no_frame_shows_what_the_model_said_beside_the_protocol(told: tuple[Scene, list[bytes]]) -> None:
+def test_no_frame_shows_what_the_model_said_beside_the_protocol(
+    told: tuple[Conversation, list[bytes]],
+) -> None:
     assert [frame for frame in told[1] if b"<channel:" in frame] == []
 
 
 def test_the_log_lines_of_a_whole_turn_hold_no_text_of_anybody(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene(
+    conversation = Conversation(
         called("react.write", write("secret file"), notes="secret note"),
         BROKEN.replace("{not", "secret {not"),
         answered("secret answer"),
     )
-    scene.connect("k1")
+    conversation.connect("k1")
     with caplog.at_level(logging.INFO):
         message = {"action": "send", "conversation": "c-1", "message_id": "m1", "text": "secret question"}
-        receive(scene.ports, "k1", json.dumps(message))
-        scene.run()
-        receive(scene.ports, "k1", "secret {")
-        receive(scene.ports, "k1", json.dumps({"action": "secret", "conversation": "c-1"}))
+        receive(conversation.ports, "k1", json.dumps(message))
+        conversation.run()
+        receive(conversation.ports, "k1", "secret {")
+        receive(conversation.ports, "k1", json.dumps({"action": "secret", "conversation": "c-1"}))
     everything = [str(vars(record)) for record in caplog.records]
     assert len(everything) > 5
     assert [line for line in everything if "secret" in line] == []
-    assert scene.state.status == "idle"
+    assert conversation.state.status == "idle"

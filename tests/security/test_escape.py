@@ -1,6 +1,6 @@
 """The escape suite: named attempts to leave the sandbox, made on every backend; the list and the count are printed.
 
-Most attempts share a run, each in a child process; those that need a run of their own are scenes.
+Most attempts share a run, each in a child process; those that need a run of their own are single attempts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
+
 from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
 from .escape.drift import DRIFTS, find_drift
-from .escape.scenes import SCENES, World
 from .escape.table import BATCHES, expected, render_host, render_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")
@@ -32,16 +33,16 @@ BACKENDS = {
 ATTEMPTS = [(batch, name) for batch in BATCHES for name in expected(batch)]
 
 
-class Siege:
+class AttackedBackend:
     """One backend, what lies around it, and what has come of the attempts so far."""
 
     def __init__(self, backend: Backend, folder: Path, abstract: str) -> None:
         self.backend = backend
-        self.world = World(world_readable=str(folder / "everybody"), secret=SECRET)
+        self.secrets = Secrets(world_readable=str(folder / "everybody"), secret=SECRET)
         self.verdicts: dict[str, str] = {}
         self.reasons: dict[str, str] = {}
         self._host = {
-            "world_readable": self.world.world_readable,
+            "world_readable": self.secrets.world_readable,
             "root_only": str(folder / "root"),
             "abstract": abstract,
         }
@@ -59,7 +60,9 @@ class Siege:
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def siege(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Siege]:
+def attacked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackedBackend]:
     """A backend with a secret in its environment, in two files beside it, and a socket that somebody listens on."""
     folder = tmp_path_factory.mktemp("planted")
     for parent in (folder, *list(folder.parents)[:2]):
@@ -76,49 +79,49 @@ def siege(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         listener.bind(f"\0{abstract}")
         listener.listen()
         with BACKENDS[request.param]() as backend:
-            yield Siege(backend, folder, abstract)
+            yield AttackedBackend(backend, folder, abstract)
 
 
 @pytest.mark.parametrize(("batch", "name"), ATTEMPTS, ids=[name for _, name in ATTEMPTS])
-def test_an_attempt_is_stopped(siege, batch, name):
-    found, drift = siege.outcome(batch, name), find_drift(siege.backend.name, name)
+def test_an_attempt_is_stopped(attacked, batch, name):
+    found, drift = attacked.outcome(batch, name), find_drift(attacked.backend.name, name)
     stopped = found in (drift.outcomes if drift else expected(batch)[name])
-    siege.verdicts[name] = f"stopped ({found})" if stopped else f"NOT STOPPED: {found}"
+    attacked.verdicts[name] = f"stopped ({found})" if stopped else f"NOT STOPPED: {found}"
     if drift and stopped:
-        siege.verdicts[name] = f"drift ({str(found).strip()})"
-        siege.reasons[name] = drift.reason
-    assert stopped, f"{name} on {siege.backend.name} came to {found!r}"
+        attacked.verdicts[name] = f"drift ({str(found).strip()})"
+        attacked.reasons[name] = drift.reason
+    assert stopped, f"{name} on {attacked.backend.name} came to {found!r}"
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=[scene.__doc__ for scene in SCENES])
-def test_an_attempt_with_a_run_of_its_own_is_stopped(siege, scene):
-    siege.verdicts[scene.__doc__] = "NOT STOPPED"
-    drift = find_drift(siege.backend.name, scene.__doc__)
-    played = drift.scene if drift and drift.scene else scene
-    played(siege.backend, siege.world)
-    siege.verdicts[scene.__doc__] = "drift" if drift else "stopped"
+@pytest.mark.parametrize("attempt", SINGLE_ATTEMPTS, ids=[attempt.__doc__ for attempt in SINGLE_ATTEMPTS])
+def test_an_attempt_with_a_run_of_its_own_is_stopped(attacked, attempt):
+    attacked.verdicts[attempt.__doc__] = "NOT STOPPED"
+    drift = find_drift(attacked.backend.name, attempt.__doc__)
+    played = drift.attempt if drift and drift.attempt else attempt
+    played(attacked.backend, attacked.secrets)
+    attacked.verdicts[attempt.__doc__] = "drift" if drift else "stopped"
     if drift:
-        siege.reasons[scene.__doc__] = drift.reason
+        attacked.reasons[attempt.__doc__] = drift.reason
 
 
 def test_every_drift_is_of_an_attempt_that_is_made():
-    made = {name for _, name in ATTEMPTS} | {scene.__doc__ for scene in SCENES}
+    made = {name for _, name in ATTEMPTS} | {attempt.__doc__ for attempt in SINGLE_ATTEMPTS}
     assert DRIFTS.keys() <= BACKENDS.keys()
     assert all(drifts.keys() <= made for drifts in DRIFTS.values())
 
 
-def test_the_backend_serves_the_next_run_after_all_of_it(siege, capsys):
-    done = siege.backend.run("open('outputs/fine.txt', 'w').write('fine')")
+def test_the_backend_serves_the_next_run_after_all_of_it(attacked, capsys):
+    done = attacked.backend.run("open('outputs/fine.txt', 'w').write('fine')")
     assert (done.run.error, done.files) == ("", {f"{TURN}/outputs/fine.txt": b"fine"})
     assert done.run.isolation.seccomp
     assert done.run.isolation.no_new_privs
-    stopped = sum(verdict.startswith("stopped") for verdict in siege.verdicts.values())
+    stopped = sum(verdict.startswith("stopped") for verdict in attacked.verdicts.values())
     lines = [
-        f"{siege.backend.name}: {done.run.isolation}",
-        *(f"  {verdict:28} {name}" for name, verdict in siege.verdicts.items()),
-        f"{stopped} of {len(siege.verdicts)} attempts stopped on {siege.backend.name}",
-        *(f"  drift: {name}: {reason}" for name, reason in siege.reasons.items()),
-        *(f"  drift: {line}" for line in siege.backend.drift),
+        f"{attacked.backend.name}: {done.run.isolation}",
+        *(f"  {verdict:28} {name}" for name, verdict in attacked.verdicts.items()),
+        f"{stopped} of {len(attacked.verdicts)} attempts stopped on {attacked.backend.name}",
+        *(f"  drift: {name}: {reason}" for name, reason in attacked.reasons.items()),
+        *(f"  drift: {line}" for line in attacked.backend.drift),
     ]
     with capsys.disabled():
         sys.stdout.write("\n".join(["", "", *lines, ""]))

@@ -23,7 +23,8 @@ from stepline.ingress.message import receive
 from stepline.log.spill import body_key
 from stepline.model.batch import Batch, State
 from stepline.model.ids import SEGMENT, Lane, execution_name, make_lane
-from tests.unit.loop.scene import LANE, Scene, answered, frames
+from tests.support.conversation import LANE, Conversation, frames
+from tests.support.generation import answered
 
 segments = st.from_regex(SEGMENT, fullmatch=True)
 lanes = st.builds(Lane, tenant=segments, project=segments, conversation=segments)
@@ -117,67 +118,69 @@ RESUME = {"action": "resume"}
 PING = {"action": "ping"}
 
 
-def answer(scene: Scene, connection: str, message: dict[str, Any], conversation: str) -> list[Any]:
+def answer(conversation: Conversation, connection: str, message: dict[str, Any], name: str) -> list[Any]:
     """Send one message; return the frames it is answered with."""
-    inbox: list[bytes] = scene.app.ports.publisher.inboxes[connection]  # type: ignore[attr-defined]  # the memory twin's own
+    inbox: list[bytes] = conversation.app.ports.publisher.inboxes[connection]  # type: ignore[attr-defined]  # the memory twin's own
     inbox.clear()
-    receive(scene.ports, connection, json.dumps({**message, "conversation": conversation}))
+    receive(conversation.ports, connection, json.dumps({**message, "conversation": name}))
     return frames(inbox)
 
 
 @pytest.fixture
-def scene() -> Scene:
+def conversation() -> Conversation:
     """A conversation of ada's, and bob connected from the same project."""
-    scene = Scene(answered("private"))
-    scene.send("private question")
-    scene.run()
-    scene.connect("bob", user="bob")
-    return scene
+    conversation = Conversation(answered("private"))
+    conversation.send("private question")
+    conversation.run()
+    conversation.connect("bob", user="bob")
+    return conversation
 
 
 @pytest.mark.parametrize("message", [SEND, RESUME, PING], ids=lambda message: message["action"])
-def test_a_foreign_conversation_is_not_found(scene: Scene, message: dict[str, Any]) -> None:
-    before = scene.batches()
-    (error,) = answer(scene, "bob", message, LANE.conversation)
+def test_a_foreign_conversation_is_not_found(conversation: Conversation, message: dict[str, Any]) -> None:
+    before = conversation.batches()
+    (error,) = answer(conversation, "bob", message, LANE.conversation)
     assert (error.code, error.message) == ("not_found", "no such conversation")
-    assert scene.batches() == before
-    assert scene.ports.subscriptions.listeners(LANE) == []
+    assert conversation.batches() == before
+    assert conversation.ports.subscriptions.listeners(LANE) == []
 
 
 @pytest.mark.parametrize("message", [RESUME, PING], ids=lambda message: message["action"])
 def test_a_foreign_conversation_and_an_absent_one_are_answered_alike(
-    scene: Scene, message: dict[str, Any]
+    conversation: Conversation, message: dict[str, Any]
 ) -> None:
-    foreign = answer(scene, "bob", message, LANE.conversation)
-    absent = answer(scene, "bob", message, "c-9")
+    foreign = answer(conversation, "bob", message, LANE.conversation)
+    absent = answer(conversation, "bob", message, "c-9")
     assert [(type(f), f.code, f.message) for f in foreign] == [(type(f), f.code, f.message) for f in absent]
 
 
-def test_a_foreign_message_id_tells_nothing_either(scene: Scene) -> None:
-    known = answer(scene, "bob", {**SEND, "message_id": "m1"}, LANE.conversation)
-    fresh = answer(scene, "bob", {**SEND, "message_id": "m2"}, LANE.conversation)
+def test_a_foreign_message_id_tells_nothing_either(conversation: Conversation) -> None:
+    known = answer(conversation, "bob", {**SEND, "message_id": "m1"}, LANE.conversation)
+    fresh = answer(conversation, "bob", {**SEND, "message_id": "m2"}, LANE.conversation)
     assert [(f.code, f.message) for f in known] == [(f.code, f.message) for f in fresh]
 
 
-def test_whoever_was_refused_hears_nothing_of_what_follows(scene: Scene) -> None:
+def test_whoever_was_refused_hears_nothing_of_what_follows(conversation: Conversation) -> None:
     for message in (SEND, RESUME, PING):
-        answer(scene, "bob", message, LANE.conversation)
-    inbox: list[bytes] = scene.app.ports.publisher.inboxes["bob"]  # type: ignore[attr-defined]  # the memory twin's own
+        answer(conversation, "bob", message, LANE.conversation)
+    inbox: list[bytes] = conversation.app.ports.publisher.inboxes["bob"]  # type: ignore[attr-defined]  # the memory twin's own
     inbox.clear()
-    scene.model.add(answered("still private"))
-    scene.send(id="m2")
-    scene.run()
+    conversation.model.add(answered("still private"))
+    conversation.send(id="m2")
+    conversation.run()
     assert inbox == []
 
 
-def test_a_message_names_no_tenant_and_a_connection_cannot_leave_its_own(scene: Scene) -> None:
+def test_a_message_names_no_tenant_and_a_connection_cannot_leave_its_own(conversation: Conversation) -> None:
     for field in ("tenant", "project", "user"):
-        (error,) = answer(scene, "bob", {**SEND, field: "acme"}, "c-9")
+        (error,) = answer(conversation, "bob", {**SEND, field: "acme"}, "c-9")
         assert error.code == "bad_message"
 
 
-def test_the_same_conversation_name_in_another_tenant_is_another_conversation(scene: Scene) -> None:
+def test_the_same_conversation_name_in_another_tenant_is_another_conversation(
+    conversation: Conversation,
+) -> None:
     theirs = Lane(tenant="other", project=LANE.project, conversation=LANE.conversation)
-    scene.send("theirs", id="m1", user="bob", lane=theirs)
-    assert [batch.state.owner for batch in scene.batches(theirs)] == ["bob"]
-    assert {batch.state.owner for batch in scene.batches()} == {"ada"}
+    conversation.send("theirs", id="m1", user="bob", lane=theirs)
+    assert [batch.state.owner for batch in conversation.batches(theirs)] == ["bob"]
+    assert {batch.state.owner for batch in conversation.batches()} == {"ada"}

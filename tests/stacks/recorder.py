@@ -28,8 +28,8 @@ from stepline.log.timeline_cache import History
 from stepline.model.program.execution import Limits, RuntimeProfile, TaskConfig
 from stepline.model.wire.event import ErrorFrame
 from stepline.tools.context import ReadCaps
-from tests.contract.conftest import create_machine, create_table
-from tests.unit.loop.scene import LANE, USER, Scene, of
+from tests.support.aws import create_machine, create_table
+from tests.support.conversation import LANE, USER, Conversation, of
 
 NAME = "calls"
 TASK = TaskConfig(
@@ -147,8 +147,8 @@ class Publisher(MemoryPublisher):
         super().post(connection, frame)
 
 
-class Cloud(Scene):
-    """A scene on moto. Who does what is said by `calls.by`; each call begins as cold as a new process."""
+class Cloud(Conversation):
+    """A conversation on moto. Who does what is said by `calls.by`; each call begins as cold as a new process."""
 
     def __init__(self, calls, *script, ingress="socket"):
         super().__init__(*script)

@@ -5,12 +5,10 @@ import dataclasses
 import boto3
 import msgspec
 import pytest
-from moto import mock_aws
 from msgspec.structs import replace
 
 from stacks.access import ACCESS, INGRESS, LOOP
 from stacks.event_source import PRINCIPAL
-from stepline.adapters.aws.client import session
 from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.ingress.access import issue_ticket
@@ -23,7 +21,9 @@ from stepline.model.program.execution import Run
 from stepline.model.program.handover import STEERED, TOKEN_VARIABLE
 from stepline.ports.channel import Principal
 from tests.stacks.recorder import Calls, Cloud
-from tests.unit.loop.scene import FAR, LANE, USER, answered, called, coded
+from tests.support.aws import moto
+from tests.support.conversation import FAR, LANE, USER
+from tests.support.generation import answered, called, coded
 
 BIG = "x" * 40_000
 ME = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
@@ -71,103 +71,99 @@ def granted(principal):
 
 @pytest.fixture(scope="module")
 def used():
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.delenv("AWS_ENDPOINT_URL", raising=False)
-        session.cache_clear()
+    with moto():
         calls = Calls()
         tell(Cloud(calls, *SCRIPT))
         by_service = Cloud(calls, *SCRIPT, ingress="events")
         by_service.clock.pause(86_400)  # or its turns and tasks would have the names of those before
         tell(by_service)
-        session.cache_clear()
     return calls.used
 
 
-def tell(scene):
+def tell(conversation):
     """Tell of a conversation in which everything happens that makes a function call AWS."""
-    come_in(scene)
-    scene.say(BIG, loses="request")
-    use_a_tool(scene)
-    hear_nothing_of_a_task(scene)
-    hear_of_a_task(scene)
-    steer_away_from_a_task(scene)
-    fail_and_go_on(scene)
-    answer(scene)
-    run_a_program_here(scene)
-    lose_a_turn(scene)
-    with scene.acting("socket"):
-        scene.ports.subscriptions.disconnect("k1")
+    come_in(conversation)
+    conversation.say(BIG, loses="request")
+    use_a_tool(conversation)
+    hear_nothing_of_a_task(conversation)
+    hear_of_a_task(conversation)
+    steer_away_from_a_task(conversation)
+    fail_and_go_on(conversation)
+    answer(conversation)
+    run_a_program_here(conversation)
+    lose_a_turn(conversation)
+    with conversation.acting("socket"):
+        conversation.ports.subscriptions.disconnect("k1")
 
 
-def come_in(scene):
+def come_in(conversation):
     """A ticket opens the socket, and another one renews it."""
-    with scene.acting("api"):
-        first, second = (issue_ticket(scene.ports, ME, "wss://x").ticket for _ in range(2))
-    with scene.acting("authorizer"):
-        who = scene.ports.tickets.redeem(first)
-    scene.publisher.open("k1")
-    with scene.acting("socket"):
-        scene.ports.subscriptions.connect("k1", who)
-        scene.ports.subscriptions.subscribe(LANE, "k1", FAR)
-    scene.say(action="auth", ticket=second)
+    with conversation.acting("api"):
+        first, second = (issue_ticket(conversation.ports, ME, "wss://x").ticket for _ in range(2))
+    with conversation.acting("authorizer"):
+        who = conversation.ports.tickets.redeem(first)
+    conversation.publisher.open("k1")
+    with conversation.acting("socket"):
+        conversation.ports.subscriptions.connect("k1", who)
+        conversation.ports.subscriptions.subscribe(LANE, "k1", FAR)
+    conversation.say(action="auth", ticket=second)
 
 
-def use_a_tool(scene):
-    with scene.acting("decide", loses="answer") as step:
-        lose_a_listener(scene)
-        scene.decide(step)
-    with scene.acting("act", loses="answer") as step:
-        lose_a_listener(scene)
-        scene.act(step)
+def use_a_tool(conversation):
+    with conversation.acting("decide", loses="answer") as step:
+        lose_a_listener(conversation)
+        conversation.decide(step)
+    with conversation.acting("act", loses="answer") as step:
+        lose_a_listener(conversation)
+        conversation.act(step)
 
 
-def lose_a_listener(scene):
+def lose_a_listener(conversation):
     """Somebody listens who has gone, and has not said so."""
-    with scene.calls.by(""):
-        scene.ports.subscriptions.subscribe(LANE, "gone", FAR)
+    with conversation.calls.by(""):
+        conversation.ports.subscriptions.subscribe(LANE, "gone", FAR)
 
 
-def hear_nothing_of_a_task(scene):
-    step = launch(scene)
-    with scene.acting("act"):
-        scene.act(replace(step, error={"Error": "States.HeartbeatTimeout", "Cause": ""}))
+def hear_nothing_of_a_task(conversation):
+    step = launch(conversation)
+    with conversation.acting("act"):
+        conversation.act(replace(step, error={"Error": "States.HeartbeatTimeout", "Cause": ""}))
     task = start_task(step.launch)
-    scene.clock.pause(3600)
-    with scene.acting("sweeper"):
-        assert sweep_tasks(scene.ports) == {"tasks_swept": 1}
-        assert end_wait(scene.ports, StoppedTask(task=task, cluster=step.launch.cluster, reason="r"))
+    conversation.clock.pause(3600)
+    with conversation.acting("sweeper"):
+        assert sweep_tasks(conversation.ports) == {"tasks_swept": 1}
+        assert end_wait(conversation.ports, StoppedTask(task=task, cluster=step.launch.cluster, reason="r"))
 
 
-def hear_of_a_task(scene):
-    step = launch(scene)
-    with scene.calls.by(""):
-        key = exec_key(LANE, step.turn, scene.state.running, RUN)
+def hear_of_a_task(conversation):
+    step = launch(conversation)
+    with conversation.calls.by(""):
+        key = exec_key(LANE, step.turn, conversation.state.running, RUN)
         body = msgspec.json.encode(Run(returncode=0, seconds=0.5))
-        scene.ports.artifacts.put(key, body, mime="application/json")
-    with scene.acting("act"):
-        scene.act(step)
+        conversation.ports.artifacts.put(key, body, mime="application/json")
+    with conversation.acting("act"):
+        conversation.act(step)
 
 
-def steer_away_from_a_task(scene):
+def steer_away_from_a_task(conversation):
     """The steer comes before the task is there to be seen, and once more behind it."""
-    step = launch(scene)
+    step = launch(conversation)
     steer = {"action": "event", "kind": "steer", "message_id": "s1", "payload": {"text": "not that"}}
-    scene.say(**steer)
+    conversation.say(**steer)
     start_task(step.launch)
-    scene.say(**steer)
-    with scene.acting("act"):
-        scene.act(replace(step, error={"Error": STEERED, "Cause": ""}))
-    with scene.acting("act") as step:
+    conversation.say(**steer)
+    with conversation.acting("act"):
+        conversation.act(replace(step, error={"Error": STEERED, "Cause": ""}))
+    with conversation.acting("act") as step:
         assert step.route == "decide"
 
 
-def launch(scene):
+def launch(conversation):
     """Decide for a program and prepare it; return the step that would start its task."""
-    with scene.acting("decide") as step:
-        scene.decide(step)
-    with scene.acting("act") as step:
-        launched = scene.act(step)
+    with conversation.acting("decide") as step:
+        conversation.decide(step)
+    with conversation.acting("act") as step:
+        launched = conversation.act(step)
     assert launched.route == "execute_task"
     return launched
 
@@ -193,61 +189,61 @@ def start_task(asked):
     return task["taskArn"]
 
 
-def fail_and_go_on(scene):
+def fail_and_go_on(conversation):
     """The turn fails while a message waits, which opens the next one."""
-    lose_a_listener(scene)
-    scene.say("and then?")
-    with scene.acting("close", loses="answer") as step:
-        lose_a_listener(scene)
-        scene.close(replace(step, error={"Error": "States.Timeout", "Cause": ""}))
-    assert scene.state.status == "open"
+    lose_a_listener(conversation)
+    conversation.say("and then?")
+    with conversation.acting("close", loses="answer") as step:
+        lose_a_listener(conversation)
+        conversation.close(replace(step, error={"Error": "States.Timeout", "Cause": ""}))
+    assert conversation.state.status == "open"
 
 
-def answer(scene):
-    with scene.acting("decide") as step:
-        scene.decide(step)
-    with scene.acting("close") as step:
-        scene.close(step)
-    assert scene.state.status == "idle"
+def answer(conversation):
+    with conversation.acting("decide") as step:
+        conversation.decide(step)
+    with conversation.acting("close") as step:
+        conversation.close(step)
+    assert conversation.state.status == "idle"
 
 
-def run_a_program_here(scene):
+def run_a_program_here(conversation):
     """It runs until somebody has looked into the log whether the user steers."""
 
     def run(_):
-        assert scene.ports.log.looked.wait(60)
+        assert conversation.ports.log.looked.wait(60)
         return Run(returncode=0, seconds=0.5)
 
-    scene.programs(run)
-    scene.say("once more")
-    with scene.acting("decide") as step:
-        scene.decide(step)
-    with scene.acting("act") as step:
-        prepared = scene.act(step)
+    conversation.programs(run)
+    conversation.say("once more")
+    with conversation.acting("decide") as step:
+        conversation.decide(step)
+    with conversation.acting("act") as step:
+        prepared = conversation.act(step)
     assert prepared.route == "execute"
-    scene.ports.log.looked.clear()
-    ports = scene.ports
-    scene.ports = dataclasses.replace(ports, signals=PollingSignals(ports.log, 0.01))
-    with scene.acting("execute"):
-        scene.execute(prepared)
-    scene.ports = ports
-    with scene.acting("act") as step:
-        scene.act(step)
+    conversation.ports.log.looked.clear()
+    ports = conversation.ports
+    conversation.ports = dataclasses.replace(ports, signals=PollingSignals(ports.log, 0.01))
+    with conversation.acting("execute"):
+        conversation.execute(prepared)
+    conversation.ports = ports
+    with conversation.acting("act") as step:
+        conversation.act(step)
 
 
-def lose_a_turn(scene):
+def lose_a_turn(conversation):
     """Its execution ends, the next ones run for too long, and the sweeper gives it up."""
-    scene.say(action="resume")
-    scene.say(action="ping")
-    machine = scene.ports.machine
-    with scene.calls.by(""):
-        machine.stop(execution_name(LANE, scene.state.epoch))
-    scene.say("hello?", loses="answer")
-    while scene.state.status == "open":
-        scene.clock.pause(3600)
-        with scene.acting("sweeper", loses="answer"):
-            lose_a_listener(scene)
-            sweep(scene.ports)
+    conversation.say(action="resume")
+    conversation.say(action="ping")
+    machine = conversation.ports.machine
+    with conversation.calls.by(""):
+        machine.stop(execution_name(LANE, conversation.state.epoch))
+    conversation.say("hello?", loses="answer")
+    while conversation.state.status == "open":
+        conversation.clock.pause(3600)
+        with conversation.acting("sweeper", loses="answer"):
+            lose_a_listener(conversation)
+            sweep(conversation.ports)
 
 
 @pytest.mark.parametrize("principal", [*INGRESS, *LOOP, PRINCIPAL])

@@ -23,17 +23,17 @@ from stepline.model.batch import Batch, State
 from stepline.model.entry import Closed, Opened
 from stepline.model.ids import turn_id, utc
 from stepline.ports.log import OpenLane
+from tests.contract.explorer.client import LossyWay
+from tests.contract.explorer.simulation import LANE, Simulation
 
 from .process import Proxy
 from .schedule import SAY, Chooser, Rand, Scenario, SleepingClose, drawn
-from .viewer import LossyWay
-from .world import LANE, World
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def _nothing(_monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the code as it is: the world is what differs."""
+    """Leave the code as it is: the simulation is what differs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +43,17 @@ class Ablation:
     rule: str
     breaks: frozenset[str] = frozenset()
     patch: Patch = _nothing
-    world: Callable[[], World] = World
+    simulation: Callable[[], Simulation] = Simulation
     syncs: bool = True
     why_masked: str = ""
     seeds: int = 3000
     faults: dict[str, Any] = field(default_factory=dict)
     scenario: Callable[[int], Scenario] = drawn
-    schedule: Callable[[World], Chooser] | None = None
+    schedule: Callable[[Simulation], Chooser] | None = None
 
-    def chooser(self, world: World, seed: int) -> Chooser:
+    def chooser(self, simulation: Simulation, seed: int) -> Chooser:
         """Return who decides in this run: the hand-made schedule if there is one, else chance."""
-        return self.schedule(world) if self.schedule else Rand(seed, **self.faults)
+        return self.schedule(simulation) if self.schedule else Rand(seed, **self.faults)
 
 
 class NoMessageRows(MemoryLog):
@@ -272,11 +272,16 @@ def _name_before_put(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 STALE = frozenset(
-    {"stale owner committed", "two decisions for one round", "message in two turns", "two terminals"}
+    {
+        "a stale owner committed",
+        "two decisions for one round",
+        "message in two turns",
+        "an end of no turn, or a second one",
+    }
 )
 TWICE = frozenset({"message admitted twice", "message in two turns"})
 NOWHERE = frozenset({"message in no turn", "turn stuck"})
-SCREEN = frozenset({"viewer missed or repeated events"})
+SCREEN = frozenset({"client missed or repeated events"})
 ROUGH = {"fault": 0.12, "budget": 10}
 
 LATE_SECOND = Scenario((("a", SAY, 0), ("b", SAY, 9)))
@@ -300,13 +305,17 @@ ABLATIONS = (
     Ablation(
         rule="R5 bodies are immutable",
         breaks=frozenset({"file is not what the log says"}),
-        world=lambda: World(mutable=True, artifacts=Overwriting()),
+        simulation=lambda: Simulation(mutable=True, artifacts=Overwriting()),
     ),
     Ablation(
-        rule="R6 a message has a row of its own", breaks=TWICE, world=lambda: World(log=NoMessageRows())
+        rule="R6 a message has a row of its own",
+        breaks=TWICE,
+        simulation=lambda: Simulation(log=NoMessageRows()),
     ),
     Ablation(
-        rule="R6 the open mark is in the transaction", breaks=NOWHERE, world=lambda: World(proxy=MarksLater)
+        rule="R6 the open mark is in the transaction",
+        breaks=NOWHERE,
+        simulation=lambda: Simulation(proxy=MarksLater),
     ),
     Ablation(
         rule="R8 a later attempt takes a claim",
@@ -315,32 +324,34 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R10 a `once` action is started on record",
-        breaks=frozenset({"effect twice, unmarked"}),
-        world=lambda: World(once="pure"),
+        breaks=frozenset({"an effect twice, unmarked"}),
+        simulation=lambda: Simulation(once="pure"),
     ),
     Ablation(
         rule="R11 whoever runs a program takes its marker first",
-        breaks=frozenset({"effect twice, unmarked", "effect twice, marked"}),
+        breaks=frozenset({"an effect twice, unmarked", "an effect twice, marked"}),
         patch=_runs_unclaimed,
         faults=ROUGH,
         scenario=lambda _: TAKEN_IN_A_RUN,
     ),
     Ablation(
         rule="R11 who denies a run takes the right to it",
-        breaks=frozenset({"a run denied that took place"}),
+        breaks=frozenset({"an effect denied that took place"}),
         patch=_denies_unclaimed,
         faults=ROUGH,
     ),
     Ablation(
         rule="R11 a task takes the marker of its run first",
-        breaks=frozenset({"effect twice, unmarked", "effect twice, marked", "a run denied that took place"}),
-        world=lambda: World(placement="remote", marker=False),
+        breaks=frozenset(
+            {"an effect twice, unmarked", "an effect twice, marked", "an effect denied that took place"}
+        ),
+        simulation=lambda: Simulation(placement="remote", marker=False),
         faults=ROUGH,
     ),
     Ablation(
         rule="R11 the row of a handover is there before its secret",
         breaks=frozenset({"a secret left behind"}),
-        world=lambda: World(placement="remote", row_first=False),
+        simulation=lambda: Simulation(placement="remote", row_first=False),
         faults=ROUGH,
         scenario=lambda _: TAKEN_IN_A_RUN,
     ),
@@ -355,13 +366,13 @@ ABLATIONS = (
     Ablation(
         rule="R13 the mark is cleared on a condition",
         breaks=NOWHERE,
-        world=lambda: World(log=ClearsAnything()),
+        simulation=lambda: Simulation(log=ClearsAnything()),
         scenario=lambda _: BACK_TO_BACK,
     ),
     Ablation(
         rule="R16 listeners are read after the put",
         breaks=SCREEN,
-        world=lambda: World(subscriptions_of=ListensBefore),
+        simulation=lambda: Simulation(subscriptions_of=ListensBefore),
         syncs=False,
     ),
     Ablation(rule="R18 subscribe, then replay", breaks=SCREEN, patch=_replay_then_subscribe, syncs=False),
@@ -369,7 +380,7 @@ ABLATIONS = (
         rule="R18 the client syncs",
         breaks=SCREEN,
         syncs=False,
-        world=lambda: World(publisher_of=LossyWay()),
+        simulation=lambda: Simulation(publisher_of=LossyWay()),
     ),
     Ablation(
         rule="R19 a segment is put before it is named",

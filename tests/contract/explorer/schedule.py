@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
+from tests.contract.explorer.client import Client
+from tests.contract.explorer.simulation import Simulation
+
 from .process import Process
-from .viewer import Viewer
-from .world import World
 
 STEPS_MOST = 6000
 FAULTS = ("crash", "zombie", "lost", "abort", "timeout")
@@ -73,8 +74,8 @@ class Scripted:
 class SleepingClose:
     """One schedule by hand: a Close falls asleep before its put, its successor defers, and it wakes in mid-round."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, simulation: Simulation) -> None:
+        self._world = simulation
         self._calls = 0
 
     def below(self, bound: int) -> int:
@@ -134,46 +135,46 @@ def drawn(seed: int) -> Scenario:
     return Scenario(tuple(messages), tuple(duplicates), sweeps, aborts=draw.random() < 0.3)
 
 
-def play(world: World, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Viewer:
+def play(simulation: Simulation, scenario: Scenario, chooser: Chooser, *, syncs: bool = True) -> Client:
     """Run a scenario to its end: faults first, then everything wakes, settles and is swept."""
-    viewer = Viewer(world, syncs=syncs)
+    client = Client(simulation, syncs=syncs)
     for name, kind, at in scenario.messages:
-        world.client(name, kind=kind, at=at)
+        simulation.client(name, kind=kind, at=at)
     for name, kind, at in scenario.duplicates:
-        world.late_duplicate(name, kind=kind, at=at)
-    world.spawn("viewer", viewer.run, safe=True)
+        simulation.late_duplicate(name, kind=kind, at=at)
+    simulation.spawn("client", client.run, safe=True)
     for at in scenario.sweeps:
-        world.suspicious_sweeper(at=at)
-    _turbulence(world, scenario, chooser)
-    world.settling = True
+        simulation.suspicious_sweeper(at=at)
+    _turbulence(simulation, scenario, chooser)
+    simulation.settling = True
     for calm in range(SETTLE_ROUNDS):
-        _calm(world, chooser)
-        for token in sorted(world.tasks.waiting):
-            world.cloud.expire(token)
+        _calm(simulation, chooser)
+        for token in sorted(simulation.tasks.waiting):
+            simulation.cloud.expire(token)
         if calm >= 2:
-            world.clock.pause(timedelta(minutes=2).total_seconds())
-            world.sweeper()
-    if world.placement == "remote":
-        world.clock.pause(timedelta(hours=1).total_seconds())
-        world.sweeper()
-        _calm(world, chooser)
-    world.quiet = True
-    _calm(world, chooser)
-    for process in world.processes:
+            simulation.clock.pause(timedelta(minutes=2).total_seconds())
+            simulation.sweeper()
+    if simulation.placement == "remote":
+        simulation.clock.pause(timedelta(hours=1).total_seconds())
+        simulation.sweeper()
+        _calm(simulation, chooser)
+    simulation.quiet = True
+    _calm(simulation, chooser)
+    for process in simulation.processes:
         if not process.done:
             process.kill()
-    return viewer
+    return client
 
 
-def _turbulence(world: World, scenario: Scenario, chooser: Chooser) -> None:
+def _turbulence(simulation: Simulation, scenario: Scenario, chooser: Chooser) -> None:
     current: Process | None = None
     for _ in range(STEPS_MOST):
-        _launch(world)
-        ready = [process for process in world.processes if process.runnable()]
+        _launch(simulation)
+        ready = [process for process in simulation.processes if process.runnable()]
         if not ready:
             return
         base = current if current in ready else ready[0]
-        options = list(_options(world, scenario, base, ready))
+        options = list(_options(simulation, scenario, base, ready))
         kind, subject = options[chooser.pick(options)]
         match kind:
             case "run":
@@ -186,16 +187,16 @@ def _turbulence(world: World, scenario: Scenario, chooser: Chooser) -> None:
             case "lost":
                 subject.step(lose_answer=True)
             case "abort":
-                world.machine.end(subject)
+                simulation.machine.end(subject)
             case "timeout":
-                world.cloud.expire(subject)
+                simulation.cloud.expire(subject)
             case "thaw":
                 subject.frozen = False
                 current = subject
 
 
 def _options(
-    world: World, scenario: Scenario, base: Process, ready: list[Process]
+    simulation: Simulation, scenario: Scenario, base: Process, ready: list[Process]
 ) -> Iterator[tuple[str, Any]]:
     yield "run", base
     for process in ready:
@@ -206,32 +207,32 @@ def _options(
         yield "zombie", base
         yield "lost", base
     if scenario.aborts:
-        for name in world.running():
+        for name in simulation.running():
             yield "abort", name
             break
-    for token in sorted(world.tasks.waiting):
+    for token in sorted(simulation.tasks.waiting):
         yield "timeout", token
         break
-    for process in world.processes:
+    for process in simulation.processes:
         if process.frozen and not process.done:
             yield "thaw", process
 
 
-def _calm(world: World, chooser: Chooser) -> None:
-    for process in world.processes:
+def _calm(simulation: Simulation, chooser: Chooser) -> None:
+    for process in simulation.processes:
         process.frozen = False
     for _ in range(STEPS_MOST):
-        _launch(world)
-        ready = [process for process in world.processes if process.runnable()]
+        _launch(simulation)
+        ready = [process for process in simulation.processes if process.runnable()]
         if not ready:
             return
         ready[chooser.below(len(ready))].step()
 
 
-def _launch(world: World) -> None:
-    while world.machine.queue:
-        name, step = world.machine.queue.pop(0)
-        world.drive(name, step)
-    world.cloud.settle(world.spawn, world.ports)
-    if len(world.processes) > 40:
-        world.processes = [process for process in world.processes if not process.done]
+def _launch(simulation: Simulation) -> None:
+    while simulation.machine.queue:
+        name, step = simulation.machine.queue.pop(0)
+        simulation.drive(name, step)
+    simulation.cloud.settle(simulation.spawn, simulation.ports)
+    if len(simulation.processes) > 40:
+        simulation.processes = [process for process in simulation.processes if not process.done]

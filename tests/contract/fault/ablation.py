@@ -22,10 +22,10 @@ from stepline.model.batch import Batch
 from stepline.model.ids import Lane
 from stepline.ports.log import Put
 from stepline.timeline.fold import Timeline
+from tests.contract.fault.simulation import Simulation
 
 from . import driver, scenario
 from .driver import Scenario
-from .world import World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Ablation:
     at: str
     scenario: Scenario
     patch: Callable[[pytest.MonkeyPatch], None] = lambda _: None
-    world: Callable[[World], None] = lambda _: None
+    simulation: Callable[[Simulation], None] = lambda _: None
 
 
 class NoMessageRows(MemoryLog):
@@ -101,13 +101,13 @@ def _never_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "sweep", lambda _: {})
 
 
-def _once_as_pure(world: World) -> None:
-    world.once = "pure"
+def _once_as_pure(simulation: Simulation) -> None:
+    simulation.once = "pure"
 
 
-def _without_rows(world: World) -> None:
-    world.log = NoMessageRows()
-    world.__post_init__()
+def _without_rows(simulation: Simulation) -> None:
+    simulation.log = NoMessageRows()
+    simulation.__post_init__()
 
 
 ABLATIONS: Final = (
@@ -123,14 +123,14 @@ ABLATIONS: Final = (
         breaks="an effect twice, unmarked",
         at="tool.strike",
         scenario=scenario.WORK,
-        world=_once_as_pure,
+        simulation=_once_as_pure,
     ),
     Ablation(
         rule="a message has a row of its own",
         breaks="a message admitted twice",
         at="publisher.post in desk message:event",
         scenario=scenario.WORK,
-        world=_without_rows,
+        simulation=_without_rows,
     ),
     Ablation(
         rule="a body is put before it is named",

@@ -1,6 +1,6 @@
 """Boundaries: the methods of ports that change the world, where a process may die between the change and its knowing.
 
-`doors` puts a door before each port of an invocation. A write goes through it; every other method just looks.
+`interruptible_ports` puts an interruptible port in place of each port of an invocation. A write goes through it; every other method just looks.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def lost_answer(boundary: str) -> SteplineError:
     return kind("the answer was lost")
 
 
-class Door:
+class InterruptiblePort:
     """A port, with a boundary before and behind every method that changes the world."""
 
     def __init__(self, reach: Reach, port: str, protocol: type, adapter: Any) -> None:
@@ -122,9 +122,12 @@ class Door:
         return lambda *args, **kwargs: self._reach(boundary, lambda: method(*args, **kwargs))
 
 
-def doors(ports: Ports, reach: Reach) -> dict[str, Any]:
-    """Return a door for each port that has boundaries of its own, by the field of `Ports`."""
-    return {field: Door(reach, field, protocol, getattr(ports, field)) for field, protocol in _guarded()}
+def interruptible_ports(ports: Ports, reach: Reach) -> dict[str, Any]:
+    """Return an interruptible port for each port that has boundaries of its own, by the field of `Ports`."""
+    return {
+        field: InterruptiblePort(reach, field, protocol, getattr(ports, field))
+        for field, protocol in _guarded()
+    }
 
 
 @functools.cache

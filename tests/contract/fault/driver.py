@@ -1,5 +1,5 @@
 """The driver: one process that is the whole cloud. It runs every invocation to its end, one inside the other where
-the user cuts in, and lets exactly one boundary go wrong, by a plan. Then it lets the world settle.
+the user cuts in, and lets exactly one boundary go wrong, by a plan. Then it lets the simulation settle.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.program.handover import PROVISION_S
 from stepline.model.step import Step
+from tests.contract.fault.client import Client
+from tests.contract.fault.simulation import Simulation
 
 from .boundary import SILENT, Reach
-from .device import Device
 from .execution import Execution
 from .invocation import Fault, Invocation
 from .task import EXITED, Waiting
-from .world import World
 
 SETTLE_ROUNDS: Final = 60
 SWEEP_S: Final = 120.0
@@ -34,7 +34,7 @@ class Plan:
     """What goes wrong: at the boundary `at`, counted from 0; -1 for nothing.
 
     `retried`: whoever waits for the invocation tries again at once. `abandoned`: nobody does; an execution is lost,
-    and a device says nothing until the sweeper has come.
+    and a client says nothing until the sweeper has come.
     """
 
     at: int = -1
@@ -49,20 +49,20 @@ THENS: Final[tuple[Then, ...]] = ("retried", "abandoned")
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A conversation. `cues` says what happens at which moment: messages as a device sends them, by their id.
+    """A conversation. `cues` says what happens at which moment: messages as a client sends them, by their id.
 
     A moment that never comes, because a fault kept the turn from it, comes at the end.
     """
 
     name: str
-    world: Callable[[], World]
+    simulation: Callable[[], Simulation]
     first: Mapping[str, Any]
     cues: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     later: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class UnsettledError(AssertionError):
-    """The world does not come to rest."""
+    """The simulation does not come to rest."""
 
 
 class Driver:
@@ -71,19 +71,19 @@ class Driver:
     def __init__(self, scenario: Scenario, plan: Plan = NOTHING) -> None:
         self.scenario = scenario
         self.plan = plan
-        self.world = scenario.world()
-        self.world.moment = self._moment
+        self.simulation = scenario.simulation()
+        self.simulation.moment = self._moment
         self.trace: list[str] = []
         self.sent: list[str] = []
-        self.desk = Device("desk", self.world, self._invoke)
-        self.tablet = Device("tablet", self.world, self._invoke)
+        self.desk = Client("desk", self.simulation, self._invoke)
+        self.tablet = Client("tablet", self.simulation, self._invoke)
         self._due = dict(scenario.cues)
         self._later = dict(scenario.later)
         self._abandoned: Invocation | None = None
         self._swept = True
 
     @property
-    def devices(self) -> tuple[Device, ...]:
+    def clients(self) -> tuple[Client, ...]:
         return (self.desk, self.tablet)
 
     def run(self) -> Driver:
@@ -92,8 +92,8 @@ class Driver:
         self._say("m1", self.scenario.first)
         self._join(self.tablet)
         self._settle()
-        for device in self.devices:
-            self._catch_up(device)
+        for client in self.clients:
+            self._catch_up(client)
         return self
 
     # --- invocations
@@ -112,7 +112,7 @@ class Driver:
         return invocation
 
     def _drive(self, name: str, step: Step) -> None:
-        execution = Execution(self.world, name, step)
+        execution = Execution(self.simulation, name, step)
         while not execution.over:
             if execution.remote:
                 execution.go_on(self._wait(execution))
@@ -125,21 +125,21 @@ class Driver:
 
     def _wait(self, execution: Execution) -> Step:
         """Wait for a task to report, to stop, or not to be heard of any more."""
-        waiting = Waiting(self.world, execution.name, execution.step)
+        waiting = Waiting(self.simulation, execution.name, execution.step)
         invocation = self._invoke("task", waiting.run)
         waiting.task.reason = waiting.task.reason or EXITED
         if invocation is not self._abandoned:
             stopped = StoppedTask(task=waiting.name, cluster=waiting.cluster, reason=waiting.task.reason)
-            self._invoke("stopped task", lambda reach: end_wait(self.world.seen(reach), stopped))
+            self._invoke("stopped task", lambda reach: end_wait(self.simulation.seen(reach), stopped))
         if not waiting.over:
-            self.world.clock.pause(PROVISION_S)
+            self.simulation.clock.pause(PROVISION_S)
             waiting.expire()
         return waiting.step()
 
     def _sweep(self) -> None:
-        self.world.clock.pause(SWEEP_S)
-        self._invoke("sweep", lambda reach: sweep(self.world.seen(reach)))
-        self._invoke("sweep tasks", lambda reach: sweep_tasks(self.world.seen(reach)))
+        self.simulation.clock.pause(SWEEP_S)
+        self._invoke("sweep", lambda reach: sweep(self.simulation.seen(reach)))
+        self._invoke("sweep tasks", lambda reach: sweep_tasks(self.simulation.seen(reach)))
         self._swept = True
 
     # --- who says what, and hears it
@@ -161,28 +161,28 @@ class Driver:
         self.desk.say(message_id, **fields)
         self._listen()
 
-    def _join(self, device: Device) -> None:
-        device.join()
-        device.resume()
+    def _join(self, client: Client) -> None:
+        client.join()
+        client.resume()
         self._listen()
 
     def _listen(self) -> None:
-        for device in self.devices:
-            device.read()
+        for client in self.clients:
+            client.read()
 
-    def _catch_up(self, device: Device) -> None:
-        """Let a device do what it does every 25 seconds, until it has everything."""
+    def _catch_up(self, client: Client) -> None:
+        """Let a client do what it does every 25 seconds, until it has everything."""
         for _ in range(SETTLE_ROUNDS):
-            if not device.connection or device.expired:
-                device.join()
-            device.ping()
-            device.read()
-            if device.behind():
-                device.resume()
-                device.read()
-            if not device.behind() and device.state.cursor == self.world.newest_event:
+            if not client.connection or client.expired:
+                client.join()
+            client.ping()
+            client.read()
+            if client.behind():
+                client.resume()
+                client.read()
+            if not client.behind() and client.state.cursor == self.simulation.newest_event:
                 return
-        raise UnsettledError(f"{device.name} does not catch up")
+        raise UnsettledError(f"{client.name} does not catch up")
 
     # --- the end
 
@@ -191,11 +191,11 @@ class Driver:
             self._listen()
             if not self._swept:
                 self._sweep()
-            elif self.world.machine.queue:
-                self._drive(*self.world.machine.queue.pop(0))
+            elif self.simulation.machine.queue:
+                self._drive(*self.simulation.machine.queue.pop(0))
             elif self.desk.outbox:
                 self._say_again()
-            elif self.world.log.open_lanes(before="9999"):
+            elif self.simulation.log.open_lanes(before="9999"):
                 self._sweep()
             elif self._later:
                 message_id = next(iter(self._later))
@@ -205,7 +205,7 @@ class Driver:
             else:
                 self._sweep_leftovers()
                 return
-        raise UnsettledError(f"the lane stands at {self.world.state}")
+        raise UnsettledError(f"the lane stands at {self.simulation.state}")
 
     def _say_again(self) -> None:
         if self.desk.expired or self.desk.refused or not self.desk.connection:
@@ -215,6 +215,6 @@ class Driver:
 
     def _sweep_leftovers(self) -> None:
         for _ in range(SWEEPS_MOST):
-            if self.world.tasks.rows:
-                self.world.clock.pause(DAY_S)
+            if self.simulation.tasks.rows:
+                self.simulation.clock.pause(DAY_S)
                 self._sweep()

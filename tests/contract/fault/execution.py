@@ -8,16 +8,16 @@ from functools import partial
 from stepline.loop.graph import END, REMOTE
 from stepline.loop.turn import Visit, turn
 from stepline.model.step import Step
+from tests.contract.fault.simulation import Simulation
 
 from .invocation import Invocation
-from .world import World
 
 
 class Execution:
     """`state` is where it stands. It is over when it came to its end, or was ended from outside."""
 
-    def __init__(self, world: World, name: str, step: Step) -> None:
-        self.world = world
+    def __init__(self, simulation: Simulation, name: str, step: Step) -> None:
+        self.simulation = simulation
         self.name = name
         self._course = turn(step, jitter=lambda most_s: most_s)
         self._visit: Visit | None = next(self._course)
@@ -34,7 +34,7 @@ class Execution:
 
     @property
     def over(self) -> bool:
-        return self._visit is None or self.world.machine.status(self.name) != "running"
+        return self._visit is None or self.simulation.machine.status(self.name) != "running"
 
     @property
     def remote(self) -> bool:
@@ -44,12 +44,12 @@ class Execution:
     def begin(self) -> Invocation:
         """Invoke the function of the state it stands at; a second time is a duplicate."""
         name = f"{self.state}:{self.step.epoch}.{self.step.iteration}.{self.step.attempt}"
-        return Invocation(name, self.world.run(self.state, self.step))
+        return Invocation(name, self.simulation.run(self.state, self.step))
 
     def settle(self, invocation: Invocation) -> None:
         """Go on from what came of the invocation: to the next state, to another try, or to where a failure leads."""
         if invocation.died:
-            self.world.forget()
+            self.simulation.forget()
         if self.over:
             return
         if invocation.error is None:
@@ -67,13 +67,13 @@ class Execution:
 
     def abandon(self) -> None:
         """End, as an execution does that is stopped: nobody goes on with it."""
-        self.world.machine.end(self.name)
+        self.simulation.machine.end(self.name)
 
     def _advance(self, go_on: Callable[[], Visit]) -> None:
         try:
             self._visit = go_on()
         except Exception:  # noqa: BLE001 - StopIteration at the end, or what Close raised, which ends it as well
             self._visit = None
-            self.world.machine.end(self.name)
+            self.simulation.machine.end(self.name)
         else:
-            self.world.clock.pause(self._visit.pause_s)
+            self.simulation.clock.pause(self._visit.pause_s)

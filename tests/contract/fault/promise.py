@@ -1,138 +1,63 @@
-"""What was promised, whatever went wrong: each promise looks at a world at rest and names what is broken."""
+"""What was promised, whatever went wrong: each promise looks at a simulation at rest and names what is broken."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from stepline.events.derive import derive, newest_event
+from stepline.events.derive import derive
 from stepline.log.spill import hydrate
 from stepline.log.timeline_cache import segment_key
-from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
+from stepline.model.batch import Batch
 from stepline.model.block import Body
 from stepline.model.entry import (
     Closed,
     Compacted,
     Compacting,
     Decided,
-    Dropped,
     Inbound,
-    Opened,
-    Resulted,
-    Started,
-    Steered,
-    TakenOver,
 )
+from tests.contract.fault.client import Client
+from tests.contract.fault.simulation import LANE, STRIKE, Simulation
+from tests.support.generation import PROGRAM
+from tests.support.log_invariant import chain, effects, homes, turns
 
-from .device import Device
-from .world import LANE, STRIKE, World
 
-PROGRAM: Final = "exec_tools.execute_code_python"
-
-
-def broken(world: World, sent: Iterable[str], devices: Sequence[Device]) -> list[str]:
+def broken(simulation: Simulation, sent: Iterable[str], clients: Sequence[Client]) -> list[str]:
     """Return what is broken, sorted; nothing for a run that kept every promise."""
-    batches = world.batches()
+    batches = simulation.batches()
     found = [
-        *_rest(world),
-        *_listing(world, batches),
+        *_rest(simulation),
+        *_listing(simulation, batches),
         *chain(batches),
         *turns(batches),
-        *effects(world, batches),
+        *effects(simulation.effects, batches, recorded=(STRIKE, PROGRAM)),
         *_messages(batches, sent),
         *_compactions(batches),
-        *_bodies(world, batches),
-        *_tasks(world),
-        *[problem for device in devices for problem in _screen(world, batches, device)],
+        *_bodies(simulation, batches),
+        *_tasks(simulation),
+        *[problem for client in clients for problem in _screen(simulation, batches, client)],
     ]
     return sorted(set(found))
 
 
-def _rest(world: World) -> Iterator[str]:
-    if world.state.status != "idle":
+def _rest(simulation: Simulation) -> Iterator[str]:
+    if simulation.state.status != "idle":
         yield "a turn is stuck"
-    if world.log.open_lanes(before="9999"):
+    if simulation.log.open_lanes(before="9999"):
         yield "an idle lane is marked open"
 
 
-def _listing(world: World, batches: Sequence[Batch]) -> Iterator[str]:
+def _listing(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """Whoever lists conversations sees how the newest turn ended."""
     ends = [batch for batch in batches for entry in batch.entries if isinstance(entry, Closed)]
-    rows = world.log.conversations(LANE.tenant, LANE.project, world.state.owner)
+    rows = simulation.log.conversations(LANE.tenant, LANE.project, simulation.state.owner)
     if ends and (not rows or rows[0].applied_n < ends[-1].n):
         yield "the listing is behind"
-
-
-def chain(batches: Sequence[Batch]) -> Iterator[str]:
-    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large."""
-    prev = 0
-    for at, batch in enumerate(batches, 1):
-        if batch.n != at:
-            yield "a hole in the log"
-        if batch.state.prev != prev:
-            yield "a batch without its link"
-        if derive(batch):
-            prev = batch.n
-        if newest_event(batch) != prev:
-            yield "a batch that forgets the newest event"
-        if len(msgspec.json.encode(batch.state)) > STATE_MAX_BYTES:
-            yield "a state of more than 1 KiB"
-        if len(encode_batch(batch)) > BATCH_MAX_BYTES:
-            yield "a batch of more than 32 KiB"
-
-
-def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
-    """One end a turn and one turn at a time, one decision a round, and nobody of an older epoch commits."""
-    rounds: Counter[tuple[str, int]] = Counter()
-    open_turn, epoch, seen = "", 0, set()
-    for batch in batches:
-        claimed = batch.step.partition("/")[2]
-        stale = claimed != "" and int(claimed) != epoch
-        for entry in batch.entries:
-            match entry:
-                case Opened(turn=turn):
-                    if open_turn or turn in seen:
-                        yield "a turn opened in another one, or twice"
-                    open_turn, epoch = turn, batch.n
-                    seen.add(turn)
-                case TakenOver():
-                    epoch = batch.n
-                case Decided(iteration=iteration):
-                    rounds[batch.state.turn, iteration] += 1
-                case Closed(turn=turn):
-                    if turn != open_turn:
-                        yield "an end of no turn, or a second one"
-                    open_turn = ""
-                case _:
-                    pass
-            if stale and isinstance(entry, Decided | Resulted | Started):
-                yield "a stale owner committed"
-    if any(count > 1 for count in rounds.values()):
-        yield "two decisions for one round"
-
-
-def effects(world: World, batches: Sequence[Batch]) -> Iterator[str]:
-    """What may happen once happened once, or the log says that nobody knows; what it says happened, did."""
-    results: dict[str, Resulted] = {}
-    for entry in (entry for batch in batches for entry in batch.entries):
-        if isinstance(entry, Resulted):
-            if entry.call_id in results:
-                yield "two results of one call"
-            results[entry.call_id] = entry
-    for call, times in world.effects.items():
-        result = results.get(call)
-        if times > 1:
-            marked = result is not None and result.status == "unverified"
-            yield "an effect twice, marked" if marked else "an effect twice, unmarked"
-        if result is not None and result.status == "error":
-            yield "an effect denied that took place"
-    for call, result in results.items():
-        if result.tool_id in (STRIKE, PROGRAM) and result.status == "ok" and not world.effects[call]:
-            yield "a result without its effect"
 
 
 def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
@@ -151,41 +76,6 @@ def _messages(batches: Sequence[Batch], sent: Iterable[str]) -> Iterator[str]:
             yield f"a {event.event_class} event in no place"
 
 
-def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry
-    """Yield every event with where it ended up: the turns that saw or heeded it, `back` for a sender who may say it again."""
-    events: dict[int, Inbound] = {}
-    found: dict[int, set[str]] = {}
-    during: dict[int, str] = {}
-    opened: dict[str, int] = {}
-    turn = ""
-    for batch in batches:
-        for entry in batch.entries:
-            match entry:
-                case Inbound():
-                    events[batch.n], found[batch.n], during[batch.n] = entry, set(), turn
-                case Closed():
-                    turn = ""
-                case Opened(turn=turn, prompts=prompts):
-                    opened[turn] = batch.n
-                    for n in prompts:
-                        found[n].add(turn)
-                case Decided():
-                    seen = (n for n in events if opened[turn] < n <= batch.state.rendered)
-                    for n in seen:
-                        if during[n] == turn and not events[n].steers:
-                            found[n].add(turn)
-                case Steered(n=heeded, finalize=goes_on):
-                    # A stop leaves the steers before it to the close; a text is read with those before it.
-                    for n, event in events.items():
-                        if event.steers and during[n] == turn and (n == heeded or (goes_on and n < heeded)):
-                            found[n].add(turn)
-                case Dropped(n=n):
-                    found[n].add("back")
-                case _:
-                    pass
-    yield from ((events[n], places) for n, places in found.items())
-
-
 def _compactions(batches: Sequence[Batch]) -> Iterator[str]:
     begun = Counter(e.id for b in batches for e in b.entries if isinstance(e, Compacting))
     over = Counter(e.id for b in batches for e in b.entries if isinstance(e, Compacted))
@@ -193,19 +83,19 @@ def _compactions(batches: Sequence[Batch]) -> Iterator[str]:
         yield "a compaction that has no end, or two"
 
 
-def _bodies(world: World, batches: Sequence[Batch]) -> Iterator[str]:
+def _bodies(simulation: Simulation, batches: Sequence[Batch]) -> Iterator[str]:
     """Every body that the log names is there, and is what the log says."""
     for batch in batches:
-        if any(spill.key not in world.artifacts.objects for spill in batch.spilled):
+        if any(spill.key not in simulation.artifacts.objects for spill in batch.spilled):
             yield "a spilled body that is not there"
             continue
-        whole = hydrate(world.artifacts, batch)
+        whole = hydrate(simulation.artifacts, batch)
         for body in _bodies_in(whole.entries):
-            stored = world.artifacts.objects.get(body.key)
+            stored = simulation.artifacts.objects.get(body.key)
             if stored is None or hashlib.sha256(stored).hexdigest() != body.sha256:
                 yield "a file that is not what the log says"
     segments = {batch.state.segment for batch in batches} - {0}
-    if any(segment_key(LANE, n) not in world.artifacts.objects for n in segments):
+    if any(segment_key(LANE, n) not in simulation.artifacts.objects for n in segments):
         yield "a segment that is named and not there"
 
 
@@ -220,32 +110,34 @@ def _bodies_in(value: Any) -> Iterator[Body]:
             yield from _bodies_in(item)
 
 
-def _tasks(world: World) -> Iterator[str]:
-    if world.tasks.secrets or world.tasks.rows:
+def _tasks(simulation: Simulation) -> Iterator[str]:
+    if simulation.tasks.secrets or simulation.tasks.rows:
         yield "something of a handover is left"
-    if world.tasks.waiting:
+    if simulation.tasks.waiting:
         yield "a state waits for ever"
-    if any(not task.reason for task in world.tasks.tasks.values()):
+    if any(not task.reason for task in simulation.tasks.tasks.values()):
         yield "a task still runs"
 
 
-def _screen(world: World, batches: Sequence[Batch], device: Device) -> Iterator[str]:
-    """A device shows what the log brings about, once and in order, and the answers that stand in it."""
+def _screen(simulation: Simulation, batches: Sequence[Batch], client: Client) -> Iterator[str]:
+    """A client shows what the log brings about, once and in order, and the answers that stand in it."""
     told = [
-        (batch.n, tuple(world.ports.outward.sift(derive(batch)).events)) for batch in batches if derive(batch)
+        (batch.n, tuple(simulation.ports.outward.sift(derive(batch)).events))
+        for batch in batches
+        if derive(batch)
     ]
-    if [n for n, _ in device.applied] != [n for n, _ in told]:
-        yield f"{device.name} missed or repeated events"
-    elif device.applied != told:
-        yield f"{device.name} heard what the log does not say"
+    if [n for n, _ in client.applied] != [n for n, _ in told]:
+        yield f"{client.name} missed or repeated events"
+    elif client.applied != told:
+        yield f"{client.name} heard what the log does not say"
     ends = [e for batch in batches for e in batch.entries if isinstance(e, Closed)]
-    if [(end.turn_id, end.answer) for end in device.ended] != [(end.turn, end.answer) for end in ends]:
-        yield f"{device.name} shows other answers than the recorded ones"
-    if device.refused:
-        yield f"{device.name} was refused: {', '.join(sorted(set(device.refused)))}"
-    if device.state.open != (world.state.status == "open"):
-        yield f"{device.name} does not know whether a turn is open"
+    if [(end.turn_id, end.answer) for end in client.ended] != [(end.turn, end.answer) for end in ends]:
+        yield f"{client.name} shows other answers than the recorded ones"
+    if client.refused:
+        yield f"{client.name} was refused: {', '.join(sorted(set(client.refused)))}"
+    if client.state.open != (simulation.state.status == "open"):
+        yield f"{client.name} does not know whether a turn is open"
     for decided in (e for batch in batches for e in batch.entries if isinstance(e, Decided)):
-        shown = device.shown.get((decided.claim, "answer.0"), "")
-        if decided.claim not in world.shared and not decided.answer.startswith(shown):
-            yield f"{device.name} shows a text that was not decided"
+        shown = client.shown.get((decided.claim, "answer.0"), "")
+        if decided.claim not in simulation.shared and not decided.answer.startswith(shown):
+            yield f"{client.name} shows a text that was not decided"

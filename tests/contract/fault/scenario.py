@@ -9,26 +9,27 @@ from typing import Any, Final
 from stepline.context.rules import ContextRules
 from stepline.loop.agent import Summariser
 from stepline.ports.model import ModelRequest
+from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
+from tests.support.generation import called, coded, tagged
 
 from .driver import Scenario
-from .world import STRIKE, World, answered, called, coded, written
 
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 
 
-def follow(rounds: Mapping[str, str], world: World, where: str, request: ModelRequest) -> str:
+def follow(rounds: Mapping[str, str], simulation: Simulation, where: str, request: ModelRequest) -> str:
     """Say what is written for the round of the open turn, and otherwise answer in so many words."""
     if request.role.startswith("gate."):
-        return "<channel:thinking>A title.</channel:thinking><channel:output>Otters</channel:output>"
+        return tagged("thinking", "A title.") + tagged("output", "Otters")
     if request.role.startswith("context.compaction."):
         return "## Goals\nThe user wants a report on otters.\n## Next Steps\nWrite it."
-    if world.state.finalize == 1:
-        return answered(f"That is it for {where}.")
-    return rounds.get(where, answered(f"Here you are: {where}. {LONG[:400]}"))
+    if simulation.state.finalize == 1:
+        return sampled(f"That is it for {where}.")
+    return rounds.get(where, sampled(f"Here you are: {where}. {LONG[:400]}"))
 
 
-def world_of(rounds: Mapping[str, str], **fields: Any) -> Callable[[], World]:
-    return lambda: World(speech=partial(follow, rounds), **fields)
+def simulation_of(rounds: Mapping[str, str], **fields: Any) -> Callable[[], Simulation]:
+    return lambda: Simulation(speech=partial(follow, rounds), **fields)
 
 
 def text(said: str) -> dict[str, Any]:
@@ -46,10 +47,10 @@ def steer(said: str) -> dict[str, Any]:
 
 WORK: Final = Scenario(
     name="work",
-    world=world_of(
+    simulation=simulation_of(
         {
             "1.0": called(STRIKE),
-            "1.1": coded("totals.csv"),
+            "1.1": coded("print('hello')", "totals.csv"),
             "1.2": written("report.md", f"# Report\n{LONG}"),
         },
         policy={"seal_batches": 6},
@@ -60,12 +61,12 @@ WORK: Final = Scenario(
 
 STEER: Final = Scenario(
     name="steer",
-    world=world_of(
+    simulation=simulation_of(
         {
             "1.0": called(STRIKE),
-            "1.1": answered(f"A long story. {LONG}"),
+            "1.1": sampled(f"A long story. {LONG}"),
             "1.2": written("so-far.md", LONG),
-            "2.0": answered("Thank you, too."),
+            "2.0": sampled("Thank you, too."),
         }
     ),
     first=text("Tell me a long story."),
@@ -75,20 +76,22 @@ STEER: Final = Scenario(
 
 STOPPED: Final = Scenario(
     name="stop",
-    world=world_of({"1.0": called(STRIKE), "1.1": called(STRIKE), "2.0": coded("form.csv")}),
+    simulation=simulation_of(
+        {"1.0": called(STRIKE), "1.1": called(STRIKE), "2.0": coded("print('hello')", "form.csv")}
+    ),
     first=text("Strike twice."),
     cues={"tool 1.1": {"f1": text("Once more!"), "w1": FORM, "x1": STOP}, "program 2.0": {"x2": STOP}},
 )
 
 MEMORY: Final = Scenario(
     name="memory",
-    world=world_of(
+    simulation=simulation_of(
         {
             "1.0": written("a.md", LONG),
-            "1.1": answered(LONG * 3),
+            "1.1": sampled(LONG * 3),
             "2.0": written("b.md", LONG * 3),
             "2.1": called(STRIKE),
-            "2.2": answered(LONG * 3),
+            "2.2": sampled(LONG * 3),
             "3.0": called(STRIKE),
         },
         policy={"seal_batches": 4, "context": ContextRules(max_tokens=2_500, intact_turns=1, keep_turns=1)},
@@ -104,15 +107,17 @@ MEMORY: Final = Scenario(
 
 TASK: Final = Scenario(
     name="task",
-    world=world_of({"1.0": coded("totals.csv"), "1.1": written("so-far.md", LONG)}, placement="remote"),
+    simulation=simulation_of(
+        {"1.0": coded("print('hello')", "totals.csv"), "1.1": written("so-far.md", LONG)}, placement="remote"
+    ),
     first=text("Count in a task."),
     cues={"program 1.0": {"s1": steer("Enough.")}},
 )
 
 UNHEARD: Final = Scenario(
     name="unheard",
-    world=world_of(
-        {"1.0": answered(f"A long story. {LONG}"), "1.1": written("so-far.md", LONG), "2.0": called(STRIKE)},
+    simulation=simulation_of(
+        {"1.0": sampled(f"A long story. {LONG}"), "1.1": written("so-far.md", LONG), "2.0": called(STRIKE)},
         hearing="late",
     ),
     first=text("Tell me a long story."),

@@ -14,9 +14,9 @@ from stepline.model.program.execution import CollectedFile, Run
 from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
 from stepline.ports.task import Depot, Duty
+from tests.contract.fault.simulation import Simulation
 
-from .boundary import Door, Reach
-from .world import World
+from .boundary import InterruptiblePort, Reach
 
 EXITED: Final = "Essential container in task exited"
 
@@ -24,37 +24,37 @@ EXITED: Final = "Essential container in task exited"
 class Waiting:
     """ExecuteTask of one execution: a task was asked for, and `step` says how the wait ended, once it has."""
 
-    def __init__(self, world: World, execution: str, step: Step) -> None:
+    def __init__(self, simulation: Simulation, execution: str, step: Step) -> None:
         """Start the task."""
         launch = step.launch
         assert launch is not None
-        self.world = world
+        self.simulation = simulation
         self.token = f"{execution}/{launch.client_token}"
-        self.name = f"task-{len(world.tasks.tasks)}"
+        self.name = f"task-{len(simulation.tasks.tasks)}"
         self.cluster = launch.cluster
         self._step = step
         variables = {TOKEN_VARIABLE: self.token, SECRET_VARIABLE: launch.secret}
         self.task = MemoryTask(ref=launch.ref, cluster=launch.cluster, variables=variables)
-        world.tasks.waiting.add(self.token)
-        world.tasks.tasks[self.name] = self.task
+        simulation.tasks.waiting.add(self.token)
+        simulation.tasks.tasks[self.name] = self.task
 
     @property
     def over(self) -> bool:
-        return self.token not in self.world.tasks.waiting
+        return self.token not in self.simulation.tasks.waiting
 
     def expire(self) -> None:
         """Hear of the task no more."""
-        self.world.tasks.waiting.discard(self.token)
-        self.world.tasks.ended[self.token] = ("States.HeartbeatTimeout", "")
+        self.simulation.tasks.waiting.discard(self.token)
+        self.simulation.tasks.ended[self.token] = ("States.HeartbeatTimeout", "")
 
     def step(self) -> Step:
-        error, cause = self.world.tasks.ended[self.token]
+        error, cause = self.simulation.tasks.ended[self.token]
         return replace(self._step, error={"Error": error, "Cause": cause}) if error else self._step
 
     def run(self, reach: Reach) -> None:
         """Be the supervisor: take the handover and the run, strike, report, say so."""
-        duty = Door(reach, "duty", Duty, self.world.tasks)
-        depot = Door(reach, "depot", Depot, self.world.ports.grants)
+        duty = InterruptiblePort(reach, "duty", Duty, self.simulation.tasks)
+        depot = InterruptiblePort(reach, "depot", Depot, self.simulation.ports.grants)
         variables = self.task.variables
         if not duty.beat(self.token):
             return
@@ -68,10 +68,10 @@ class Waiting:
             self._run(reach, depot, parcel)
         duty.end(self.token)
 
-    def _run(self, reach: Reach, depot: Door, parcel: Parcel) -> None:
+    def _run(self, reach: Reach, depot: InterruptiblePort, parcel: Parcel) -> None:
         call = parcel.request.exec_id
-        reach("tool.program", lambda: self.world.effects.update([call]))
-        self.world.moment(f"program {self.world.round}")
+        reach("tool.program", lambda: self.simulation.effects.update([call]))
+        self.simulation.moment(f"program {self.simulation.round}")
         if self.task.reason:
             return  # it was stopped, and reports nothing
         body = call.encode()

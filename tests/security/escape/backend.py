@@ -18,9 +18,9 @@ from stepline.bundle.descriptor_set import encode_payload
 from stepline.model.program.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
-from tests.contract.task_bench import TaskExecutor
-from tests.contract.task_cloud import Cloud
-from tests.unit.timeline.story import LANE, Story
+from tests.contract.task_containers import TaskExecutor
+from tests.contract.task_services import Cloud
+from tests.support.log_builder import LANE, LogBuilder
 
 from .task_definition import task_definition
 
@@ -59,8 +59,8 @@ class Backend:
         self.drift = drift
         self.executor = executor
         self.profile = profile
-        self._story = Story()
-        self._story.message("The agent is about to run a program.")
+        self._log = LogBuilder()
+        self._log.message("The agent is about to run a program.")
         self._runs = 0
 
     def run(self, program: str, limits: Limits = LIMITS) -> Outcome:
@@ -71,8 +71,8 @@ class Backend:
             lane=LANE,
             turn=TURN,
             iteration=1,
-            at=self._story.at,
-            n=len(self._story.batches),
+            at=self._log.at,
+            n=len(self._log.batches),
             code=program,
             contract=(),
             tools=("react.read",),
@@ -80,7 +80,7 @@ class Backend:
             profile=self.profile,
         )
         with tempfile.TemporaryDirectory(prefix="escape-") as spool:
-            job = Job(request=request, batches=self._story.batches, fetch=_nothing, spool=Path(spool))
+            job = Job(request=request, batches=self._log.batches, fetch=_nothing, spool=Path(spool))
             run = self.executor.run(job)
             files = {file.path: Path(spool, file.sha256).read_bytes() for file in run.files}
         return Outcome(run, files)

@@ -9,40 +9,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.contract.task_bench import TaskExecutor
+from tests.contract.task_containers import TaskExecutor
+from tests.security.escape import single_attempt as scenes
+from tests.security.escape.single_attempt import Secrets
 
-from . import scenes
 from .backend import Backend
-from .scenes import World
 
 
 @dataclass(frozen=True)
 class Drift:
-    """`outcomes` of an attempt of the table, or the `scene` that takes another's place."""
+    """`outcomes` of an attempt of the table, or the `attempt` that takes another's place."""
 
     reason: str
     outcomes: tuple[Any, ...] = ()
-    scene: Callable[[Backend, World], None] | None = None
+    attempt: Callable[[Backend, Secrets], None] | None = None
 
 
-def processes_that_count_together(backend: Backend, world: World) -> None:
+def processes_that_count_together(backend: Backend, secrets: Secrets) -> None:
     """more processes of the same user id elsewhere on the machine, which count as the run's own"""
     outcome = scenes.run_among_others(backend)
     assert outcome.run.error == "nonzero_exit", outcome.run
     assert "Resource temporarily unavailable" in outcome.run.program_log, outcome.run
 
 
-def in_a_small_task(scene: Callable[[Backend, World], None]) -> Callable[[Backend, World], None]:
-    """Return a scene that plays where a program's container has as much memory as the scene's runs may use."""
+def in_a_small_task(attempt: Callable[[Backend, Secrets], None]) -> Callable[[Backend, Secrets], None]:
+    """Return a attempt that plays where a program's container has as much memory as the attempt's runs may use."""
 
-    def played(backend: Backend, world: World) -> None:
+    def played(backend: Backend, secrets: Secrets) -> None:
         executor = backend.executor
         assert isinstance(executor, TaskExecutor)
         defined, memory = executor.definition, str(scenes.SMALL.memory_bytes)
         arguments = (*defined.executor.arguments, "--memory", memory, "--memory-swap", memory)
         executor.definition = replace(defined, executor=replace(defined.executor, arguments=arguments))
         try:
-            scene(backend, world)
+            attempt(backend, secrets)
         finally:
             executor.definition = defined
 
@@ -61,11 +61,11 @@ DRIFTS: Mapping[str, Mapping[str, Drift]] = {
         str(scenes.processes_of_others.__doc__): Drift(
             "no option limits the processes of a task's container, so the kernel counts those of the account; the "
             "machine is the task's alone there, and here it is not",
-            scene=processes_that_count_together,
+            attempt=processes_that_count_together,
         ),
         **{
-            str(scene.__doc__): Drift(_MEMORY, scene=in_a_small_task(scene))
-            for scene in (scenes.memory_in_nobodys_size, scenes.memory_in_buffers)
+            str(attempt.__doc__): Drift(_MEMORY, attempt=in_a_small_task(attempt))
+            for attempt in (scenes.memory_in_nobodys_size, scenes.memory_in_buffers)
         },
     }
 }

@@ -86,7 +86,7 @@ class Publisher(MemoryPublisher):
             assert self.posted.wait_for(reached, WAIT_S)
 
 
-class Stage:
+class RelayFixture:
     def __init__(self) -> None:
         self.clock = Clock()
         self.deltas = Deltas(self.clock)
@@ -120,13 +120,13 @@ def joined(pieces: list[tuple[str, int, str]]) -> dict[str, str]:
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def fixture() -> RelayFixture:
+    return RelayFixture()
 
 
-def test_what_was_pushed_is_what_was_posted_and_stored(stage: Stage) -> None:
-    inboxes = [stage.listen("k1"), stage.listen("k2")]
-    stream = stage.relay.open(LANE, CLAIM)
+def test_what_was_pushed_is_what_was_posted_and_stored(fixture: RelayFixture) -> None:
+    inboxes = [fixture.listen("k1"), fixture.listen("k2")]
+    stream = fixture.relay.open(LANE, CLAIM)
     for i in range(500):
         stream.push("thinking.0", f"{i} ")
         stream.push("answer.0", f"<{i}>🦜")
@@ -135,68 +135,68 @@ def test_what_was_pushed_is_what_was_posted_and_stored(stage: Stage) -> None:
         "thinking.0": "".join(f"{i} " for i in range(500)),
         "answer.0": "".join(f"<{i}>🦜" for i in range(500)),
     }
-    assert stage.stored() == whole
+    assert fixture.stored() == whole
     assert [joined(posted(inbox)) for inbox in inboxes] == [whole, whole]
 
 
-def test_small_pieces_go_out_together(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_small_pieces_go_out_together(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    stream = fixture.relay.open(LANE, CLAIM)
     for _ in range(2000):
         stream.push("answer.0", "x")
     stream.close()
     assert joined(posted(inbox)) == {"answer.0": "x" * 2000}
     assert len(inbox) < 1000
-    assert len(stage.deltas.since(LANE, CLAIM)) < 1000
+    assert len(fixture.deltas.since(LANE, CLAIM)) < 1000
 
 
-def test_lanes_of_a_few_words_are_stored_together(stage: Stage) -> None:
-    stream = stage.relay.open(LANE, CLAIM)
+def test_lanes_of_a_few_words_are_stored_together(fixture: RelayFixture) -> None:
+    stream = fixture.relay.open(LANE, CLAIM)
     for lane in range(12):
         stream.push(f"notes.{lane}", f"lane {lane}")
     stream.push("canvas.0", "x" * (PIECE_CHARS + 1))
     stream.close()
-    assert stage.stored() == {
+    assert fixture.stored() == {
         **{f"notes.{lane}": f"lane {lane}" for lane in range(12)},
         "canvas.0": "x" * (PIECE_CHARS + 1),
     }
-    assert len(stage.deltas.together) <= 6
-    assert max(sum(len(piece.text) for piece in row) for row in stage.deltas.together) == PIECE_CHARS
+    assert len(fixture.deltas.together) <= 6
+    assert max(sum(len(piece.text) for piece in row) for row in fixture.deltas.together) == PIECE_CHARS
 
 
-def test_no_piece_is_larger_than_a_frame_should_be(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_no_piece_is_larger_than_a_frame_should_be(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    stream = fixture.relay.open(LANE, CLAIM)
     text = "".join(chr(97 + i % 26) for i in range(5 * PIECE_CHARS + 1))
     stream.push("answer.0", text)
     stream.close()
-    assert stage.stored() == joined(posted(inbox)) == {"answer.0": text}
-    assert max(len(piece.text) for piece in stage.deltas.since(LANE, CLAIM)) == PIECE_CHARS
+    assert fixture.stored() == joined(posted(inbox)) == {"answer.0": text}
+    assert max(len(piece.text) for piece in fixture.deltas.since(LANE, CLAIM)) == PIECE_CHARS
     assert max(len(text) for _, _, text in posted(inbox)) == PIECE_CHARS
 
 
-def test_what_was_said_goes_out_while_the_model_still_speaks(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_what_was_said_goes_out_while_the_model_still_speaks(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "early")
-    stage.publisher.wait(lambda: inbox)
+    fixture.publisher.wait(lambda: inbox)
     assert joined(posted(inbox)) == {"answer.0": "early"}
     stream.push("answer.0", " late")
     stream.close()
     assert joined(posted(inbox)) == {"answer.0": "early late"}
 
 
-def test_an_empty_stream_leaves_nothing_behind(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stage.relay.open(LANE, CLAIM).close()
-    assert (inbox, stage.stored()) == ([], {})
+def test_an_empty_stream_leaves_nothing_behind(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    fixture.relay.open(LANE, CLAIM).close()
+    assert (inbox, fixture.stored()) == ([], {})
 
 
-def test_without_a_listener_the_text_is_stored_all_the_same(stage: Stage) -> None:
-    stream = stage.relay.open(LANE, CLAIM)
+def test_without_a_listener_the_text_is_stored_all_the_same(fixture: RelayFixture) -> None:
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "for later")
     stream.close()
-    assert stage.stored() == {"answer.0": "for later"}
+    assert fixture.stored() == {"answer.0": "for later"}
 
 
 class Channel:
@@ -217,11 +217,11 @@ class Channel:
 
 @pytest.mark.parametrize("listeners", [0, 2])
 def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
-    stage: Stage, listeners: int
+    fixture: RelayFixture, listeners: int
 ) -> None:
     channel = Channel()
-    inboxes = [stage.listen(f"k{number}") for number in range(listeners)]
-    stream = replace(stage.relay, broadcast=channel).open(LANE, CLAIM)
+    inboxes = [fixture.listen(f"k{number}") for number in range(listeners)]
+    stream = replace(fixture.relay, broadcast=channel).open(LANE, CLAIM)
     stream.push("answer.0", "a" * (3 * PIECE_CHARS))
     stream.close()
     assert joined(posted(channel.frames)) == {"answer.0": "a" * (3 * PIECE_CHARS)}
@@ -229,22 +229,22 @@ def test_what_is_posted_goes_the_way_beside_the_connections_too_whoever_listens(
 
 
 def test_a_stream_that_is_waited_for_in_vain_says_nothing_more(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    fixture: RelayFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relay, "CLOSE_S", 0.0)
-    stage.listen("k1")
-    with stage.publisher.posted:  # the gateway does not answer
-        stream = stage.relay.open(LANE, CLAIM)
+    fixture.listen("k1")
+    with fixture.publisher.posted:  # the gateway does not answer
+        stream = fixture.relay.open(LANE, CLAIM)
         stream.push("answer.0", "a" * (3 * PIECE_CHARS))
         stream.close()
     stream._thread.join(WAIT_S)
     assert not stream._thread.is_alive()
-    assert len(stage.publisher.tries) <= 1
-    assert stage.stored() == {}
+    assert len(fixture.publisher.tries) <= 1
+    assert fixture.stored() == {}
 
 
-def test_no_connection_waits_for_the_way_beside_it(stage: Stage) -> None:
-    inbox, before = stage.listen("k1"), []
+def test_no_connection_waits_for_the_way_beside_it(fixture: RelayFixture) -> None:
+    inbox, before = fixture.listen("k1"), []
 
     class Late(Channel):
         def send(self, lane: Lane, frames: Sequence[bytes]) -> None:
@@ -252,113 +252,115 @@ def test_no_connection_waits_for_the_way_beside_it(stage: Stage) -> None:
             super().send(lane, frames)
 
     late = Late()
-    stream = replace(stage.relay, broadcast=late).open(LANE, CLAIM)
+    stream = replace(fixture.relay, broadcast=late).open(LANE, CLAIM)
     stream.push("answer.0", "a" * (2 * PIECE_CHARS))
     stream.close()
     assert before == [late.frames[:1], late.frames[:2]]
 
 
-def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(stage: Stage) -> None:
-    channel, inbox = Channel(), stage.listen("k1")
+def test_a_way_that_fails_keeps_no_connection_and_no_store_from_the_text(fixture: RelayFixture) -> None:
+    channel, inbox = Channel(), fixture.listen("k1")
     channel.fails = 1
-    stream = replace(stage.relay, broadcast=channel).open(LANE, CLAIM)
+    stream = replace(fixture.relay, broadcast=channel).open(LANE, CLAIM)
     stream.push("answer.0", "a" * (2 * PIECE_CHARS))
     stream.close()
-    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "a" * (2 * PIECE_CHARS)}
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * (2 * PIECE_CHARS)}
     assert [off for _, off, _ in posted(channel.frames)] == [PIECE_CHARS]
 
 
-def test_a_connection_that_is_gone_loses_its_subscription_and_nobody_else_notices(stage: Stage) -> None:
-    inbox = stage.listen("here")
-    stage.listen("gone")
-    stage.publisher.close("gone")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_a_connection_that_is_gone_loses_its_subscription_and_nobody_else_notices(
+    fixture: RelayFixture,
+) -> None:
+    inbox = fixture.listen("here")
+    fixture.listen("gone")
+    fixture.publisher.close("gone")
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "a" * (3 * PIECE_CHARS))
     stream.close()
-    assert stage.subscriptions.listeners(LANE) == ["here"]
-    assert stage.publisher.tries.count("gone") == 1
-    assert joined(posted(inbox)) == stage.stored()
+    assert fixture.subscriptions.listeners(LANE) == ["here"]
+    assert fixture.publisher.tries.count("gone") == 1
+    assert joined(posted(inbox)) == fixture.stored()
 
 
-def test_a_connection_that_cannot_keep_up_is_left_alone_and_then_sees_the_gap(stage: Stage) -> None:
-    slow, fast = stage.listen("slow"), stage.listen("fast")
-    stage.publisher.slow.add("slow")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_a_connection_that_cannot_keep_up_is_left_alone_and_then_sees_the_gap(fixture: RelayFixture) -> None:
+    slow, fast = fixture.listen("slow"), fixture.listen("fast")
+    fixture.publisher.slow.add("slow")
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "lost ")
-    stage.publisher.wait(lambda: len(fast) == 1)
+    fixture.publisher.wait(lambda: len(fast) == 1)
     stream.push("answer.0", "not even tried ")
-    stage.publisher.wait(lambda: len(fast) == 2)
-    assert stage.publisher.tries.count("slow") == 1
-    stage.publisher.slow.clear()
-    stage.clock.ahead_s += BACKOFF_S
+    fixture.publisher.wait(lambda: len(fast) == 2)
+    assert fixture.publisher.tries.count("slow") == 1
+    fixture.publisher.slow.clear()
+    fixture.clock.ahead_s += BACKOFF_S
     stream.push("answer.0", "seen")
     stream.close()
     assert posted(slow) == [("answer.0", len("lost not even tried "), "seen")]
-    assert joined(posted(fast)) == stage.stored() == {"answer.0": "lost not even tried seen"}
+    assert joined(posted(fast)) == fixture.stored() == {"answer.0": "lost not even tried seen"}
 
 
-def test_a_store_that_fails_for_a_moment_costs_nothing(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stage.deltas.fails = 1
-    stream = stage.relay.open(LANE, CLAIM)
+def test_a_store_that_fails_for_a_moment_costs_nothing(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    fixture.deltas.fails = 1
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "a" * PIECE_CHARS)
-    stage.publisher.wait(lambda: inbox)
+    fixture.publisher.wait(lambda: inbox)
     stream.push("answer.0", "b" * PIECE_CHARS)
-    stage.publisher.wait(lambda: len(inbox) >= 2)
+    fixture.publisher.wait(lambda: len(inbox) >= 2)
     stream.close()
-    assert stage.deltas.fails == 0
-    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
+    assert fixture.deltas.fails == 0
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "a" * PIECE_CHARS + "b" * PIECE_CHARS}
 
 
-def test_listeners_that_cannot_be_read_for_a_moment_are_asked_for_again(stage: Stage) -> None:
-    inbox = stage.listen("k1")
-    stage.subscriptions.fails = 1
-    stream = stage.relay.open(LANE, CLAIM)
+def test_listeners_that_cannot_be_read_for_a_moment_are_asked_for_again(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("k1")
+    fixture.subscriptions.fails = 1
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "first ")
-    stage.publisher.wait(lambda: inbox)
+    fixture.publisher.wait(lambda: inbox)
     stream.close()
-    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "first "}
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "first "}
 
 
-def test_a_gone_connection_that_cannot_be_dropped_now_disturbs_nobody(stage: Stage) -> None:
-    inbox = stage.listen("here")
-    stream = stage.relay.open(LANE, CLAIM)
+def test_a_gone_connection_that_cannot_be_dropped_now_disturbs_nobody(fixture: RelayFixture) -> None:
+    inbox = fixture.listen("here")
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "first ")
-    stage.publisher.wait(lambda: inbox)
-    stage.listen("gone")
-    stage.publisher.close("gone")
-    stage.subscriptions.keeps = True
-    stage.clock.ahead_s += LISTENERS_S
+    fixture.publisher.wait(lambda: inbox)
+    fixture.listen("gone")
+    fixture.publisher.close("gone")
+    fixture.subscriptions.keeps = True
+    fixture.clock.ahead_s += LISTENERS_S
     stream.push("answer.0", "second ")
-    stage.publisher.wait(lambda: "gone" in stage.publisher.tries)
+    fixture.publisher.wait(lambda: "gone" in fixture.publisher.tries)
     stream.push("answer.0", "third")
     stream.close()
-    assert joined(posted(inbox)) == stage.stored() == {"answer.0": "first second third"}
+    assert joined(posted(inbox)) == fixture.stored() == {"answer.0": "first second third"}
 
 
 def test_a_store_that_fails_for_good_neither_reaches_the_writer_nor_the_listeners(
-    stage: Stage, caplog: pytest.LogCaptureFixture
+    fixture: RelayFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    inbox = stage.listen("k1")
-    stage.deltas.fails = 10**9
-    stream = stage.relay.open(LANE, CLAIM)
+    inbox = fixture.listen("k1")
+    fixture.deltas.fails = 10**9
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "secret words")
     stream.close()
     assert joined(posted(inbox)) == {"answer.0": "secret words"}
-    assert stage.stored() == {}
+    assert fixture.stored() == {}
     assert caplog.records
     assert "secret" not in caplog.text
 
 
-def test_the_more_listen_the_less_often_pieces_come(stage: Stage) -> None:
-    inboxes = [stage.listen(f"c{number}") for number in range(20 * POSTS_PER_S)]
-    stream = stage.relay.open(LANE, CLAIM)
+def test_the_more_listen_the_less_often_pieces_come(fixture: RelayFixture) -> None:
+    inboxes = [fixture.listen(f"c{number}") for number in range(20 * POSTS_PER_S)]
+    stream = fixture.relay.open(LANE, CLAIM)
     stream.push("answer.0", "a")
-    stage.publisher.wait(lambda: inboxes[-1])
+    fixture.publisher.wait(lambda: inboxes[-1])
     for ahead_s, text in ((5.0, "b"), (5.0, "c"), (20.0, "d")):
-        stage.clock.ahead_s += ahead_s
+        fixture.clock.ahead_s += ahead_s
         stream.push("answer.0", text)
-    stage.publisher.wait(lambda: len(inboxes[-1]) == 2)
+    fixture.publisher.wait(lambda: len(inboxes[-1]) == 2)
     stream.close()
     for inbox in inboxes:
         assert [text for _, _, text in posted(inbox)] == ["a", "bcd"]

@@ -16,7 +16,8 @@ from stepline.model.block import Produced
 from stepline.model.ids import Lane
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
-from tests.unit.loop.scene import answered, called
+from tests.support.conversation import text_of
+from tests.support.generation import answered, called
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")
 TURN = "turn_20260101T000000_abcdef"
@@ -24,7 +25,7 @@ SEARCH = called("web_tools.web_search", {"queries": "prompt caching"})
 WRITE = called("react.write", {"path": "files/a.md", "channel": "canvas", "content": "# A\n", "kind": "file"})
 
 
-class Desk:
+class AnsweredWorkflow:
     """A workflow that has answered a few messages."""
 
     def __init__(self, *script):
@@ -45,94 +46,98 @@ class Desk:
 
 
 @pytest.fixture
-def desk():
-    desk = Desk(SEARCH, answered("It is kept [[S:1]]."), answered("Nothing more."))
-    desk.first = desk.say().turn_id
-    return desk
+def answered_workflow():
+    answered_workflow = AnsweredWorkflow(SEARCH, answered("It is kept [[S:1]]."), answered("Nothing more."))
+    answered_workflow.first = answered_workflow.say().turn_id
+    return answered_workflow
 
 
-def test_what_the_model_reads_is_rendered_with_what_was_asked_for(desk):
-    whole = desk.text()
+def test_what_the_model_reads_is_rendered_with_what_was_asked_for(answered_workflow):
+    whole = answered_workflow.text()
     assert "How does it work?" in whole
     assert "SOURCES POOL" in whole
     assert "ANNOUNCE" in whole
-    bare = desk.text(include_sources=False, include_announce=False)
+    bare = answered_workflow.text(include_sources=False, include_announce=False)
     assert "It is kept [[S:1]]." in bare
     assert "SOURCES POOL" not in bare
     assert "ANNOUNCE" not in bare
 
 
-def test_the_next_request_begins_with_what_was_rendered(desk):
-    rendered = desk.text(include_sources=False, include_announce=False)
-    desk.say("And then?")
-    sent = "".join(part.text for part in desk.model.requests[-1].content)
+def test_the_next_request_begins_with_what_was_rendered(answered_workflow):
+    rendered = answered_workflow.text(include_sources=False, include_announce=False)
+    answered_workflow.say("And then?")
+    sent = text_of(answered_workflow.model.requests[-1])
     assert sent.startswith(rendered)
 
 
 @pytest.mark.parametrize("cache_last", [True, False])
 def test_the_end_of_the_timeline_is_marked_if_it_is_to_be_cached(cache_last):
-    desk = Desk(answered("Yes. " * 1000))
-    desk.say("long " * 1000)
+    answered_workflow = AnsweredWorkflow(answered("Yes. " * 1000))
+    answered_workflow.say("long " * 1000)
     parts = asyncio.run(
-        desk.browser.timeline(include_sources=False, include_announce=False, cache_last=cache_last)
+        answered_workflow.browser.timeline(
+            include_sources=False, include_announce=False, cache_last=cache_last
+        )
     )
     assert parts[-1].cache is cache_last
 
 
-def test_a_forced_rendering_is_shorter_and_changes_nothing(desk):
-    desk.say("And then?")
-    before, tail = desk.text(), desk.app.ports.log.tail(LANE)
-    short = desk.text(force_sanitize=True)
+def test_a_forced_rendering_is_shorter_and_changes_nothing(answered_workflow):
+    answered_workflow.say("And then?")
+    before, tail = answered_workflow.text(), answered_workflow.app.ports.log.tail(LANE)
+    short = answered_workflow.text(force_sanitize=True)
     assert len(short) < len(before)
     assert "And then?" in short
-    assert (desk.text(), desk.app.ports.log.tail(LANE)) == (before, tail)
+    assert (answered_workflow.text(), answered_workflow.app.ports.log.tail(LANE)) == (before, tail)
 
 
 def test_an_empty_conversation_renders_and_exports_nothing():
-    desk = Desk()
-    assert desk.text(include_sources=False, include_announce=False, force_sanitize=True) == ""
-    assert asyncio.run(desk.browser.persist()) == {}
-    assert desk.browser.sources_pool == {}
+    answered_workflow = AnsweredWorkflow()
+    assert answered_workflow.text(include_sources=False, include_announce=False, force_sanitize=True) == ""
+    assert asyncio.run(answered_workflow.browser.persist()) == {}
+    assert answered_workflow.browser.sources_pool == {}
 
 
-def test_the_pool_is_there_once_the_timeline_is_loaded(desk):
-    timeline = asyncio.run(desk.browser.load_timeline())
-    assert desk.browser.sources_pool == timeline.sources
+def test_the_pool_is_there_once_the_timeline_is_loaded(answered_workflow):
+    timeline = asyncio.run(answered_workflow.browser.load_timeline())
+    assert answered_workflow.browser.sources_pool == timeline.sources
     assert timeline.sources[1].title
 
 
-def test_exports_lie_in_the_store_under_what_they_say(desk):
-    put = asyncio.run(desk.browser.persist_timeline())
+def test_exports_lie_in_the_store_under_what_they_say(answered_workflow):
+    put = asyncio.run(answered_workflow.browser.persist_timeline())
     assert set(put) == {"artifact:conv.timeline.v1", "artifact:conv:sources_pool", "artifact:turn.log"}
     for kind, body in put.items():
-        document = json.loads(desk.app.ports.artifacts.get(body.key))
+        document = json.loads(answered_workflow.app.ports.artifacts.get(body.key))
         assert document["kind"] == kind
         assert body.key.endswith(body.sha256)
-    assert asyncio.run(desk.browser.persist()) == put
+    assert asyncio.run(answered_workflow.browser.persist()) == put
 
 
 # --- fetch_ctx
 
 
 def test_one_path_and_a_list_of_paths_are_fetched_whole():
-    desk = Desk(SEARCH, WRITE, answered("It is kept [[S:1]]."))
-    turn = desk.say().turn_id
+    answered_workflow = AnsweredWorkflow(SEARCH, WRITE, answered("It is kept [[S:1]]."))
+    turn = answered_workflow.say().turn_id
     prompt, rows = f"ar:{turn}.user.prompt", "so:sources_pool[1]"
-    assert desk.fetch(prompt)["ret"] == {"mime": "text/markdown", "text": "How does it work?"}
-    fetched = desk.fetch([rows, f"fi:{turn}.files/a.md", f"ar:{turn}.assistant.completion"])
+    assert answered_workflow.fetch(prompt)["ret"] == {"mime": "text/markdown", "text": "How does it work?"}
+    fetched = answered_workflow.fetch([rows, f"fi:{turn}.files/a.md", f"ar:{turn}.assistant.completion"])
     assert fetched[0]["ret"]["payload"][0]["sid"] == 1
     assert [one["ret"]["text"] for one in fetched[1:]] == ["# A\n", "It is kept [[S:1]]."]
-    (call,) = {piece.call for piece in desk.browser._timeline.pieces if piece.tool == "react.write"}
-    assert desk.fetch(f"tc:{turn}.{call}.call")["ret"]["payload"]["tool_id"] == "react.write"
+    (call,) = {
+        piece.call for piece in answered_workflow.browser._timeline.pieces if piece.tool == "react.write"
+    }
+    assert answered_workflow.fetch(f"tc:{turn}.{call}.call")["ret"]["payload"]["tool_id"] == "react.write"
 
 
 def test_bytes_that_are_no_text_come_in_base64():
     class Knowing(WORKFLOW):
         knowledge_read_fn = staticmethod({"ks:a.png": {"base64": base64.b64encode(b"\x89PNG").decode()}}.get)
 
-    desk = Desk(answered("Yes."))
-    desk.say()
-    browser = Knowing(desk.runtime, LANE, user="ada").ctx_browser
+    answered_workflow = AnsweredWorkflow(answered("Yes."))
+    answered_workflow.say()
+    browser = Knowing(answered_workflow.runtime, LANE, user="ada").ctx_browser
     fetched = asyncio.run(browser.fetch_ctx("ks:a.png"))["ret"]
     assert base64.b64decode(fetched["base64"]) == b"\x89PNG"
     assert fetched["mime"] == "application/octet-stream"
@@ -155,8 +160,8 @@ def test_bytes_that_are_no_text_come_in_base64():
         ("ks:a.md", "not_found"),
     ],
 )
-def test_what_cannot_be_fetched_says_why(desk, ref, code):
-    fetched = desk.fetch(ref)
+def test_what_cannot_be_fetched_says_why(answered_workflow, ref, code):
+    fetched = answered_workflow.fetch(ref)
     assert (fetched["path"], fetched["err"]["code"]) == (ref, code)
     assert fetched["err"]["message"]
 
@@ -165,21 +170,21 @@ def test_what_cannot_be_fetched_says_why(desk, ref, code):
 
 
 @pytest.mark.parametrize("text", ["so long " * 51, "one\n" * 13])
-def test_too_much_is_not_announced(desk, text):
+def test_too_much_is_not_announced(answered_workflow, text):
     with pytest.raises(LimitError) as caught:
-        desk.browser.announce([{"text": text}])
+        answered_workflow.browser.announce([{"text": text}])
     assert caught.value.reason == "announce_too_large"
-    assert desk.browser.announced() == ()
+    assert answered_workflow.browser.announced() == ()
 
 
-def test_an_announcement_replaces_the_one_before_and_forges_no_structure(desk):
-    desk.browser.announce([{"text": "one"}])
-    desk.browser.announce([{"type": "shop", "text": "two\n\n[ANNOUNCE]"}])
-    assert desk.browser.announced() == ("two", "[ANNOUNCE]")
-    shown = desk.text().split("[CONSTRAINTS]\n")[1]
+def test_an_announcement_replaces_the_one_before_and_forges_no_structure(answered_workflow):
+    answered_workflow.browser.announce([{"text": "one"}])
+    answered_workflow.browser.announce([{"type": "shop", "text": "two\n\n[ANNOUNCE]"}])
+    assert answered_workflow.browser.announced() == ("two", "[ANNOUNCE]")
+    shown = answered_workflow.text().split("[CONSTRAINTS]\n")[1]
     assert shown.splitlines()[:2] == ["  - two", "  - [ANNOUNCE]"]
-    desk.browser.announce([])
-    assert "[CONSTRAINTS]" not in desk.text()
+    answered_workflow.browser.announce([])
+    assert "[CONSTRAINTS]" not in answered_workflow.text()
 
 
 @pytest.mark.parametrize("block", [{"text": 7}, {"text": "x", "colour": "red"}, {"text": "x", "meta": []}])

@@ -19,7 +19,8 @@ from stepline.model.ids import Lane
 from stepline.settings import Settings
 from stepline.tools.context import Shelved
 from stepline.tools.knowledge import knowledge_shelf
-from tests.unit.loop.scene import answered, called, tool
+from tests.support.conversation import tool
+from tests.support.generation import answered, called
 
 LANE = Lane(tenant="acme", project="docs", conversation="c-1")
 RELEASE = Skill(id="ops.release", title="Cut a release", text="Tag it, then push the tag.")

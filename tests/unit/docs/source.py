@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -61,3 +62,10 @@ def called(node: ast.Call) -> str:
 def name(path: Path) -> str:
     """Return the path below the repository."""
     return path.relative_to(ROOT).as_posix()
+
+
+def run_blocks(page, **names):
+    """Run a page's blocks of Python one after the other; return their names."""
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+    return names

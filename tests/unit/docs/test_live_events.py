@@ -9,7 +9,7 @@ from stepline.ingress.message import receive
 from stepline.model.file.attachment import Attachment, attachment_key
 from stepline.model.wire.event import AckFrame
 from stepline.model.wire.live_event import DropReason
-from tests.unit.loop.scene import LANE, Scene, of
+from tests.support.conversation import LANE, Conversation, of
 
 
 class Full:
@@ -25,12 +25,12 @@ class Full:
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_every_example_is_taken(title):
     sent = message(EXAMPLES[title][1])
-    scene = Scene()
-    scene.ports = replace(
-        scene.ports, artifacts=Full(*(Attachment(**file) for file in sent.get("attachments", [])))
+    conversation = Conversation()
+    conversation.ports = replace(
+        conversation.ports, artifacts=Full(*(Attachment(**file) for file in sent.get("attachments", [])))
     )
-    inbox = scene.connect("k1")
-    receive(scene.ports, "k1", json.dumps({**sent, "conversation": LANE.conversation}))
+    inbox = conversation.connect("k1")
+    receive(conversation.ports, "k1", json.dumps({**sent, "conversation": LANE.conversation}))
     assert len(of(AckFrame, inbox)) == 1
 
 

@@ -9,17 +9,23 @@ import pytest
 
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.local.scripted.server import ScriptedServer
+from tests.support.generation import tagged
 from tests.unit.docs.source import DOCS
 
 PAGE = DOCS / "how-to/stream-channels.md"
 ANSWER = "Sales rose [[S:1]], as planned [[S:1,2]]."
 USAGE = '{"sids": [1, 2]}'
 SAID = (
-    f"<channel:thinking>Look at the report.</channel:thinking>\n<channel:answer>{ANSWER}</channel:answer>\n"
-    f'<channel:followup>{{"followups": ["Go on"]}}</channel:followup>\n<channel:usage>{USAGE}</channel:usage>'
+    tagged("thinking", "Look at the report.")
+    + "\n"
+    + tagged("answer", ANSWER)
+    + "\n"
+    + tagged("followup", '{"followups": ["Go on"]}')
+    + "\n"
+    + tagged("usage", USAGE)
 )
-OBJECT = '<channel:answer>{"artifactA": "**Up** by 7 %", "other": "hidden"}</channel:answer>'
-TWICE = "<channel:answer>One.</channel:answer><channel:answer>Two.</channel:answer>"
+OBJECT = tagged("answer", '{"artifactA": "**Up** by 7 %", "other": "hidden"}')
+TWICE = tagged("answer", "One.") + tagged("answer", "Two.")
 
 
 CLIENT, *BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

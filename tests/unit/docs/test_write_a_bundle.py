@@ -11,8 +11,9 @@ import bundles
 from stepline.adapters.memory.model import MemoryModelClient
 from stepline.bundle.parts import load_skills, load_tools
 from stepline.local.stage.bundle_code import take_bundle
+from tests.support.conversation import text_of
+from tests.support.generation import answered, called
 from tests.unit.docs import bundle_guide
-from tests.unit.loop.scene import answered, called
 
 SCRIPT = (
     called("shop.price", {"name": "lamp"}),
@@ -70,7 +71,7 @@ def test_the_agent_has_the_tools_and_the_skills_of_the_page(page):
 
 def test_what_the_hook_said_is_read(page):
     request = page["model"].requests[0]
-    assert "ada is a customer since 2019." in "".join(part.text for part in request.content)
+    assert "ada is a customer since 2019." in text_of(request)
     assert "Deliveries are two days late." in request.content[-1].text
 
 

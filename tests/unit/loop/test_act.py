@@ -14,14 +14,15 @@ from stepline.model.ids import call_id
 from stepline.model.step import Step
 from stepline.timeline.fold import Timeline
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.unit.loop.scene import LANE, Scene, answered, called, event_types, tool
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import LANE, Conversation, event_types, text_of, tool
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
+from tests.support.generation import answered, called
 
 WRITE = {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"}
 
 
-class Stage(Scene):
-    """A scene whose agent has one tool of each effect class; `effects` counts what they did, by tool."""
+class EffectConversation(Conversation):
+    """A conversation whose agent has one tool of each effect class; `effects` counts what they did, by tool."""
 
     def __init__(self, *script: Any, **fields: Any) -> None:
         super().__init__(*script, **fields)
@@ -66,15 +67,15 @@ class Stage(Scene):
 
 
 def test_actions_run_in_order_and_each_result_stands_before_the_next_begins() -> None:
-    stage = Stage()
+    conversation = EffectConversation()
     stood: list[tuple[int, list[tuple[str, str]]]] = []
-    stage.use(
+    conversation.use(
         *(
-            tool(name, "pure", lambda c: stood.append((c.iteration, stage.results())) or ToolOutput())
+            tool(name, "pure", lambda c: stood.append((c.iteration, conversation.results())) or ToolOutput())
             for name in "abc"
         )
     )
-    following = stage.act(stage.round_of("a", "b", "c"))
+    following = conversation.act(conversation.round_of("a", "b", "c"))
     assert [results for _, results in stood] == [[], [("a", "ok")], [("a", "ok"), ("b", "ok")]]
     assert (following.route, following.iteration) == ("decide", 1)
 
@@ -84,74 +85,74 @@ def test_actions_run_in_order_and_each_result_stands_before_the_next_begins() ->
     [("pure", ["Resulted"]), ("keyed", ["Resulted"]), ("once", ["Started", "Resulted"])],
 )
 def test_only_an_effect_that_must_not_repeat_is_announced_first(effect: str, entries: list[str]) -> None:
-    stage = Stage()
-    step = stage.round_of(f"test.{effect}")
-    before = stage.tail.n
-    stage.act(step)
-    assert [kind for batch in stage.kinds()[before:] for kind in batch] == entries
-    assert stage.effects == {f"test.{effect}": 1}
-    assert stage.state.running == ""
+    conversation = EffectConversation()
+    step = conversation.round_of(f"test.{effect}")
+    before = conversation.tail.n
+    conversation.act(step)
+    assert [kind for batch in conversation.kinds()[before:] for kind in batch] == entries
+    assert conversation.effects == {f"test.{effect}": 1}
+    assert conversation.state.running == ""
 
 
 def test_a_result_is_an_event_for_whoever_listens() -> None:
-    stage = Stage()
-    inbox = stage.listen()
-    stage.act(stage.round_of("test.pure"))
+    conversation = EffectConversation()
+    inbox = conversation.listen()
+    conversation.act(conversation.round_of("test.pure"))
     assert event_types(inbox)[-1] == "react.tool.result"
 
 
 def test_a_written_file_is_in_the_store_before_the_log_names_it_and_again_under_the_same_name() -> None:
     log = LosingLog()
-    scene = Scene(called("react.write", WRITE), log=log)
-    scene.send()
-    step = scene.decide()
+    conversation = Conversation(called("react.write", WRITE), log=log)
+    conversation.send()
+    step = conversation.decide()
     log.lose(True)
-    scene.act(step)
-    (entry,) = scene.entries(Resulted)
+    conversation.act(step)
+    (entry,) = conversation.entries(Resulted)
     (body,) = [block.body for block in entry.blocks if block.body]
-    assert scene.ports.artifacts.get(body.key) == b"# A"
-    assert body.key.startswith(f"out/{LANE.prefix()}/{scene.state.turn}/")
+    assert conversation.ports.artifacts.get(body.key) == b"# A"
+    assert body.key.startswith(f"out/{LANE.prefix()}/{conversation.state.turn}/")
 
 
 # --- tools that refuse or fail
 
 
 def test_what_a_tool_refuses_is_a_result_the_model_reads() -> None:
-    scene = Scene(called("react.read", {"paths": ["nonsense"]}), answered("done"))
-    scene.send()
-    scene.run()
-    (entry,) = scene.entries(Resulted)
+    conversation = Conversation(called("react.read", {"paths": ["nonsense"]}), answered("done"))
+    conversation.send()
+    conversation.run()
+    (entry,) = conversation.entries(Resulted)
     assert entry.status in ("ok", "error")
-    assert "nonsense" in "".join(part.text for part in scene.model.requests[1].content)
+    assert "nonsense" in text_of(conversation.model.requests[1])
 
 
 def test_a_refused_call_goes_on_with_the_next_action() -> None:
-    stage = Stage()
-    stage.fails["test.pure"] = ToolError("not today", code="closed_today")
-    stage.act(stage.round_of("test.pure", "test.keyed"))
-    assert stage.results() == [("test.pure", "error"), ("test.keyed", "ok")]
-    assert stage.entries(Resulted)[0].error["code"] == "closed_today"
+    conversation = EffectConversation()
+    conversation.fails["test.pure"] = ToolError("not today", code="closed_today")
+    conversation.act(conversation.round_of("test.pure", "test.keyed"))
+    assert conversation.results() == [("test.pure", "error"), ("test.keyed", "ok")]
+    assert conversation.entries(Resulted)[0].error["code"] == "closed_today"
 
 
 def test_a_failing_service_propagates_and_leaves_no_result() -> None:
-    stage = Stage()
-    stage.fails["test.keyed"] = DependencyError("down")
-    step = stage.round_of("test.keyed")
+    conversation = EffectConversation()
+    conversation.fails["test.keyed"] = DependencyError("down")
+    step = conversation.round_of("test.keyed")
     with pytest.raises(DependencyError):
-        stage.act(step)
-    assert stage.results() == []
-    stage.act(step)
-    assert (stage.results(), stage.effects["test.keyed"]) == ([("test.keyed", "ok")], 2)
+        conversation.act(step)
+    assert conversation.results() == []
+    conversation.act(step)
+    assert (conversation.results(), conversation.effects["test.keyed"]) == ([("test.keyed", "ok")], 2)
 
 
 def test_a_tool_that_a_deployment_took_away_in_mid_turn_is_refused_by_name() -> None:
-    stage = Stage()
-    step = stage.round_of("test.once")
-    stage.forget("test.once")
-    following = stage.act(step)
-    (entry,) = stage.entries(Resulted)
+    conversation = EffectConversation()
+    step = conversation.round_of("test.once")
+    conversation.forget("test.once")
+    following = conversation.act(step)
+    (entry,) = conversation.entries(Resulted)
     assert (entry.status, entry.error["code"]) == ("error", "unknown_tool_id")
-    assert stage.entries(Started) == []
+    assert conversation.entries(Started) == []
     assert following.route == "decide"
 
 
@@ -159,155 +160,159 @@ def test_a_tool_that_a_deployment_took_away_in_mid_turn_is_refused_by_name() -> 
 
 
 def test_a_started_action_that_broke_off_is_never_run_again_and_is_recorded_as_unverified() -> None:
-    stage = Stage()
-    stage.fails["test.once"] = DependencyError("down in the middle")
-    step = stage.round_of("test.once", "test.pure")
+    conversation = EffectConversation()
+    conversation.fails["test.once"] = DependencyError("down in the middle")
+    step = conversation.round_of("test.once", "test.pure")
     with pytest.raises(DependencyError):
-        stage.act(step)
-    following = stage.act(step)
-    assert stage.results() == [("test.once", "unverified"), ("test.pure", "ok")]
-    assert stage.effects["test.once"] == 1
+        conversation.act(step)
+    following = conversation.act(step)
+    assert conversation.results() == [("test.once", "unverified"), ("test.pure", "ok")]
+    assert conversation.effects["test.once"] == 1
     assert following.route == "decide"
 
 
 def test_an_unverified_result_tells_the_model_to_look_before_it_asks_again() -> None:
-    stage = Stage(answered("I looked."))
-    stage.fails["test.once"] = DependencyError("down in the middle")
-    step = stage.round_of("test.once")
+    conversation = EffectConversation(answered("I looked."))
+    conversation.fails["test.once"] = DependencyError("down in the middle")
+    step = conversation.round_of("test.once")
     with pytest.raises(DependencyError):
-        stage.act(step)
-    stage.decide(stage.act(step))
-    text = "".join(part.text for part in stage.model.requests[0].content)
+        conversation.act(step)
+    conversation.decide(conversation.act(step))
+    text = text_of(conversation.model.requests[0])
     assert "unverified" in text
     assert "Check its effect before you ask for it again" in text
 
 
 def test_a_lost_answer_of_the_announcement_runs_the_action_once() -> None:
     log = LosingLog()
-    stage = Stage(log=log)
-    step = stage.round_of("test.once")
+    conversation = EffectConversation(log=log)
+    step = conversation.round_of("test.once")
     log.lose(True, True)
-    stage.act(step)
-    assert (stage.results(), stage.effects["test.once"]) == ([("test.once", "ok")], 1)
+    conversation.act(step)
+    assert (conversation.results(), conversation.effects["test.once"]) == ([("test.once", "ok")], 1)
 
 
 @pytest.mark.parametrize("lag", [1, 2, 3, 4])
 def test_reads_that_lag_behind_run_no_action_twice(lag: int) -> None:
     log = StaleLog(lag=0)
-    stage = Stage(log=log)
-    step = stage.round_of("test.once", "test.pure", "test.once")
+    conversation = EffectConversation(log=log)
+    step = conversation.round_of("test.once", "test.pure", "test.once")
     log.lag = lag
-    stage.act(step)
-    assert stage.results() == [("test.once", "ok"), ("test.pure", "ok"), ("test.once", "ok")]
-    assert stage.effects == {"test.once": 2, "test.pure": 1}
+    conversation.act(step)
+    assert conversation.results() == [("test.once", "ok"), ("test.pure", "ok"), ("test.once", "ok")]
+    assert conversation.effects == {"test.once": 2, "test.pure": 1}
 
 
 def test_a_second_attempt_that_reads_late_settles_what_the_first_one_started() -> None:
     log = StaleLog(lag=0)
-    stage = Stage(log=log)
-    stage.fails["test.once"] = DependencyError("down in the middle")
-    step = stage.round_of("test.once")
+    conversation = EffectConversation(log=log)
+    conversation.fails["test.once"] = DependencyError("down in the middle")
+    step = conversation.round_of("test.once")
     with pytest.raises(DependencyError):
-        stage.act(step)
+        conversation.act(step)
     log.lag = 1
-    stage.act(step)
-    assert (stage.results(), stage.effects["test.once"]) == ([("test.once", "unverified")], 1)
+    conversation.act(step)
+    assert (conversation.results(), conversation.effects["test.once"]) == ([("test.once", "unverified")], 1)
 
 
 def test_an_announcement_that_took_long_is_made_again_before_the_effect() -> None:
     log = BusyLog()
-    stage = Stage(log=log)
-    step = stage.round_of("test.once")
-    log.rivals = [lambda: stage.clock.pause(stage.ports.policy.started_fresh_s + 1)]
-    stage.act(step)
-    assert len(stage.entries(Started)) == 2
-    assert (stage.results(), stage.effects["test.once"]) == ([("test.once", "ok")], 1)
+    conversation = EffectConversation(log=log)
+    step = conversation.round_of("test.once")
+    log.rivals = [lambda: conversation.clock.pause(conversation.ports.policy.started_fresh_s + 1)]
+    conversation.act(step)
+    assert len(conversation.entries(Started)) == 2
+    assert (conversation.results(), conversation.effects["test.once"]) == ([("test.once", "ok")], 1)
 
 
 def test_of_two_attempts_at_once_one_runs_the_action() -> None:
     log = BusyLog()
-    stage = Stage(log=log)
-    step = stage.round_of("test.once")
-    log.rivals = [lambda: stage.act(step)]
-    stage.act(step)
-    assert stage.effects["test.once"] == 1
-    assert len(stage.results()) == 1
+    conversation = EffectConversation(log=log)
+    step = conversation.round_of("test.once")
+    log.rivals = [lambda: conversation.act(step)]
+    conversation.act(step)
+    assert conversation.effects["test.once"] == 1
+    assert len(conversation.results()) == 1
 
 
 def test_a_turn_taken_over_in_mid_action_marks_it_and_its_old_owner_records_nothing() -> None:
-    stage = Stage()
-    stage.use(
-        tool("test.slow", "once", lambda _: replace_owner(stage.ports, LANE, stage.tail) and ToolOutput())
+    conversation = EffectConversation()
+    conversation.use(
+        tool(
+            "test.slow",
+            "once",
+            lambda _: replace_owner(conversation.ports, LANE, conversation.tail) and ToolOutput(),
+        )
     )
-    assert stage.act(stage.round_of("test.slow")).route == "stop"
-    assert stage.results() == []
-    stage.act(stage.now())
-    assert stage.results() == [("test.slow", "unverified")]
+    assert conversation.act(conversation.round_of("test.slow")).route == "stop"
+    assert conversation.results() == []
+    conversation.act(conversation.now())
+    assert conversation.results() == [("test.slow", "unverified")]
 
 
 # --- retries
 
 
 def test_a_retry_of_a_round_that_was_done_goes_on_from_there() -> None:
-    stage = Stage()
-    step = stage.round_of("test.once")
-    first = stage.act(step)
-    assert stage.act(step) == first
-    assert stage.effects["test.once"] == 1
+    conversation = EffectConversation()
+    step = conversation.round_of("test.once")
+    first = conversation.act(step)
+    assert conversation.act(step) == first
+    assert conversation.effects["test.once"] == 1
 
 
 def test_a_retry_goes_on_with_the_action_that_has_no_result() -> None:
-    stage = Stage()
-    stage.fails["test.keyed"] = DependencyError("down")
-    step = stage.round_of("test.pure", "test.keyed")
+    conversation = EffectConversation()
+    conversation.fails["test.keyed"] = DependencyError("down")
+    step = conversation.round_of("test.pure", "test.keyed")
     with pytest.raises(DependencyError):
-        stage.act(step)
-    stage.act(step)
-    assert stage.effects == {"test.pure": 1, "test.keyed": 2}
+        conversation.act(step)
+    conversation.act(step)
+    assert conversation.effects == {"test.pure": 1, "test.keyed": 2}
 
 
 def test_an_execution_of_before_runs_nothing() -> None:
-    stage = Stage()
-    step = stage.round_of("test.pure")
-    replace_owner(stage.ports, LANE, stage.tail)
-    assert stage.act(step).route == "stop"
-    assert stage.effects == {}
+    conversation = EffectConversation()
+    step = conversation.round_of("test.pure")
+    replace_owner(conversation.ports, LANE, conversation.tail)
+    assert conversation.act(step).route == "stop"
+    assert conversation.effects == {}
 
 
 def test_a_message_that_slips_in_moves_the_result_and_runs_nothing_again() -> None:
     log = BusyLog()
-    stage = Stage(log=log)
-    step = stage.round_of("test.pure")
-    log.rivals = [lambda: stage.send("wait", id="second")]
-    stage.act(step)
-    assert (stage.effects["test.pure"], stage.kinds()[2:]) == (1, [["Inbound"], ["Resulted"]])
+    conversation = EffectConversation(log=log)
+    step = conversation.round_of("test.pure")
+    log.rivals = [lambda: conversation.send("wait", id="second")]
+    conversation.act(step)
+    assert (conversation.effects["test.pure"], conversation.kinds()[2:]) == (1, [["Inbound"], ["Resulted"]])
 
 
 # --- plans
 
 
 def test_a_plan_is_made_by_a_call_and_acknowledged_by_the_notes_of_later_rounds() -> None:
-    scene = Scene(
+    conversation = Conversation(
         called("react.plan", {"steps": ["look", "tell"]}),
         called("react.read", {"paths": ["nonsense"]}, notes="✓ [1] looked\n… [2] telling"),
         answered("told"),
     )
-    scene.send()
-    scene.run()
-    (made,) = scene.entries(Resulted)[0].plans
+    conversation.send()
+    conversation.run()
+    (made,) = conversation.entries(Resulted)[0].plans
     assert (made.steps, dict(made.status)) == (("look", "tell"), {"1": "pending", "2": "pending"})
-    acknowledged = scene.entries(Decided)[1].plan
+    acknowledged = conversation.entries(Decided)[1].plan
     assert acknowledged.plan_id == made.plan_id
     assert dict(acknowledged.status) == {"1": "done", "2": "in_progress"}
-    assert scene.entries(Decided)[0].plan is None
+    assert conversation.entries(Decided)[0].plan is None
 
 
 def test_the_round_that_changes_plans_acknowledges_none() -> None:
-    scene = Scene(
+    conversation = Conversation(
         called("react.plan", {"steps": ["look"]}),
         called("react.plan", {"steps": ["another"]}, notes="✓ [1] looked"),
         answered("done"),
     )
-    scene.send()
-    scene.run()
-    assert [entry.plan for entry in scene.entries(Decided)[:2]] == [None, None]
+    conversation.send()
+    conversation.run()
+    assert [entry.plan for entry in conversation.entries(Decided)[:2]] == [None, None]

@@ -10,39 +10,30 @@ from stepline.model.batch import encode_batch
 from stepline.model.entry import Closed, Decided, Deferred, Dropped, Opened, Titled
 from stepline.model.ids import execution_name
 from stepline.model.usage import Tally
-from tests.unit.loop.scene import (
-    BROKEN,
-    LANE,
-    USER,
-    Scene,
-    answered,
-    called,
-    closings,
-    durable,
-    event_types,
-)
-from tests.unit.loop.twin import BusyLog, CountingLog, LosingLog, StaleLog
+from tests.support.conversation import LANE, USER, Conversation, closings, durable, event_types, text_of
+from tests.support.faulty_log import BusyLog, CountingLog, LosingLog, StaleLog
+from tests.support.generation import BROKEN, answered, called, tagged
 
 ENDS = {"chat.complete", "chat.error"}
 
 
-def at_the_end(*script: str, **fields: Any) -> Scene:
-    """Return a scene whose turn has decided to answer and is about to close."""
-    scene = Scene(*(script or (answered("done"),)), **fields)
-    scene.send()
-    scene.decide()
-    return scene
+def at_the_end(*script: str, **fields: Any) -> Conversation:
+    """Return a conversation whose turn has decided to answer and is about to close."""
+    conversation = Conversation(*(script or (answered("done"),)), **fields)
+    conversation.send()
+    conversation.decide()
+    return conversation
 
 
-def listed(scene: Scene) -> list[Any]:
-    return scene.log.conversations(LANE.tenant, LANE.project, USER)
+def listed(conversation: Conversation) -> list[Any]:
+    return conversation.log.conversations(LANE.tenant, LANE.project, USER)
 
 
 def test_a_turn_ends_with_the_answer_that_was_recorded() -> None:
-    scene = at_the_end(answered("All quiet.", suggested_followups=["More?"]))
-    inbox = scene.listen()
-    assert scene.close().route == "done"
-    (closing,) = closings(scene)
+    conversation = at_the_end(answered("All quiet.", suggested_followups=["More?"]))
+    inbox = conversation.listen()
+    assert conversation.close().route == "done"
+    (closing,) = closings(conversation)
     assert (closing.outcome, closing.reason, closing.answer) == ("completed", "complete", "All quiet.")
     assert closing.followups == ("More?",)
     ((n, events),) = durable(inbox)
@@ -51,101 +42,105 @@ def test_a_turn_ends_with_the_answer_that_was_recorded() -> None:
 
 
 def test_an_ended_turn_leaves_an_idle_lane_that_is_listed_and_no_longer_open() -> None:
-    scene = at_the_end()
-    scene.close()
-    state = scene.state
+    conversation = at_the_end()
+    conversation.close()
+    state = conversation.state
     assert (state.status, state.turn, state.epoch, state.route()) == ("idle", "", 0, "stop")
-    assert scene.log.open_lanes(before="9999") == []
-    (row,) = listed(scene)
+    assert conversation.log.open_lanes(before="9999") == []
+    (row,) = listed(conversation)
     assert (row.lane, row.owner, row.applied_n, row.outcome) == (LANE, USER, 3, "completed")
     assert row.input_tokens == state.input_tokens > 0
 
 
 def test_the_next_message_opens_a_turn_of_its_own() -> None:
-    scene = at_the_end()
-    scene.close()
-    scene.clock.pause(1)
-    scene.send(id="m2")
-    first, second = scene.entries(Opened)
+    conversation = at_the_end()
+    conversation.close()
+    conversation.clock.pause(1)
+    conversation.send(id="m2")
+    first, second = conversation.entries(Opened)
     assert first.turn != second.turn
-    assert scene.state.rendered == scene.tail.n == 4
+    assert conversation.state.rendered == conversation.tail.n == 4
 
 
 # --- the exit gate
 
 
 def test_a_message_the_model_has_not_seen_defers_the_end_and_is_seen_next() -> None:
-    scene = at_the_end(answered("first"), answered("both"))
-    scene.send("one more thing", id="second")
-    following = scene.close()
+    conversation = at_the_end(answered("first"), answered("both"))
+    conversation.send("one more thing", id="second")
+    following = conversation.close()
     assert (following.route, following.iteration) == ("decide", 1)
-    assert scene.entries(Deferred) == [Deferred(turn=scene.state.turn, iteration=0, answer="first")]
-    assert (scene.state.claim, scene.state.status) == (scene.tail.n, "open")
-    scene.drive(following)
-    assert "one more thing" in "".join(part.text for part in scene.model.requests[1].content)
-    assert [closing.answer for closing in closings(scene)] == ["both"]
+    assert conversation.entries(Deferred) == [
+        Deferred(turn=conversation.state.turn, iteration=0, answer="first")
+    ]
+    assert (conversation.state.claim, conversation.state.status) == (conversation.tail.n, "open")
+    conversation.drive(following)
+    assert "one more thing" in text_of(conversation.model.requests[1])
+    assert [closing.answer for closing in closings(conversation)] == ["both"]
 
 
 def test_a_message_that_slips_in_before_the_end_is_put_defers_it() -> None:
     log = BusyLog()
-    scene = at_the_end(answered("first"), answered("both"), log=log)
-    log.rivals = [lambda: scene.send(id="second")]
-    assert scene.close().route == "decide"
-    assert closings(scene) == []
+    conversation = at_the_end(answered("first"), answered("both"), log=log)
+    log.rivals = [lambda: conversation.send(id="second")]
+    assert conversation.close().route == "decide"
+    assert closings(conversation) == []
 
 
 def test_a_message_that_a_late_read_does_not_show_defers_the_end_all_the_same() -> None:
     log = StaleLog(lag=0)
-    scene = at_the_end(answered("first"), answered("both"), log=log)
-    scene.send(id="second")
+    conversation = at_the_end(answered("first"), answered("both"), log=log)
+    conversation.send(id="second")
     log.lag = 2
-    assert scene.close().route == "decide"
+    assert conversation.close().route == "decide"
 
 
 def test_what_asks_for_no_answer_does_not_keep_a_turn_open() -> None:
-    scene = at_the_end()
-    scene.send(id="e", kind="note")
-    scene.send(id="s", kind="steer")
-    assert scene.close().route == "done"
-    assert scene.entries(Dropped) == [Dropped(n=4, reason="turn_closed", message_id="s", event="steer")]
+    conversation = at_the_end()
+    conversation.send(id="e", kind="note")
+    conversation.send(id="s", kind="steer")
+    assert conversation.close().route == "done"
+    assert conversation.entries(Dropped) == [
+        Dropped(n=4, reason="turn_closed", message_id="s", event="steer")
+    ]
 
 
 def test_without_a_round_left_the_end_and_the_next_turn_are_one_batch() -> None:
-    scene = Scene(answered("first"), answered("second"), max_iterations=1)
-    inbox = scene.listen()
-    scene.send()
-    scene.decide()
-    out_of_rounds(scene)
-    assert scene.close().route == "done"
-    closed, opened_ = scene.tail.entries
+    conversation = Conversation(answered("first"), answered("second"), max_iterations=1)
+    inbox = conversation.listen()
+    conversation.send()
+    conversation.decide()
+    out_of_rounds(conversation)
+    assert conversation.close().route == "done"
+    closed, opened_ = conversation.tail.entries
     assert isinstance(closed, Closed)
     assert isinstance(opened_, Opened)
     assert opened_.prompts == (3, 4)
-    assert opened_.turn == scene.state.turn != closed.turn
-    assert scene.state.epoch == scene.state.rendered == scene.tail.n
+    assert opened_.turn == conversation.state.turn != closed.turn
+    assert conversation.state.epoch == conversation.state.rendered == conversation.tail.n
     assert event_types(inbox)[-3:] == ["chat.complete", "conv.status", "chat.start"]
-    name, step = scene.machine.queue[-1]
-    assert (name, step.epoch) == (execution_name(LANE, scene.tail.n), scene.tail.n)
-    assert scene.log.open_lanes(before="9999") != []
+    name, step = conversation.machine.queue[-1]
+    assert (name, step.epoch) == (execution_name(LANE, conversation.tail.n), conversation.tail.n)
+    assert conversation.log.open_lanes(before="9999") != []
 
 
 def test_a_title_stays_where_the_end_of_its_turn_opens_the_next_one() -> None:
-    named = [f"{answered(text)}<channel:summary>Title: {text}</channel:summary>" for text in ("One", "Two")]
-    scene = at_the_end(*named, max_iterations=1)
-    out_of_rounds(scene)
-    scene.close()
-    assert (scene.state.status, scene.state.titled) == ("open", scene.tail.n)
-    scene.run()
-    assert [entry.title for entry in scene.entries(Titled)] == ["One"]
+    named = [(answered(text) + tagged("summary", f"Title: {text}")) for text in ("One", "Two")]
+    conversation = at_the_end(*named, max_iterations=1)
+    out_of_rounds(conversation)
+    conversation.close()
+    assert (conversation.state.status, conversation.state.titled) == ("open", conversation.tail.n)
+    conversation.run()
+    assert [entry.title for entry in conversation.entries(Titled)] == ["One"]
 
 
-def out_of_rounds(scene: Scene) -> None:
+def out_of_rounds(conversation: Conversation) -> None:
     """Let two messages arrive that bring no round with them."""
-    strict = replace(scene.ports.policy, max_iterations=0)
-    kept, scene.ports = scene.ports, replace(scene.ports, policy=strict)
-    scene.send(id="second")
-    scene.send(id="third")
-    scene.ports = kept
+    strict = replace(conversation.ports.policy, max_iterations=0)
+    kept, conversation.ports = conversation.ports, replace(conversation.ports, policy=strict)
+    conversation.send(id="second")
+    conversation.send(id="third")
+    conversation.ports = kept
 
 
 # --- error ends
@@ -164,12 +159,12 @@ def out_of_rounds(scene: Scene) -> None:
     ],
 )
 def test_a_failed_turn_ends_with_a_stable_code_and_a_text_of_ours(error: str | None, code: str) -> None:
-    scene = Scene()
-    inbox = scene.listen()
-    scene.send()
+    conversation = Conversation()
+    inbox = conversation.listen()
+    conversation.send()
     failure = {"Error": error, "Cause": "Traceback: s3://bucket/out/key"} if error else {}
-    assert scene.close(error=failure).route == "done"
-    (closing,) = closings(scene)
+    assert conversation.close(error=failure).route == "done"
+    (closing,) = closings(conversation)
     assert (closing.outcome, closing.code, closing.message) == ("error", code, MESSAGES[code])
     (event,) = [event for event in durable(inbox)[-1][1] if event.type in ENDS]
     assert (event.type, event.data["code"], event.data["error"]) == ("chat.error", code, MESSAGES[code])
@@ -180,19 +175,19 @@ def test_every_code_of_a_failure_has_a_text() -> None:
 
 
 def test_a_failed_turn_never_defers_and_promotes_what_waits() -> None:
-    scene = Scene()
-    scene.send()
-    scene.send(id="second")
-    scene.close(error={"Error": "ContextLimit"})
-    assert [entry.prompts for entry in scene.entries(Opened)] == [(1,), (2,)]
-    assert scene.entries(Deferred) == []
+    conversation = Conversation()
+    conversation.send()
+    conversation.send(id="second")
+    conversation.close(error={"Error": "ContextLimit"})
+    assert [entry.prompts for entry in conversation.entries(Opened)] == [(1,), (2,)]
+    assert conversation.entries(Deferred) == []
 
 
 def test_a_failed_turn_is_listed_as_failed() -> None:
-    scene = Scene()
-    scene.send()
-    scene.close(error={"Error": "ContextLimit"})
-    assert [row.outcome for row in listed(scene)] == ["error"]
+    conversation = Conversation()
+    conversation.send()
+    conversation.close(error={"Error": "ContextLimit"})
+    assert [row.outcome for row in listed(conversation)] == ["error"]
 
 
 # --- retries
@@ -200,78 +195,78 @@ def test_a_failed_turn_is_listed_as_failed() -> None:
 
 def test_a_retry_of_a_close_that_got_through_does_its_effects_again() -> None:
     log = LosingLog()
-    scene = at_the_end(log=log)
-    step, mark = scene.now(), dict(log._open)
-    inbox = scene.listen()
-    scene.close(step)
+    conversation = at_the_end(log=log)
+    step, mark = conversation.now(), dict(log._open)
+    inbox = conversation.listen()
+    conversation.close(step)
     log._listings.clear()
     log._open.update(mark)
     inbox.clear()
-    assert scene.close(step).route == "done"
+    assert conversation.close(step).route == "done"
     assert event_types(inbox).count("chat.complete") == 1
-    assert [row.outcome for row in listed(scene)] == ["completed"]
-    assert scene.log.open_lanes(before="9999") == []
+    assert [row.outcome for row in listed(conversation)] == ["completed"]
+    assert conversation.log.open_lanes(before="9999") == []
 
 
 def test_a_retry_of_a_close_that_promoted_starts_what_it_could_not() -> None:
-    scene = Scene(answered("first"), max_iterations=1)
-    scene.send()
-    scene.decide()
-    out_of_rounds(scene)
-    step = scene.now()
-    scene.close(step)
-    name, started = scene.machine.queue.pop()
-    del scene.machine._status[name]
-    assert scene.close(step).route == "done"
-    assert scene.machine.queue[-1] == (name, started)
+    conversation = Conversation(answered("first"), max_iterations=1)
+    conversation.send()
+    conversation.decide()
+    out_of_rounds(conversation)
+    step = conversation.now()
+    conversation.close(step)
+    name, started = conversation.machine.queue.pop()
+    del conversation.machine._status[name]
+    assert conversation.close(step).route == "done"
+    assert conversation.machine.queue[-1] == (name, started)
 
 
 def test_a_retry_does_not_take_a_later_turn_out_of_the_listing() -> None:
-    scene = at_the_end()
-    step = scene.now()
-    scene.close(step)
-    scene.send(id="m2")
-    assert scene.close(step).route == "done"
-    assert [mark.n for mark in scene.log.open_lanes(before="9999")] == [4]
+    conversation = at_the_end()
+    step = conversation.now()
+    conversation.close(step)
+    conversation.send(id="m2")
+    assert conversation.close(step).route == "done"
+    assert [mark.n for mark in conversation.log.open_lanes(before="9999")] == [4]
 
 
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_turn_has_one_end_however_often_its_close_is_tried(applied: bool) -> None:
     log = LosingLog()
-    scene = at_the_end(log=log)
-    step = scene.now()
+    conversation = at_the_end(log=log)
+    step = conversation.now()
     log.lose(applied, applied)
     for _ in range(3):
-        scene.close(step)
-    ends = [event for batch in scene.batches() for event in batch.entries if isinstance(event, Closed)]
+        conversation.close(step)
+    ends = [event for batch in conversation.batches() for event in batch.entries if isinstance(event, Closed)]
     assert len(ends) == 1
 
 
 def test_an_end_is_one_event_wherever_it_came_from() -> None:
-    scene = Scene(answered("one"), answered("two"))
-    inbox = scene.listen()
+    conversation = Conversation(answered("one"), answered("two"))
+    inbox = conversation.listen()
     for message in ("m1", "m2"):
-        scene.send(id=message)
-        scene.run()
+        conversation.send(id=message)
+        conversation.run()
     seen = [(n, event.type) for n, events in durable(inbox) for event in events if event.type in ENDS]
     assert seen == [(3, "chat.complete"), (6, "chat.complete")]
 
 
 def test_a_close_of_an_earlier_round_goes_on_with_the_later_one() -> None:
-    scene = at_the_end(answered("first"), answered("both"))
-    zombie = scene.now()
-    scene.send(id="second")
-    scene.decide(scene.close())
-    following = scene.close(zombie)
+    conversation = at_the_end(answered("first"), answered("both"))
+    zombie = conversation.now()
+    conversation.send(id="second")
+    conversation.decide(conversation.close())
+    following = conversation.close(zombie)
     assert (following.route, following.iteration) == ("close", 1)
-    assert (len(scene.entries(Deferred)), closings(scene)) == (1, [])
+    assert (len(conversation.entries(Deferred)), closings(conversation)) == (1, [])
 
 
 def test_a_close_of_another_turn_ends_its_execution_and_nothing_else() -> None:
-    scene = at_the_end()
-    before = scene.batches()
-    assert scene.close(turn="turn_other").route == "stop"
-    assert scene.batches() == before
+    conversation = at_the_end()
+    before = conversation.batches()
+    assert conversation.close(turn="turn_other").route == "stop"
+    assert conversation.batches() == before
 
 
 # --- what a turn came to
@@ -280,72 +275,75 @@ def test_a_close_of_another_turn_ends_its_execution_and_nothing_else() -> None:
 def test_the_end_counts_the_whole_turn_without_reading_it_back() -> None:
     file = {"path": "a.md", "channel": "canvas", "content": "# A", "kind": "file"}
     log = CountingLog()
-    scene = Scene(called("react.write", file), BROKEN, answered("done"), log=log)
-    scene.send()
+    conversation = Conversation(called("react.write", file), BROKEN, answered("done"), log=log)
+    conversation.send()
     for _ in range(2):
-        scene.decide()
-        scene.clock.pause(2)
-        if scene.state.cursor.phase == "act":
-            scene.act()
-    scene.decide()
-    used = scene.state.tally.usage
-    n = scene.tail.n
+        conversation.decide()
+        conversation.clock.pause(2)
+        if conversation.state.cursor.phase == "act":
+            conversation.act()
+    conversation.decide()
+    used = conversation.state.tally.usage
+    n = conversation.tail.n
     log.reads.clear()
-    scene.close()
+    conversation.close()
     title = (0, 1)
     assert log.reads == [(n - 1, n), title]
-    (closing,) = closings(scene)
-    assert (closing.rounds, closing.files, closing.model) == (3, 1, scene.entries(Decided)[-1].model)
+    (closing,) = closings(conversation)
+    assert (closing.rounds, closing.files, closing.model) == (3, 1, conversation.entries(Decided)[-1].model)
     assert closing.usage == used
-    assert used.prompt_tokens == scene.state.input_tokens > 0
-    assert used.output_tokens == scene.state.output_tokens > 0
+    assert used.prompt_tokens == conversation.state.input_tokens > 0
+    assert used.output_tokens == conversation.state.output_tokens > 0
     assert closing.elapsed_ms == 4000
 
 
 def test_each_turn_is_counted_from_nothing() -> None:
-    scene = Scene(answered("one"), answered("two"))
+    conversation = Conversation(answered("one"), answered("two"))
     for message in ("m1", "m2"):
-        scene.send(id=message)
-        scene.run()
-        assert scene.state.tally == Tally()
-    first, second = closings(scene)
+        conversation.send(id=message)
+        conversation.run()
+        assert conversation.state.tally == Tally()
+    first, second = closings(conversation)
     assert (first.rounds, second.rounds) == (1, 1)
-    assert first.usage.output_tokens + second.usage.output_tokens == scene.state.output_tokens
+    assert first.usage.output_tokens + second.usage.output_tokens == conversation.state.output_tokens
 
 
 def test_a_turn_that_was_not_counted_from_its_begin_is_not_counted_at_all() -> None:
-    scene = at_the_end(answered("done"))
-    stored = scene.log.batches[LANE.key()]
-    old = scene.tail
+    conversation = at_the_end(answered("done"))
+    stored = conversation.log.batches[LANE.key()]
+    old = conversation.tail
     assert old.state.tally.rounds == 1
     uncounted = msgspec.structs.replace(old.state.tally, opened_ms=0)
     state = msgspec.structs.replace(old.state, tally=uncounted)
     stored[-1] = encode_batch(msgspec.structs.replace(old, state=state))
-    scene.close()
-    (closing,) = closings(scene)
+    conversation.close()
+    (closing,) = closings(conversation)
     assert (closing.rounds, closing.usage, closing.elapsed_ms, closing.model_ms) == (0, None, 0, 0)
 
 
 def test_a_turn_that_waited_is_counted_from_the_end_of_the_one_before() -> None:
-    scene = Scene(answered("first"), answered("second"), max_iterations=1)
-    scene.send()
-    scene.clock.pause(3)
-    scene.decide()
-    out_of_rounds(scene)
-    scene.close()
-    scene.clock.pause(5)
-    scene.decide()
-    scene.close()
-    assert [(closing.elapsed_ms, closing.rounds) for closing in closings(scene)] == [(3000, 1), (5000, 1)]
+    conversation = Conversation(answered("first"), answered("second"), max_iterations=1)
+    conversation.send()
+    conversation.clock.pause(3)
+    conversation.decide()
+    out_of_rounds(conversation)
+    conversation.close()
+    conversation.clock.pause(5)
+    conversation.decide()
+    conversation.close()
+    assert [(closing.elapsed_ms, closing.rounds) for closing in closings(conversation)] == [
+        (3000, 1),
+        (5000, 1),
+    ]
 
 
 def test_a_turn_that_failed_counts_what_it_consumed() -> None:
-    scene = at_the_end(BROKEN)
-    scene.close(error={"Error": "ContextLimit"})
-    (closing,) = closings(scene)
+    conversation = at_the_end(BROKEN)
+    conversation.close(error={"Error": "ContextLimit"})
+    (closing,) = closings(conversation)
     assert (closing.outcome, closing.rounds) == ("error", 1)
     assert closing.usage.output_tokens > 0
-    failed = Scene()
+    failed = Conversation()
     failed.send()
     failed.close(error={"Error": "ContextLimit"})
     assert (closings(failed)[0].rounds, closings(failed)[0].usage) == (0, None)

@@ -18,26 +18,22 @@ from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
-from stepline.ports.model import ModelRequest
 from stepline.protocol.stream.lane import CONTROL_LANE
-from tests.unit.loop.scene import BROKEN, LANE, Scene, answered, called, of, said
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import LANE, Conversation, of, text_of
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
+from tests.support.generation import BROKEN, answered, called, said, start_tag
 
 READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]}, notes="reading")
 
 
-def opened(*script: Any, **fields: Any) -> Scene:
-    scene = Scene(*script, **fields)
-    scene.send("what is new?")
-    return scene
+def opened(*script: Any, **fields: Any) -> Conversation:
+    conversation = Conversation(*script, **fields)
+    conversation.send("what is new?")
+    return conversation
 
 
-def prompt(request: ModelRequest) -> str:
-    return "".join(part.text for part in request.content)
-
-
-def decided(scene: Scene) -> Decided:
-    return scene.entries(Decided)[-1]
+def decided(conversation: Conversation) -> Decided:
+    return conversation.entries(Decided)[-1]
 
 
 def nothing_done(cause: Cause, *, rounds: int) -> str:
@@ -48,10 +44,10 @@ def nothing_done(cause: Cause, *, rounds: int) -> str:
 
 
 def test_a_call_is_recorded_before_it_runs() -> None:
-    scene = opened(READ)
-    following = scene.decide()
-    entry = decided(scene)
-    assert (following.route, following.iteration, scene.state.actions) == ("act", 0, 1)
+    conversation = opened(READ)
+    following = conversation.decide()
+    entry = decided(conversation)
+    assert (following.route, following.iteration, conversation.state.actions) == ("act", 0, 1)
     assert (entry.accepted, entry.action, entry.notes, entry.thinking) == (
         True,
         "call_tool",
@@ -59,30 +55,33 @@ def test_a_call_is_recorded_before_it_runs() -> None:
         ("Let me see.",),
     )
     assert entry.actions[0].params == {"paths": ["fi:turn_x.outputs/a.md"]}
-    assert (entry.claim, scene.state.rendered, entry.raw) == (1, 1, "")
+    assert (entry.claim, conversation.state.rendered, entry.raw) == (1, 1, "")
 
 
 def test_how_the_answer_ended_is_recorded_unless_it_just_ended() -> None:
-    scene = opened(READ, Say(text="", stop_reason="refusal"))
-    scene.decide()
-    assert decided(scene).stop_reason == ""
-    scene.act()
-    scene.decide()
-    assert decided(scene).stop_reason == "refusal"
+    conversation = opened(READ, Say(text="", stop_reason="refusal"))
+    conversation.decide()
+    assert decided(conversation).stop_reason == ""
+    conversation.act()
+    conversation.decide()
+    assert decided(conversation).stop_reason == "refusal"
 
 
 def test_an_answer_goes_to_the_close() -> None:
-    scene = opened(answered("All quiet.", suggested_followups=["And tomorrow?"]))
-    assert scene.decide().route == "close"
-    assert (decided(scene).answer, decided(scene).followups) == ("All quiet.", ("And tomorrow?",))
+    conversation = opened(answered("All quiet.", suggested_followups=["And tomorrow?"]))
+    assert conversation.decide().route == "close"
+    assert (decided(conversation).answer, decided(conversation).followups) == (
+        "All quiet.",
+        ("And tomorrow?",),
+    )
 
 
 def test_a_call_is_named_alike_by_every_attempt_of_its_round() -> None:
     names = []
     for attempt in (0, 1):
-        scene = opened(READ)
-        scene.decide(attempt=attempt)
-        names.append(decided(scene).actions[0].call_id)
+        conversation = opened(READ)
+        conversation.decide(attempt=attempt)
+        names.append(decided(conversation).actions[0].call_id)
     assert names[0] == names[1]
 
 
@@ -94,78 +93,80 @@ def test_what_a_call_consumed_is_counted_in_the_state_with_every_kind_of_cached_
         cache_write_1h_tokens=4000,
         output_tokens=7,
     )
-    scene = opened(Say(text=BROKEN, usage=usage), Say(text=answered("done"), usage=usage))
-    scene.decide()
-    assert (scene.state.input_tokens, scene.state.output_tokens) == (4321, 7)
-    scene.decide()
-    scene.close()
-    assert (scene.state.input_tokens, scene.state.output_tokens) == (8642, 14)
+    conversation = opened(Say(text=BROKEN, usage=usage), Say(text=answered("done"), usage=usage))
+    conversation.decide()
+    assert (conversation.state.input_tokens, conversation.state.output_tokens) == (4321, 7)
+    conversation.decide()
+    conversation.close()
+    assert (conversation.state.input_tokens, conversation.state.output_tokens) == (8642, 14)
 
 
 def test_numbers_and_texts_of_a_models_json_come_out_as_they_went_in() -> None:
     content = {"big": 2**80, "small": 1e-9, "text": "🦜\u2028", "none": None, "list": [True, []]}
-    scene = opened(called("react.write", {"path": "a.json", "channel": "internal", "content": content}))
-    scene.decide()
-    assert decided(scene).actions[0].params["content"] == content
+    conversation = opened(
+        called("react.write", {"path": "a.json", "channel": "internal", "content": content})
+    )
+    conversation.decide()
+    assert decided(conversation).actions[0].params["content"] == content
 
 
 # --- rejected decisions
 
 
 def test_a_rejected_decision_runs_nothing_and_is_told_to_the_model_next_round() -> None:
-    scene = opened(BROKEN, answered("done"))
-    following = scene.decide()
-    entry, state = decided(scene), scene.state
+    conversation = opened(BROKEN, answered("done"))
+    following = conversation.decide()
+    entry, state = decided(conversation), conversation.state
     assert (following.route, following.iteration) == ("decide", 1)
     assert (entry.accepted, entry.actions, entry.raw) == (False, (), BROKEN)
-    assert (state.round_retries, state.turn_retries, state.claim) == (1, 1, scene.tail.n)
-    scene.decide(following)
-    assert entry.notices[-1].code in prompt(scene.model.requests[1])
-    assert (scene.state.round_retries, scene.state.turn_retries) == (0, 1)
+    assert (state.round_retries, state.turn_retries, state.claim) == (1, 1, conversation.tail.n)
+    conversation.decide(following)
+    assert entry.notices[-1].code in text_of(conversation.model.requests[1])
+    assert (conversation.state.round_retries, conversation.state.turn_retries) == (0, 1)
 
 
 def test_a_round_that_stays_broken_ends_the_turn_with_a_fixed_answer() -> None:
-    scene = opened(BROKEN, BROKEN, BROKEN, round_retries=2)
-    scene.run()
-    scene.model.assert_read()
-    assert [entry.accepted for entry in scene.entries(Decided)] == [False, False, True]
-    assert (decided(scene).action, decided(scene).ended) == ("exit", "violations")
-    assert decided(scene).answer == nothing_done("violations", rounds=3)
-    assert scene.state.status == "idle"
-    assert scene.entries(Closed)[-1].reason == "exit"
+    conversation = opened(BROKEN, BROKEN, BROKEN, round_retries=2)
+    conversation.run()
+    conversation.model.assert_read()
+    assert [entry.accepted for entry in conversation.entries(Decided)] == [False, False, True]
+    assert (decided(conversation).action, decided(conversation).ended) == ("exit", "violations")
+    assert decided(conversation).answer == nothing_done("violations", rounds=3)
+    assert conversation.state.status == "idle"
+    assert conversation.entries(Closed)[-1].reason == "exit"
 
 
 def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
     plan = called("react.plan", {"steps": ["one"]})
-    scene = opened(BROKEN, plan, BROKEN, plan, BROKEN, turn_retries=2)
-    scene.run()
-    scene.model.assert_read()
-    assert decided(scene).answer.startswith(CAUSES["violations"])
+    conversation = opened(BROKEN, plan, BROKEN, plan, BROKEN, turn_retries=2)
+    conversation.run()
+    conversation.model.assert_read()
+    assert decided(conversation).answer.startswith(CAUSES["violations"])
 
 
 def test_a_bound_of_no_retries_gives_up_at_once() -> None:
-    scene = opened(BROKEN, round_retries=0)
-    assert scene.decide().route == "close"
-    assert decided(scene).answer == nothing_done("violations", rounds=1)
+    conversation = opened(BROKEN, round_retries=0)
+    assert conversation.decide().route == "close"
+    assert decided(conversation).answer == nothing_done("violations", rounds=1)
 
 
 def test_the_last_round_takes_an_answer_and_nothing_else() -> None:
-    scene = opened(READ, READ, max_iterations=2)
-    scene.run()
-    assert "LAST ROUND" not in prompt(scene.model.requests[0])
-    assert "LAST ROUND" in prompt(scene.model.requests[1])
-    entry = decided(scene)
+    conversation = opened(READ, READ, max_iterations=2)
+    conversation.run()
+    assert "LAST ROUND" not in text_of(conversation.model.requests[0])
+    assert "LAST ROUND" in text_of(conversation.model.requests[1])
+    entry = decided(conversation)
     assert (entry.action, entry.actions, entry.ended) == ("exit", (), "max_iterations")
     assert entry.answer.startswith(CAUSES["max_iterations"])
     assert entry.notices[-1].code == "last_round_requires_answer"
-    assert scene.entries(Closed)[-1].reason == "max_iterations"
+    assert conversation.entries(Closed)[-1].reason == "max_iterations"
 
 
 def test_a_followup_gives_the_last_round_back() -> None:
-    scene = opened(READ, answered("both"), max_iterations=1)
-    scene.send(id="second")
-    assert scene.decide().route == "act"
-    assert "LAST ROUND" not in prompt(scene.model.requests[0])
+    conversation = opened(READ, answered("both"), max_iterations=1)
+    conversation.send(id="second")
+    assert conversation.decide().route == "act"
+    assert "LAST ROUND" not in text_of(conversation.model.requests[0])
 
 
 # --- what arrives meanwhile
@@ -173,95 +174,95 @@ def test_a_followup_gives_the_last_round_back() -> None:
 
 def test_a_followup_that_arrives_while_the_model_speaks_moves_the_decision_and_asks_nothing_again() -> None:
     log = BusyLog()
-    scene = opened(answered("done"), log=log)
-    log.rivals = [lambda: scene.send("wait", id="second")]
-    following = scene.decide()
-    assert len(scene.model.requests) == 1
-    assert (following.route, scene.tail.n) == ("close", 3)
-    assert scene.state.rendered == 1
+    conversation = opened(answered("done"), log=log)
+    log.rivals = [lambda: conversation.send("wait", id="second")]
+    following = conversation.decide()
+    assert len(conversation.model.requests) == 1
+    assert (following.route, conversation.tail.n) == ("close", 3)
+    assert conversation.state.rendered == 1
 
 
 def test_a_lost_answer_of_the_put_asks_nothing_again() -> None:
     log = LosingLog()
-    scene = opened(answered("done"), log=log)
+    conversation = opened(answered("done"), log=log)
     log.lose(True)
-    scene.decide()
-    assert (len(scene.model.requests), scene.tail.n) == (1, 2)
+    conversation.decide()
+    assert (len(conversation.model.requests), conversation.tail.n) == (1, 2)
 
 
 # --- attempts, claims and epochs
 
 
 def test_a_later_attempt_opens_the_round_anew_under_a_claim_of_its_own() -> None:
-    scene = opened(answered("done"))
-    inbox = scene.listen()
-    scene.decide(attempt=1)
-    assert scene.entries(Reopened) == [Reopened(iteration=0, attempt=1)]
-    assert (decided(scene).claim, scene.state.rendered) == (2, 2)
+    conversation = opened(answered("done"))
+    inbox = conversation.listen()
+    conversation.decide(attempt=1)
+    assert conversation.entries(Reopened) == [Reopened(iteration=0, attempt=1)]
+    assert (decided(conversation).claim, conversation.state.rendered) == (2, 2)
     assert {frame.claim for frame in of(DeltaFrame, inbox)} == {2}
 
 
 def test_an_attempt_that_was_given_up_stops_before_it_asks() -> None:
-    scene = opened(
+    conversation = opened(
         Fail(error=ModelOverloaded("busy")),
         Fail(error=ModelOverloaded("busy")),
         Fail(error=ModelOverloaded("busy")),
     )
-    step = scene.now()
+    step = conversation.now()
     with pytest.raises(ModelOverloaded):
-        scene.decide(scene.now(attempt=1))
+        conversation.decide(conversation.now(attempt=1))
     with pytest.raises(Fenced):
-        scene.decide(step)
-    assert len(scene.model.requests) == 1
+        conversation.decide(step)
+    assert len(conversation.model.requests) == 1
 
 
 def test_an_attempt_that_is_overtaken_while_it_listens_cannot_decide() -> None:
     log = BusyLog()
-    scene = opened(answered("slow"), answered("fast"), log=log)
-    step = scene.now()
-    log.rivals = [lambda: scene.decide(scene.now(attempt=1))]
-    assert scene.decide(step).route == "close"
-    assert [entry.answer for entry in scene.entries(Decided)] == ["fast"]
+    conversation = opened(answered("slow"), answered("fast"), log=log)
+    step = conversation.now()
+    log.rivals = [lambda: conversation.decide(conversation.now(attempt=1))]
+    assert conversation.decide(step).route == "close"
+    assert [entry.answer for entry in conversation.entries(Decided)] == ["fast"]
 
 
 def test_a_claim_lost_in_the_middle_of_the_round_fences() -> None:
     log = BusyLog()
-    scene = opened(answered("slow"), *[Fail(error=ModelOverloaded("busy"))] * 3, log=log)
-    step = scene.now()
+    conversation = opened(answered("slow"), *[Fail(error=ModelOverloaded("busy"))] * 3, log=log)
+    step = conversation.now()
 
     def retry() -> None:
         with pytest.raises(ModelOverloaded):
-            scene.decide(scene.now(attempt=1))
+            conversation.decide(conversation.now(attempt=1))
 
     log.rivals = [retry]
     with pytest.raises(Fenced):
-        scene.decide(step)
-    assert scene.entries(Decided) == []
+        conversation.decide(step)
+    assert conversation.entries(Decided) == []
 
 
 def test_a_retry_of_a_decision_that_was_recorded_goes_on_from_there() -> None:
-    scene = opened(READ)
-    step = scene.now()
-    first = scene.decide(step)
-    again = scene.decide(scene.now(iteration=0, attempt=1))
-    assert (again, len(scene.model.requests)) == (first, 1)
+    conversation = opened(READ)
+    step = conversation.now()
+    first = conversation.decide(step)
+    again = conversation.decide(conversation.now(iteration=0, attempt=1))
+    assert (again, len(conversation.model.requests)) == (first, 1)
 
 
 def test_an_epoch_of_before_decides_nothing() -> None:
-    scene = opened(answered("late"))
-    step = scene.now()
-    replace_owner(scene.ports, LANE, scene.tail)
-    assert scene.decide(step).route == "stop"
-    assert scene.entries(Decided) == []
+    conversation = opened(answered("late"))
+    step = conversation.now()
+    replace_owner(conversation.ports, LANE, conversation.tail)
+    assert conversation.decide(step).route == "stop"
+    assert conversation.entries(Decided) == []
 
 
 def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
     log = StaleLog(lag=1)
-    scene = Scene(READ, answered("done"), log=log)
-    scene.send()
-    scene.run()
-    assert [entry.action for entry in scene.entries(Decided)] == ["call_tool", "complete"]
-    assert scene.state.status == "idle"
+    conversation = Conversation(READ, answered("done"), log=log)
+    conversation.send()
+    conversation.run()
+    assert [entry.action for entry in conversation.entries(Decided)] == ["call_tool", "complete"]
+    assert conversation.state.status == "idle"
 
 
 # --- the model's failures
@@ -279,12 +280,12 @@ def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_log_as_it_was(error: SteplineError) -> None:
-    scene = opened(*[Fail(error=error, text="<channel:thinking>Hm", after_chars=20)] * 3)
-    before = scene.batches()
+    conversation = opened(*[Fail(error=error, text=(start_tag("thinking") + "Hm"), after_chars=20)] * 3)
+    before = conversation.batches()
     with pytest.raises(type(error)) as caught:
-        scene.decide()
+        conversation.decide()
     assert caught.value is error
-    assert scene.batches() == before
+    assert conversation.batches() == before
 
 
 # --- what the listeners see
@@ -302,22 +303,22 @@ def texts(inbox: list[bytes]) -> dict[str, str]:
 
 
 def test_thinking_notes_and_the_answer_are_shown_as_they_come() -> None:
-    scene = opened(READ, answered("All **quiet**.\n"))
-    inbox = scene.listen()
-    scene.decide()
+    conversation = opened(READ, answered("All **quiet**.\n"))
+    inbox = conversation.listen()
+    conversation.decide()
     assert texts(inbox) == {"thinking.0": "Let me see.", "notes.0": "reading"}
     inbox.clear()
-    scene.act()
-    scene.decide()
+    conversation.act()
+    conversation.decide()
     assert texts(inbox) == {"thinking.0": "Let me see.", "answer.0": "All **quiet**.\n"}
 
 
 @pytest.mark.parametrize("piece_chars", [1, 7, 10_000])
 def test_an_answer_is_held_back_until_the_decision_says_that_it_answers(piece_chars: int) -> None:
     late = '{"final_answer": "Kept.", "notes": "", "action": "complete"}'
-    scene = opened(Say(text=said(late), piece_chars=piece_chars))
-    inbox = scene.listen()
-    scene.decide()
+    conversation = opened(Say(text=said(late), piece_chars=piece_chars))
+    inbox = conversation.listen()
+    conversation.decide()
     assert texts(inbox)["answer.0"] == "Kept."
 
 
@@ -330,30 +331,30 @@ def test_an_answer_is_held_back_until_the_decision_says_that_it_answers(piece_ch
     ],
 )
 def test_the_answer_of_a_decision_that_does_not_answer_is_never_shown(body: str) -> None:
-    scene = opened(said(body))
-    inbox = scene.listen()
-    scene.decide()
+    conversation = opened(said(body))
+    inbox = conversation.listen()
+    conversation.decide()
     assert "answer.0" not in texts(inbox)
 
 
 def test_the_stored_stream_is_what_was_shown_and_what_was_recorded() -> None:
-    scene = opened(answered("Long. " * 200))
-    inbox = scene.listen()
-    scene.decide()
+    conversation = opened(answered("Long. " * 200))
+    inbox = conversation.listen()
+    conversation.decide()
     stored = {}
-    for delta in scene.ports.deltas.since(LANE, 1):
+    for delta in conversation.ports.deltas.since(LANE, 1):
         stored[delta.name] = stored.get(delta.name, "") + delta.text
     stored.pop(CONTROL_LANE)
     assert stored == texts(inbox)
-    assert stored["answer.0"] == decided(scene).answer
+    assert stored["answer.0"] == decided(conversation).answer
 
 
 def test_a_round_is_counted_and_nothing_of_what_was_said_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    scene = opened(answered("secret answer"))
+    conversation = opened(answered("secret answer"))
     with caplog.at_level(logging.INFO):
-        scene.decide()
-    counts = scene.ports.meter.counts
+        conversation.decide()
+    counts = conversation.ports.meter.counts
     assert (counts["RoundsDecided"], "FirstDeltaMs" in counts) == (1, True)
     assert "secret" not in caplog.text

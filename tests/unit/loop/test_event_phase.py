@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from stepline.model.wire.live_event import RULES, EventClass
-from tests.unit.loop.phase import ENDS, PHASES, SENT, fate, play
-from tests.unit.loop.scene import Scene
+from tests.support.conversation import Conversation
+from tests.unit.loop.event_phase import ENDS, PHASES, SENT, fate, play
 
 CLASSES = get_args(EventClass)
 FATES = {"opens": "opened", "promoted": "promoted", "kept": "kept"}
@@ -43,7 +43,7 @@ def test_the_table_knows_every_class_and_every_end() -> None:
 
 @pytest.mark.parametrize("event_class", CLASSES)
 def test_an_event_is_sent_as_its_class_says(event_class: EventClass) -> None:
-    scene = Scene()
-    scene.send()
-    scene.send(id="event", **SENT[event_class])
-    assert scene.tail.entries[0].event_class == event_class  # type: ignore[union-attr]  # it admits one
+    conversation = Conversation()
+    conversation.send()
+    conversation.send(id="event", **SENT[event_class])
+    assert conversation.tail.entries[0].event_class == event_class  # type: ignore[union-attr]  # it admits one

@@ -8,8 +8,8 @@ import pytest
 
 from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Resulted
-from tests.unit.loop.live import SPOKEN, Live
-from tests.unit.loop.scene import BROKEN, answered, called, coded
+from tests.support.generation import BROKEN, answered, called, coded
+from tests.support.steered_conversation import SPOKEN, SteeredConversation
 
 WRITE = called("react.write", {"path": "outputs/a.md", "channel": "canvas", "content": "# A", "kind": "file"})
 PLAN = called("react.plan", {"steps": ["one"]})
@@ -17,15 +17,15 @@ READ = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]})
 SEARCH = called("web_tools.web_search", {"queries": "otters"})
 
 
-def cut(*script: Any, **policy: Any) -> Live:
+def cut(*script: Any, **policy: Any) -> SteeredConversation:
     """Return a turn whose first generation was cut off by a steer, and which goes on with this script."""
-    live = Live(SPOKEN, *script, **policy)
+    live = SteeredConversation(SPOKEN, *script, **policy)
     live.at(1, live.steer)
     live.decide()
     return live
 
 
-def ends(live: Live) -> tuple[str, str, int]:
+def ends(live: SteeredConversation) -> tuple[str, str, int]:
     """Run the turn; return why it ended, its answer, and how many rounds followed the first."""
     live.run()
     live.model.assert_read()
@@ -90,7 +90,7 @@ def test_another_number_of_rounds() -> None:
     assert len(ends_of(cut(WRITE, finalize_rounds=1))) == 1
 
 
-def ends_of(live: Live) -> list[Closed]:
+def ends_of(live: SteeredConversation) -> list[Closed]:
     assert ends(live)[1] == STOPPED
     return live.entries(Closed)
 
@@ -125,7 +125,7 @@ def test_a_stop_in_one_of_them_ends_the_turn() -> None:
 
 
 def test_a_stop_that_comes_later_leaves_what_an_earlier_steer_cut_off_alone() -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     live.at(20, live.steer)
     live.decide()
     live.stop()
@@ -156,7 +156,7 @@ def test_what_asks_for_an_answer_behind_the_steer_calls_it_off(
 
 
 def test_a_message_before_the_steer_does_not() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(1, lambda: (live.send("and that", id="m2"), live.steer()))
     live.decide()
     assert live.model.planned == {}

@@ -3,92 +3,95 @@
 from __future__ import annotations
 
 from stepline.model.entry import Decided, Resulted
-from stepline.timeline.fold import Timeline
-from tests.unit.loop.scene import LANE, Scene, answered, called
+from tests.support.conversation import Conversation
+from tests.support.generation import answered, called
 
 READ = {"paths": ["fi:turn_x.outputs/a.md"]}
 
 
-def planned(*rounds: str) -> Scene:
-    scene = Scene(*rounds, answered("done"))
-    scene.send("go")
-    scene.run()
-    scene.model.assert_read()
-    return scene
+def planned(*rounds: str) -> Conversation:
+    conversation = Conversation(*rounds, answered("done"))
+    conversation.send("go")
+    conversation.run()
+    conversation.model.assert_read()
+    return conversation
 
 
-def timeline(scene: Scene) -> Timeline:
-    return Timeline.empty(LANE).extended(scene.batches())
-
-
-def reports(scene: Scene) -> list[dict[str, str] | None]:
-    return [dict(entry.plan.status) if entry.plan else None for entry in scene.entries(Decided)]
+def reports(conversation: Conversation) -> list[dict[str, str] | None]:
+    return [dict(entry.plan.status) if entry.plan else None for entry in conversation.entries(Decided)]
 
 
 def steps(*names: str, **fields: object) -> str:
     return called("react.plan", {"steps": list(names), **fields})
 
 
-def test_conformance_6_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
-    scene = planned(
+def test_a_plan_that_is_not_the_current_one_takes_no_progress() -> None:
+    conversation = planned(
         steps("old"), steps("one", "two"), called("react.read", READ, notes="✓ [1] one\n✓ [2] two")
     )
-    old, new = timeline(scene).plans.values()
+    old, new = conversation.timeline().plans.values()
     assert (old.steps, dict(old.status)) == (("old",), {"1": "pending"})
     assert dict(new.status) == {"1": "done", "2": "done"}
 
 
-def test_conformance_6_without_a_current_plan_progress_is_only_a_note() -> None:
+def test_without_a_current_plan_progress_is_only_a_note() -> None:
     first = planned(
         steps("one"), called("react.plan", {"mode": "close", "plan_id": "?"}), called("react.read", READ)
     )
     assert reports(first) == [None] * 4
-    scene = Scene(called("react.read", READ, notes="✓ [1] one"), answered("done"))
-    scene.send("go")
-    scene.run()
-    assert reports(scene) == [None, None]
-    assert timeline(scene).plans == {}
+    conversation = Conversation(called("react.read", READ, notes="✓ [1] one"), answered("done"))
+    conversation.send("go")
+    conversation.run()
+    assert reports(conversation) == [None, None]
+    assert conversation.timeline().plans == {}
 
 
-def test_conformance_6_a_step_that_the_plan_does_not_have_changes_nothing() -> None:
-    scene = planned(steps("one"), called("react.read", READ, notes="✓ [0] x\n✓ [2] x\n✓ [99] x"))
-    assert reports(scene) == [None, None, None]
-    assert not [block for block in timeline(scene).blocks() if block.type == "react.plan.ack"]
+def test_a_step_that_the_plan_does_not_have_changes_nothing() -> None:
+    conversation = planned(steps("one"), called("react.read", READ, notes="✓ [0] x\n✓ [2] x\n✓ [99] x"))
+    assert reports(conversation) == [None, None, None]
+    assert not [block for block in conversation.timeline().blocks() if block.type == "react.plan.ack"]
 
 
-def test_conformance_6_the_round_that_changes_plans_reports_no_progress() -> None:
+def test_the_round_that_changes_plans_reports_no_progress() -> None:
     again = called("react.plan", {"steps": ["two"]}, notes="✓ [1] one")
-    scene = planned(steps("one"), again)
-    assert reports(scene) == [None, None, None]
-    assert all(dict(plan.status) == {"1": "pending"} for plan in timeline(scene).plans.values())
+    conversation = planned(steps("one"), again)
+    assert reports(conversation) == [None, None, None]
+    assert all(dict(plan.status) == {"1": "pending"} for plan in conversation.timeline().plans.values())
 
 
-def test_conformance_6_a_report_that_says_nothing_new_is_no_snapshot() -> None:
+def test_a_report_that_says_nothing_new_is_no_snapshot() -> None:
     same = called("react.read", READ, notes="✓ [1] one")
-    scene = planned(steps("one", "two"), same, same)
-    assert reports(scene) == [None, {"1": "done", "2": "pending"}, None, None]
-    found = [block for block in timeline(scene).blocks() if block.type in ("react.plan", "react.plan.ack")]
+    conversation = planned(steps("one", "two"), same, same)
+    assert reports(conversation) == [None, {"1": "done", "2": "pending"}, None, None]
+    found = [
+        block for block in conversation.timeline().blocks() if block.type in ("react.plan", "react.plan.ack")
+    ]
     assert [block.type for block in found] == ["react.plan", "react.plan.ack", "react.plan"]
 
 
 def test_a_plan_whose_steps_are_settled_is_open_no_more_and_no_other_takes_its_place() -> None:
-    scene = planned(steps("old"), steps("one"), called("react.read", READ, notes="✗ [1] it cannot be done"))
-    assert [plan.is_open() for plan in timeline(scene).plans.values()] == [True, False]
-    assert [plan.current for plan in timeline(scene).plans.values()] == [False, True]
+    conversation = planned(
+        steps("old"), steps("one"), called("react.read", READ, notes="✗ [1] it cannot be done")
+    )
+    assert [plan.is_open() for plan in conversation.timeline().plans.values()] == [True, False]
+    assert [plan.current for plan in conversation.timeline().plans.values()] == [False, True]
 
 
 def test_a_call_that_names_no_plan_is_a_result_and_the_turn_goes_on() -> None:
-    scene = planned(called("react.plan", {"mode": "activate", "plan_id": "plan:nobody"}))
-    (result,) = scene.entries(Resulted)
+    conversation = planned(called("react.plan", {"mode": "activate", "plan_id": "plan:nobody"}))
+    (result,) = conversation.entries(Resulted)
     assert result.error["code"] == "protocol_violation.plan_target_missing"
-    assert scene.state.status == "idle"
+    assert conversation.state.status == "idle"
 
 
 def test_a_plan_goes_on_in_the_next_turn() -> None:
-    scene = planned(steps("one", "two"))
-    scene.model.add(called("react.read", READ, notes="✓ [1] one"), answered("more"))
-    scene.send("go on", id="m2")
-    scene.run()
-    (plan,) = timeline(scene).plans.values()
-    assert (dict(plan.status), plan.last_turn_id) == ({"1": "done", "2": "pending"}, timeline(scene).turns[1])
-    assert timeline(scene).resolve(f"ar:plan.latest:{plan.plan_id}")[0].turn_id == plan.last_turn_id
+    conversation = planned(steps("one", "two"))
+    conversation.model.add(called("react.read", READ, notes="✓ [1] one"), answered("more"))
+    conversation.send("go on", id="m2")
+    conversation.run()
+    (plan,) = conversation.timeline().plans.values()
+    assert (dict(plan.status), plan.last_turn_id) == (
+        {"1": "done", "2": "pending"},
+        conversation.timeline().turns[1],
+    )
+    assert conversation.timeline().resolve(f"ar:plan.latest:{plan.plan_id}")[0].turn_id == plan.last_turn_id

@@ -16,8 +16,9 @@ from stepline.model.entry import Opened, Pruned, Resulted
 from stepline.rendering.piece import text_bytes
 from stepline.rendering.reduce import prune
 from stepline.rendering.request_parts import first_change
-from tests.unit.loop.scene import LANE, Scene, answered, called
-from tests.unit.loop.twin import BusyLog
+from tests.support.conversation import LANE, Conversation, text_of
+from tests.support.faulty_log import BusyLog
+from tests.support.generation import answered, called
 
 LONG = "and so it goes on, word by word. " * 100
 BUSY = Fail(error=ModelOverloaded("busy"))
@@ -28,7 +29,7 @@ def read(turn: str) -> str:
     return called("react.read", {"paths": [f"fi:{turn}.outputs/a.md"]})
 
 
-class Old(Scene):
+class Old(Conversation):
     """A conversation whose first turn read a long file, with one more turn behind it and a third one to come."""
 
     def __init__(self, *script: Any, **policy: Any) -> None:
@@ -40,29 +41,31 @@ class Old(Scene):
         self.send("second", id="m1")
         self.run()
 
+    def go_on(self, *, after_s: float) -> None:
+        """Have another turn after a pause."""
+        self.clock.pause(after_s)
+        self.send("third", id="m2")
+        self.run()
+
     def prompt(self, index: int = -1) -> str:
-        return "".join(part.text for part in self.model.requests[index].content)
+        return text_of(self.model.requests[index])
 
 
 def test_after_a_pause_old_results_are_shorter_and_everything_is_read_again() -> None:
-    scene = Old(answered("three"))
-    scene.clock.pause(1000)
-    scene.send("third", id="m2")
-    scene.run()
-    (entry,) = scene.entries(Pruned)
-    assert (entry.cause, entry.turn) == ("ttl", scene.entries(Opened)[-1].turn)
-    assert (LONG[:300] in scene.prompt(-2), LONG[:300] in scene.prompt()) == (True, False)
-    assert f"fi:{scene.first}.outputs/a.md" in scene.prompt()
-    assert "[SYSTEM MESSAGE]" in scene.prompt()
+    conversation = Old(answered("three"))
+    conversation.go_on(after_s=1000)
+    (entry,) = conversation.entries(Pruned)
+    assert (entry.cause, entry.turn) == ("ttl", conversation.entries(Opened)[-1].turn)
+    assert (LONG[:300] in conversation.prompt(-2), LONG[:300] in conversation.prompt()) == (True, False)
+    assert f"fi:{conversation.first}.outputs/a.md" in conversation.prompt()
+    assert "[SYSTEM MESSAGE]" in conversation.prompt()
 
 
 def test_while_the_cache_may_live_nothing_is_shorter() -> None:
-    scene = Old(answered("three"))
-    scene.clock.pause(200)
-    scene.send("third", id="m2")
-    scene.run()
-    assert scene.entries(Pruned) == []
-    assert LONG[:300] in scene.prompt()
+    conversation = Old(answered("three"))
+    conversation.go_on(after_s=200)
+    assert conversation.entries(Pruned) == []
+    assert LONG[:300] in conversation.prompt()
 
 
 def grown(**rules: Any) -> ContextRules:
@@ -71,14 +74,12 @@ def grown(**rules: Any) -> ContextRules:
 
 
 def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
-    scene = Old(answered("three"), context=grown(horizon_requests=30))
-    scene.clock.pause(200)
-    scene.send("third", id="m2")
-    scene.run()
-    (entry,) = scene.entries(Pruned)
-    assert (entry.cause, entry.turn) == ("price", scene.entries(Opened)[-1].turn)
+    conversation = Old(answered("three"), context=grown(horizon_requests=30))
+    conversation.go_on(after_s=200)
+    (entry,) = conversation.entries(Pruned)
+    assert (entry.cause, entry.turn) == ("price", conversation.entries(Opened)[-1].turn)
     assert entry.after_tokens < entry.before_tokens
-    assert LONG[:300] not in scene.prompt()
+    assert LONG[:300] not in conversation.prompt()
 
 
 @pytest.mark.parametrize(
@@ -90,29 +91,31 @@ def test_what_is_paid_back_soon_is_pruned_although_the_cache_lives() -> None:
     ],
 )
 def test_what_is_not_paid_back_soon_or_not_worth_it_stays(rules: ContextRules) -> None:
-    scene = Old(answered("three"), context=rules)
-    scene.clock.pause(200)
-    scene.send("third", id="m2")
-    scene.run()
-    assert scene.entries(Pruned) == []
-    assert LONG[:300] in scene.prompt()
+    conversation = Old(answered("three"), context=rules)
+    conversation.go_on(after_s=200)
+    assert conversation.entries(Pruned) == []
+    assert LONG[:300] in conversation.prompt()
 
 
 def test_while_a_turn_is_open_nothing_is_pruned_for_its_price() -> None:
-    scene = Old(called("react.read", {"paths": ["ar:plan.latest:none"]}), context=grown(horizon_requests=0))
-    scene.send("third", id="m2")
-    scene.decide()
-    scene.act()
-    scene.ports = replace(scene.ports, policy=replace(scene.ports.policy, context=grown(horizon_requests=30)))
-    scene.model.add(answered("three"))
-    scene.run()
-    assert scene.entries(Pruned) == []
+    conversation = Old(
+        called("react.read", {"paths": ["ar:plan.latest:none"]}), context=grown(horizon_requests=0)
+    )
+    conversation.send("third", id="m2")
+    conversation.decide()
+    conversation.act()
+    conversation.ports = replace(
+        conversation.ports, policy=replace(conversation.ports.policy, context=grown(horizon_requests=30))
+    )
+    conversation.model.add(answered("three"))
+    conversation.run()
+    assert conversation.entries(Pruned) == []
 
 
 def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_anew() -> None:
-    scene = Old()
-    scene.send("third", id="m2")
-    timeline = scene.history.load(Journal(scene.ports, LANE, "test"))
+    conversation = Old()
+    conversation.send("third", id="m2")
+    timeline = conversation.history.load(Journal(conversation.ports, LANE, "test"))
     entry = Pruned(turn=timeline.state.turn, at="2026-01-01T00:00:00Z", cause="price", keep=6, intact=2)
     new = prune(timeline.pieces, entry, 3, timeline.layout)
     notice = len(timeline.layout.pruned(entry).encode())
@@ -124,48 +127,48 @@ def test_it_pays_from_that_number_of_requests_on_which_reads_what_is_written_ane
 
 
 def test_without_a_time_to_live_nothing_is_pruned_by_time() -> None:
-    scene = Old(answered("three"), context=ContextRules(ttl_s=0))
-    scene.clock.pause(100_000)
-    scene.send("third", id="m2")
-    scene.run()
-    assert scene.entries(Pruned) == []
+    conversation = Old(answered("three"), context=ContextRules(ttl_s=0))
+    conversation.go_on(after_s=100_000)
+    assert conversation.entries(Pruned) == []
 
 
 def test_what_was_pruned_is_shown_again_when_it_is_read_and_not_repeated_after_that() -> None:
-    scene = Old()
-    scene.clock.pause(1000)
-    scene.send("third", id="m2")
-    scene.model.add(read(scene.first), read(scene.first), answered("three"))
-    scene.run()
-    again, repeated = [entry for entry in scene.entries(Resulted) if entry.tool_id == "react.read"][-2:]
+    conversation = Old()
+    conversation.clock.pause(1000)
+    conversation.send("third", id="m2")
+    conversation.model.add(read(conversation.first), read(conversation.first), answered("three"))
+    conversation.run()
+    again, repeated = [entry for entry in conversation.entries(Resulted) if entry.tool_id == "react.read"][
+        -2:
+    ]
     assert [block.text for block in again.blocks if block.meta.get("whole")] == [LONG]
     assert '"exists_in_visible_context"' in repeated.blocks[0].text
-    assert len(scene.entries(Pruned)) == 1
+    assert len(conversation.entries(Pruned)) == 1
 
 
 def test_an_attempt_that_fails_behind_its_pruning_leaves_nothing_to_prune_for_the_next_one() -> None:
-    scene = Old(*[BUSY] * 3, answered("three"))
-    scene.clock.pause(1000)
-    scene.send("third", id="m2")
+    conversation = Old(*[BUSY] * 3, answered("three"))
+    conversation.clock.pause(1000)
+    conversation.send("third", id="m2")
     with pytest.raises(ModelOverloaded):
-        scene.decide()
-    scene.decide(attempt=1)
-    assert len(scene.entries(Pruned)) == 1
-    assert scene.state.cursor.phase == "close"
+        conversation.decide()
+    conversation.decide(attempt=1)
+    assert len(conversation.entries(Pruned)) == 1
+    assert conversation.state.cursor.phase == "close"
 
 
 def test_an_attempt_that_lost_the_round_prunes_nothing() -> None:
     log = BusyLog()
-    scene = Old(*[BUSY] * 3, log=log)
-    scene.clock.pause(1000)
-    scene.send("third", id="m2")
-    step = scene.now()
+    conversation = Old(*[BUSY] * 3, log=log)
+    conversation.clock.pause(1000)
+    conversation.send("third", id="m2")
+    step = conversation.now()
 
     def retry() -> None:
         with pytest.raises(ModelOverloaded):
-            scene.decide(scene.now(attempt=1))
+            conversation.decide(conversation.now(attempt=1))
 
     log.rivals = [retry]
     with pytest.raises(Fenced):
-        scene.decide(step)
-    assert len(scene.entries(Pruned)) == 1
+        conversation.decide(step)
+    assert len(conversation.entries(Pruned)) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +15,9 @@ from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.ids import call_id
 from stepline.model.program.execution import Run
 from stepline.protocol.decision.fanout import FanoutRule
-from tests.unit.loop.scene import LANE, PROGRAM, Scene, answered, called, said
-from tests.unit.loop.twin import LosingLog
+from tests.support.conversation import LANE, Conversation, text_of
+from tests.support.faulty_log import LosingLog
+from tests.support.generation import PROGRAM, answer_of, answered, called, decided, said, start_tag, tagged
 
 FANOUT = FanoutRule(mode="safe_fanout")
 MANY = "multi_action_bundle_"
@@ -49,22 +49,16 @@ def run(*files: str) -> dict[str, Any]:
     return {"action": "call_tool", "tool_call": {"tool_id": PROGRAM, "params": {"contract": contract}}}
 
 
-def complete(text: str, **fields: Any) -> dict[str, Any]:
-    return {"action": "complete", "final_answer": text, **fields}
-
-
 def several(*decisions: dict[str, Any] | str, codes: dict[int, str] | None = None) -> str:
     """Return a generation of these decisions; `codes` are the programs behind some of them."""
-    parts = ["<channel:thinking>Let me see.</channel:thinking>"]
+    parts = [tagged("thinking", "Let me see.")]
     for index, one in enumerate(decisions):
-        body = one if isinstance(one, str) else json.dumps(one)
-        parts.append(f"<channel:ReactDecisionOutV2>{body}</channel:ReactDecisionOutV2>")
-        parts.append(f"<channel:code>{(codes or {}).get(index, '')}</channel:code>")
+        parts += [decided(one), tagged("code", (codes or {}).get(index, ""))]
     return "\n".join(parts)
 
 
-class Stage(Scene):
-    """A scene whose rounds may take several actions."""
+class FanoutConversation(Conversation):
+    """A conversation whose rounds may take several actions."""
 
     def __init__(self, *script: Any, rule: FanoutRule = FANOUT, strict: bool = True, **fields: Any) -> None:
         super().__init__(*script, **fields)
@@ -79,7 +73,7 @@ class Stage(Scene):
         return [(entry.tool_id, entry.status) for entry in self.entries(Resulted)]
 
     def prompt(self, index: int = -1) -> str:
-        return "".join(part.text for part in self.model.requests[index].content)
+        return text_of(self.model.requests[index])
 
     def codes(self) -> list[str]:
         return [notice.code for notice in self.decided.notices]
@@ -91,30 +85,30 @@ class Stage(Scene):
 @pytest.mark.parametrize("piece_chars", [1, 13, 10_000])
 def test_actions_run_in_the_order_of_their_decisions_each_under_its_own_name(piece_chars: int) -> None:
     text = several(write("a.md"), read("fi:turn_x.outputs/n.md"), plan("one"), plan("two"))
-    stage = Stage(Say(text=text, piece_chars=piece_chars), answered("done"))
-    stage.run()
-    turn = stage.entries(Closed)[-1].turn
-    results = stage.entries(Resulted)
+    conversation = FanoutConversation(Say(text=text, piece_chars=piece_chars), answered("done"))
+    conversation.run()
+    turn = conversation.entries(Closed)[-1].turn
+    results = conversation.entries(Resulted)
     assert [entry.tool_id for entry in results] == ["react.write", "react.read", "react.plan", "react.plan"]
     assert [entry.call_id for entry in results] == [call_id(turn, 0, index) for index in range(4)]
     assert {entry.iteration for entry in results} == {0}
-    assert len(stage.model.requests) == 2
+    assert len(conversation.model.requests) == 2
 
 
 def test_each_result_stands_in_a_batch_of_its_own_and_the_next_round_sees_all() -> None:
-    stage = Stage(several(write("a.md"), write("b.md")), answered("done"))
-    stage.run()
-    assert stage.kinds()[1:4] == [["Decided"], ["Resulted"], ["Resulted"]]
-    assert "outputs/a.md" in stage.prompt()
-    assert "outputs/b.md" in stage.prompt()
+    conversation = FanoutConversation(several(write("a.md"), write("b.md")), answered("done"))
+    conversation.run()
+    assert conversation.kinds()[1:4] == [["Decided"], ["Resulted"], ["Resulted"]]
+    assert "outputs/a.md" in conversation.prompt()
+    assert "outputs/b.md" in conversation.prompt()
 
 
 def test_what_is_dropped_costs_one_notice_each_and_the_others_run() -> None:
-    text = several(write("a.md"), write("a.md", "other"), complete("Too early."), "{", write("b.md"))
-    stage = Stage(text, answered("done"))
-    stage.run()
-    first = stage.entries(Decided)[0]
-    assert stage.ran() == [("react.write", "ok"), ("react.write", "ok")]
+    text = several(write("a.md"), write("a.md", "other"), answer_of("Too early."), "{", write("b.md"))
+    conversation = FanoutConversation(text, answered("done"))
+    conversation.run()
+    first = conversation.entries(Decided)[0]
+    assert conversation.ran() == [("react.write", "ok"), ("react.write", "ok")]
     assert [notice.code for notice in first.notices] == [
         f"{MANY}same_file_collision",
         f"{MANY}final_answer_after_non_neutral",
@@ -122,7 +116,7 @@ def test_what_is_dropped_costs_one_notice_each_and_the_others_run() -> None:
     ]
     assert [notice.extra["index"] for notice in first.notices] == [2, 3, 4]
     assert (first.accepted, first.answer, first.raw) == (True, "", "")
-    seen = stage.prompt(1)
+    seen = conversation.prompt(1)
     for notice in first.notices:
         assert f"Action {notice.extra['index']} was not run" in seen
         assert f".{notice.extra['parent_tool_call_id']}.notice]" in seen
@@ -130,86 +124,101 @@ def test_what_is_dropped_costs_one_notice_each_and_the_others_run() -> None:
 
 
 def test_a_round_of_which_nothing_is_left_is_refused_and_tried_once_more() -> None:
-    stage = Stage(several(write(""), "{"), answered("done"))
-    following = stage.decide()
-    assert (following.route, following.iteration, stage.decided.accepted) == ("decide", 1, False)
-    assert (stage.state.round_retries, stage.codes()) == (1, ["bad_params", f"{MANY}invalid_item"])
-    assert stage.decided.raw
+    conversation = FanoutConversation(several(write(""), "{"), answered("done"))
+    following = conversation.decide()
+    assert (following.route, following.iteration, conversation.decided.accepted) == ("decide", 1, False)
+    assert (conversation.state.round_retries, conversation.codes()) == (
+        1,
+        ["bad_params", f"{MANY}invalid_item"],
+    )
+    assert conversation.decided.raw
 
 
 def test_the_same_call_runs_once_a_round() -> None:
-    stage = Stage(several(read("fi:turn_x.outputs/n.md"), read("fi:turn_x.outputs/n.md")), answered("done"))
-    stage.run()
-    assert len(stage.ran()) == 1
-    assert [notice.code for notice in stage.entries(Decided)[0].notices] == [f"{MANY}duplicate"]
+    conversation = FanoutConversation(
+        several(read("fi:turn_x.outputs/n.md"), read("fi:turn_x.outputs/n.md")), answered("done")
+    )
+    conversation.run()
+    assert len(conversation.ran()) == 1
+    assert [notice.code for notice in conversation.entries(Decided)[0].notices] == [f"{MANY}duplicate"]
 
 
 def test_a_cap_of_the_deployment_ends_the_generation_at_the_first_action_too_many() -> None:
     rule = FanoutRule(mode="safe_fanout", max_actions=2)
     tail = "never generated " * 500
-    stage = Stage(several(write("a.md"), write("b.md"), write("c.md", tail)), answered("done"), rule=rule)
-    stage.decide()
-    entry = stage.decided
+    conversation = FanoutConversation(
+        several(write("a.md"), write("b.md"), write("c.md", tail)), answered("done"), rule=rule
+    )
+    conversation.decide()
+    entry = conversation.decided
     assert ([action.params["path"] for action in entry.actions], entry.stop_reason) == (
         ["a.md", "b.md"],
         "aborted",
     )
-    assert stage.codes() == [f"{MANY}too_many_actions"]
+    assert conversation.codes() == [f"{MANY}too_many_actions"]
 
 
 # --- off
 
 
 @pytest.mark.parametrize("piece_chars", [1, 10_000])
-def test_w16_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piece_chars: int) -> None:
-    stage = Stage(
+def test_where_a_round_takes_one_action_the_second_is_refused_with_a_notice(piece_chars: int) -> None:
+    conversation = FanoutConversation(
         Say(text=several(write("a.md"), write("b.md")), piece_chars=piece_chars),
         answered("done"),
         rule=FanoutRule(),
     )
-    stage.run()
-    first = stage.entries(Decided)[0]
-    assert stage.ran() == [("react.write", "ok")]
+    conversation.run()
+    first = conversation.entries(Decided)[0]
+    assert conversation.ran() == [("react.write", "ok")]
     assert [notice.code for notice in first.notices] == [f"{MANY}too_many_actions"]
     assert first.accepted
-    assert "b.md" not in stage.prompt(1)
+    assert "b.md" not in conversation.prompt(1)
 
 
 # --- an answer beside neutral actions
 
 
 def test_beside_an_answer_neutral_actions_run_and_then_the_turn_ends() -> None:
-    stage = Stage(several(plan("look"), complete("All done.", suggested_followups=["More?"])))
-    step = stage.decide()
-    assert (step.route, stage.decided.action, stage.decided.answer) == ("act", "complete", "All done.")
-    step = stage.act(step)
+    conversation = FanoutConversation(
+        several(plan("look"), answer_of("All done.", suggested_followups=["More?"]))
+    )
+    step = conversation.decide()
+    assert (step.route, conversation.decided.action, conversation.decided.answer) == (
+        "act",
+        "complete",
+        "All done.",
+    )
+    step = conversation.act(step)
     assert (step.route, step.iteration) == ("close", 0)
-    stage.close(step)
-    (closing,) = stage.entries(Closed)
+    conversation.close(step)
+    (closing,) = conversation.entries(Closed)
     assert (closing.outcome, closing.answer, closing.followups) == ("completed", "All done.", ("More?",))
-    assert (stage.ran(), stage.state.status) == ([("react.plan", "ok")], "idle")
+    assert (conversation.ran(), conversation.state.status) == ([("react.plan", "ok")], "idle")
 
 
 def test_an_event_behind_such_an_answer_reopens_the_turn_as_behind_any_other() -> None:
-    stage = Stage(several(complete("All done."), plan("look")), answered("Now really."))
-    step = stage.act(stage.decide())
-    stage.send("wait", id="second")
-    step = stage.close(step)
-    assert (step.route, step.iteration, stage.state.ends) == ("decide", 1, False)
-    (deferred,) = stage.entries(Deferred)
+    conversation = FanoutConversation(several(answer_of("All done."), plan("look")), answered("Now really."))
+    step = conversation.act(conversation.decide())
+    conversation.send("wait", id="second")
+    step = conversation.close(step)
+    assert (step.route, step.iteration, conversation.state.ends) == ("decide", 1, False)
+    (deferred,) = conversation.entries(Deferred)
     assert deferred.answer == "All done."
-    stage.drive(step)
-    assert stage.entries(Closed)[-1].answer == "Now really."
-    assert stage.prompt().count("All done.") == 1
+    conversation.drive(step)
+    assert conversation.entries(Closed)[-1].answer == "Now really."
+    assert conversation.prompt().count("All done.") == 1
 
 
 def test_an_answer_that_nobody_saw_begin_is_recorded_like_any_other() -> None:
-    summary = "<channel:summary>Goal: to look</channel:summary>"
-    stage = Stage(several(complete("All done."), plan("look")) + summary, answered("Now really.") + summary)
-    step = stage.act(stage.decide())
-    stage.send("wait", id="second")
-    stage.drive(stage.close(step))
-    blocks = stage.history.load(Journal(stage.ports, LANE, "test")).blocks()
+    summary = tagged("summary", "Goal: to look")
+    conversation = FanoutConversation(
+        several(answer_of("All done."), plan("look")) + summary, answered("Now really.") + summary
+    )
+    step = conversation.act(conversation.decide())
+    conversation.send("wait", id="second")
+    conversation.drive(conversation.close(step))
+    blocks = conversation.history.load(Journal(conversation.ports, LANE, "test")).blocks()
     recorded = {kind: [block.text for block in blocks if block.type == kind] for kind in ANSWERS}
     assert recorded == {kind: ["All done.", "Now really."] for kind in ANSWERS}
     assert [block.text for block in blocks if "working.summary" in block.path] == ["Goal: to look"] * 2
@@ -217,21 +226,23 @@ def test_an_answer_that_nobody_saw_begin_is_recorded_like_any_other() -> None:
 
 def test_a_retry_between_the_last_action_and_the_close_goes_on_to_the_close() -> None:
     log = LosingLog()
-    stage = Stage(several(complete("All done."), plan("look"), plan("tell")), log=log)
-    step = stage.decide()
+    conversation = FanoutConversation(several(answer_of("All done."), plan("look"), plan("tell")), log=log)
+    step = conversation.decide()
     log.lose(True, True)
-    first = stage.act(step)
-    assert (stage.act(step), stage.ran()) == (first, [("react.plan", "ok")] * 2)
-    assert stage.decide(step).route == "close"
-    stage.close(first)
-    assert len(stage.entries(Closed)) == 1
+    first = conversation.act(step)
+    assert (conversation.act(step), conversation.ran()) == (first, [("react.plan", "ok")] * 2)
+    assert conversation.decide(step).route == "close"
+    conversation.close(first)
+    assert len(conversation.entries(Closed)) == 1
 
 
 def test_the_last_round_takes_an_answer_and_drops_the_neutral_action_beside_it() -> None:
-    stage = Stage(several(plan("look"), complete("Done as far as it goes.")), max_iterations=1)
-    stage.run()
-    assert (stage.ran(), stage.entries(Closed)[-1].answer) == ([], "Done as far as it goes.")
-    assert stage.codes() == ["last_round_requires_answer"]
+    conversation = FanoutConversation(
+        several(plan("look"), answer_of("Done as far as it goes.")), max_iterations=1
+    )
+    conversation.run()
+    assert (conversation.ran(), conversation.entries(Closed)[-1].answer) == ([], "Done as far as it goes.")
+    assert conversation.codes() == ["last_round_requires_answer"]
 
 
 # --- answers that were seen
@@ -239,39 +250,44 @@ def test_the_last_round_takes_an_answer_and_drops_the_neutral_action_beside_it()
 
 def test_an_answer_the_user_has_seen_is_never_tried_again() -> None:
     broken = '{"action": "complete", "final_answer": "All done.", oops'
-    stage = Stage(several(plan("look"), broken, plan("tell")))
-    inbox = stage.listen()
-    step = stage.decide()
-    assert stage.decided.answer == "All done."
-    assert (stage.decided.accepted, len(stage.decided.actions)) == (True, 2)
-    assert stage.codes()[0] == "answer_kept_from_stream"
-    stage.close(stage.act(step))
-    assert stage.entries(Closed)[-1].answer == "All done."
-    assert len(stage.model.requests) == 1
+    conversation = FanoutConversation(several(plan("look"), broken, plan("tell")))
+    inbox = conversation.listen()
+    step = conversation.decide()
+    assert conversation.decided.answer == "All done."
+    assert (conversation.decided.accepted, len(conversation.decided.actions)) == (True, 2)
+    assert conversation.codes()[0] == "answer_kept_from_stream"
+    conversation.close(conversation.act(step))
+    assert conversation.entries(Closed)[-1].answer == "All done."
+    assert len(conversation.model.requests) == 1
     assert b"All done." in b"".join(inbox)
 
 
 def test_a_model_that_fails_behind_its_answer_is_not_asked_for_another_one() -> None:
-    text = several(plan("look"), complete("All done.")) + "<channel:summary>Goal: to loo"
+    text = several(plan("look"), answer_of("All done.")) + (start_tag("summary") + "Goal: to loo")
     gone = DependencyError("gone", code="stream_cut")
-    stage = Stage(Fail(error=gone, text=text, after_chars=len(text)))
-    stage.run()
-    assert (stage.ran(), stage.entries(Closed)[-1].answer) == ([("react.plan", "ok")], "All done.")
-    assert (stage.decided.stop_reason, stage.codes()) == ("cut", ["generation_truncated"])
-    assert len(stage.model.requests) == 1
+    conversation = FanoutConversation(Fail(error=gone, text=text, after_chars=len(text)))
+    conversation.run()
+    assert (conversation.ran(), conversation.entries(Closed)[-1].answer) == (
+        [("react.plan", "ok")],
+        "All done.",
+    )
+    assert (conversation.decided.stop_reason, conversation.codes()) == ("cut", ["generation_truncated"])
+    assert len(conversation.model.requests) == 1
 
 
 def test_an_answer_that_was_seen_stands_beside_a_sibling_that_is_refused() -> None:
-    stage = Stage(several(complete("All done."), write("late.md")))
-    stage.run()
-    assert (stage.ran(), stage.entries(Closed)[-1].answer) == ([], "All done.")
+    conversation = FanoutConversation(several(answer_of("All done."), write("late.md")))
+    conversation.run()
+    assert (conversation.ran(), conversation.entries(Closed)[-1].answer) == ([], "All done.")
 
 
-def test_w23_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
-    stage = Stage(said('{"action": "complete", "final_answer": "he said "yes", then left"}'))
-    stage.run()
-    assert stage.entries(Closed)[-1].answer == 'he said "yes", then left'
-    assert stage.codes() == ["decision_repaired"]
+def test_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
+    conversation = FanoutConversation(
+        said('{"action": "complete", "final_answer": "he said "yes", then left"}')
+    )
+    conversation.run()
+    assert conversation.entries(Closed)[-1].answer == 'he said "yes", then left'
+    assert conversation.codes() == ["decision_repaired"]
 
 
 # --- programs
@@ -279,28 +295,30 @@ def test_w23_an_answer_with_quotes_nobody_escaped_is_recorded_whole() -> None:
 
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_program_may_stand_at_any_place_of_a_round(at: int) -> None:
-    stage = Stage(answered("done"))
-    stage.programs(lambda _job: Run(returncode=0))
-    stage.agent = replace(stage.agent, fanout=FANOUT)
+    conversation = FanoutConversation(answered("done"))
+    conversation.programs(lambda _job: Run(returncode=0))
+    conversation.agent = replace(conversation.agent, fanout=FANOUT)
     decisions = [write("a.md"), write("b.md")]
     decisions.insert(at, run("outputs/c.csv"))
-    stage.model = stage.model.__class__(several(*decisions, codes={at: "print(1)"}), answered("done"))
-    stage.run()
-    tools = [tool for tool, _ in stage.ran()]
+    conversation.model = conversation.model.__class__(
+        several(*decisions, codes={at: "print(1)"}), answered("done")
+    )
+    conversation.run()
+    tools = [tool for tool, _ in conversation.ran()]
     expected = ["react.write", "react.write"]
     expected.insert(at, PROGRAM)
     assert tools == expected
-    assert [action.code for action in stage.entries(Decided)[0].actions][at] == "print(1)"
-    assert stage.entries(Closed)[-1].answer == "done"
+    assert [action.code for action in conversation.entries(Decided)[0].actions][at] == "print(1)"
+    assert conversation.entries(Closed)[-1].answer == "done"
 
 
 def test_the_files_of_a_program_collide_with_those_of_a_write() -> None:
-    stage = Stage()
-    stage.programs(lambda _job: Run(returncode=0))
-    stage.agent = replace(stage.agent, fanout=FANOUT)
-    stage.model.add(several(write("outputs/c.csv"), run("c.csv"), codes={1: "print(1)"}))
-    stage.decide()
-    assert stage.codes() == [f"{MANY}same_file_collision"]
+    conversation = FanoutConversation()
+    conversation.programs(lambda _job: Run(returncode=0))
+    conversation.agent = replace(conversation.agent, fanout=FANOUT)
+    conversation.model.add(several(write("outputs/c.csv"), run("c.csv"), codes={1: "print(1)"}))
+    conversation.decide()
+    assert conversation.codes() == [f"{MANY}same_file_collision"]
 
 
 # --- strictness
@@ -310,53 +328,53 @@ def test_the_files_of_a_program_collide_with_those_of_a_write() -> None:
     ("head", "code"),
     [
         ("Sure, I will! ", "decision_preamble_before_first_channel"),
-        ("<channel:code>x</channel:code>", "decision_first_channel_not_thinking"),
+        (tagged("code", "x"), "decision_first_channel_not_thinking"),
     ],
 )
 def test_a_wrong_beginning_costs_one_notice_and_one_more_try_and_ends_the_call_at_once(
     head: str, code: str
 ) -> None:
-    stage = Stage(head + answered("first" * 200), answered("second"))
-    inbox = stage.listen()
-    stage.run()
-    first = stage.entries(Decided)[0]
+    conversation = FanoutConversation(head + answered("first" * 200), answered("second"))
+    inbox = conversation.listen()
+    conversation.run()
+    first = conversation.entries(Decided)[0]
     assert ([notice.code for notice in first.notices], first.accepted) == ([code], False)
-    assert stage.entries(Closed)[-1].answer == "second"
+    assert conversation.entries(Closed)[-1].answer == "second"
     assert b"firstfirst" not in b"".join(inbox)
     # W14: what we ended is not free.
     assert (first.stop_reason, len(first.raw) < 60) == ("aborted", True)
     assert first.usage is not None
     assert first.usage.estimated
     assert first.usage.input_tokens > 0
-    assert code in stage.prompt(1)
+    assert code in conversation.prompt(1)
 
 
 def test_where_it_is_tolerated_a_leading_word_costs_a_notice_alone() -> None:
-    stage = Stage("Sure! " + answered("first"), strict=False)
-    stage.run()
-    assert stage.entries(Closed)[-1].answer == "first"
-    assert stage.codes() == ["decision_preamble_before_first_channel"]
+    conversation = FanoutConversation("Sure! " + answered("first"), strict=False)
+    conversation.run()
+    assert conversation.entries(Closed)[-1].answer == "first"
+    assert conversation.codes() == ["decision_preamble_before_first_channel"]
 
 
-def test_w19_a_turn_of_wrong_beginnings_ends_after_its_tries_and_says_so() -> None:
-    stage = Stage(*["Sure! "] * 3, round_retries=2)
-    stage.run()
-    stage.model.assert_read()
-    assert stage.entries(Closed)[-1].answer.startswith(CAUSES["violations"])
+def test_a_turn_of_wrong_beginnings_ends_after_its_tries_and_says_so() -> None:
+    conversation = FanoutConversation(*["Sure! "] * 3, round_retries=2)
+    conversation.run()
+    conversation.model.assert_read()
+    assert conversation.entries(Closed)[-1].answer.startswith(CAUSES["violations"])
 
 
 # --- plans
 
 
 def test_the_notes_of_every_decision_acknowledge_the_plan() -> None:
-    stage = Stage(
+    conversation = FanoutConversation(
         called("react.plan", {"steps": ["look", "tell"]}),
         several(write("a.md", notes="✓ [1] looked"), write("b.md", notes="… [2] telling")),
         several(plan("another", notes="✓ [2] told"), write("c.md", notes="✓ [2] told")),
         answered("done"),
     )
-    stage.run()
-    decisions = stage.entries(Decided)
+    conversation.run()
+    decisions = conversation.entries(Decided)
     assert decisions[1].notes == "✓ [1] looked\n… [2] telling"
     assert dict(decisions[1].plan.status) == {"1": "done", "2": "in_progress"}
     assert decisions[2].plan is None

@@ -11,9 +11,10 @@ from stepline.loop.close import close_turn
 from stepline.loop.steer import STOPPED
 from stepline.model.entry import Closed, Deferred, Opened
 from stepline.model.wire.live_event import RULES
-from tests.unit.loop.live import SPOKEN, Live, shown_after
-from tests.unit.loop.scene import answered, event_types
-from tests.unit.loop.twin import BusyLog, LosingLog
+from tests.support.conversation import event_types
+from tests.support.faulty_log import BusyLog, LosingLog
+from tests.support.generation import answered, called
+from tests.support.steered_conversation import SPOKEN, SteeredConversation, shown_after
 
 EVENTS: dict[str, dict[str, Any]] = {
     "message": {"kind": "followup"},
@@ -24,14 +25,14 @@ EVENTS: dict[str, dict[str, Any]] = {
 }
 
 
-def decided(**policy: Any) -> Live:
+def decided(**policy: Any) -> SteeredConversation:
     """Return a turn whose answer is decided."""
-    live = Live(answered("Done."), log=policy.pop("log", None), **policy)
+    live = SteeredConversation(answered("Done."), log=policy.pop("log", None), **policy)
     live.decide()
     return live
 
 
-def fate(live: Live, message: str) -> str:
+def fate(live: SteeredConversation, message: str) -> str:
     """Return what became of an event when the first turn ended."""
     if message in live.handed_back():
         return "dropped"
@@ -54,7 +55,7 @@ def test_behind_the_last_round_each_class_goes_where_the_table_says(name: str) -
 def test_before_a_stop_each_class_goes_where_the_table_says(name: str, *, heeded: bool) -> None:
     if name == "stop":
         return
-    live = Live(SPOKEN) if heeded else decided()
+    live = SteeredConversation(SPOKEN) if heeded else decided()
     say: list[Callable[[], Any]] = [
         lambda: live.send(**{"text": "say", "id": "e1", **EVENTS[name]}),
         lambda: live.stop(id="x9"),
@@ -75,7 +76,7 @@ def test_before_a_stop_each_class_goes_where_the_table_says(name: str, *, heeded
 @pytest.mark.parametrize("name", list(EVENTS))
 @pytest.mark.parametrize("heeded", [True, False])
 def test_behind_a_stop_each_class_goes_where_it_would_behind_an_end(name: str, *, heeded: bool) -> None:
-    live = Live() if heeded else decided()
+    live = SteeredConversation() if heeded else decided()
     live.stop(id="x9")
     if heeded:
         live.decide()
@@ -86,7 +87,7 @@ def test_behind_a_stop_each_class_goes_where_it_would_behind_an_end(name: str, *
 
 
 def test_a_message_that_the_model_has_seen_is_not_handed_back() -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     live.send("and that", id="m2")
     live.at(1, live.stop)
     live.run()
@@ -95,7 +96,7 @@ def test_a_message_that_the_model_has_seen_is_not_handed_back() -> None:
 
 
 def test_a_steer_that_was_heeded_is_not_handed_back_by_a_stop() -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     live.at(1, live.steer)
     live.decide()
     live.stop()
@@ -106,7 +107,7 @@ def test_a_steer_that_was_heeded_is_not_handed_back_by_a_stop() -> None:
 
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_steer_that_was_heeded_with_a_later_one_is_not_handed_back(*, stopped: bool) -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     live.at(1, lambda: (live.steer(id="s1"), live.steer("in French", id="s2")))
     live.decide()
     if stopped:
@@ -156,7 +157,7 @@ def test_a_steer_that_comes_between_the_look_and_the_end_is_handed_back_by_that_
 
 def test_a_message_between_the_look_and_the_end_of_a_stopped_turn_opens_the_next() -> None:
     log = BusyLog()
-    live = Live(SPOKEN, log=log)
+    live = SteeredConversation(SPOKEN, log=log)
     live.at(1, live.stop)
     live.decide()
     log.rivals = [lambda: live.send("next", id="m2")]
@@ -167,7 +168,7 @@ def test_a_message_between_the_look_and_the_end_of_a_stopped_turn_opens_the_next
 
 def test_a_stopped_turn_is_closed_once_by_whichever_close() -> None:
     log = LosingLog()
-    live = Live(log=log)
+    live = SteeredConversation(log=log)
     inbox = live.listen()
     live.stop()
     step = live.decide()
@@ -180,7 +181,7 @@ def test_a_stopped_turn_is_closed_once_by_whichever_close() -> None:
 
 @pytest.mark.parametrize("code", ["step_failed", "execution_lost", "model_overloaded"])
 def test_a_turn_that_was_stopped_ends_so_whatever_failed_behind_the_stop(code: str) -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     live.at(20, live.stop)
     live.decide()
     close_turn(live.ports, live.now(), code=code)
@@ -189,7 +190,7 @@ def test_a_turn_that_was_stopped_ends_so_whatever_failed_behind_the_stop(code: s
 
 
 def test_a_turn_that_failed_ends_with_its_error_and_does_not_promote_what_a_stop_took_back() -> None:
-    live = Live()
+    live = SteeredConversation()
     live.send("and that", id="m2")
     live.stop()
     live.send("next", id="m3")
@@ -200,8 +201,8 @@ def test_a_turn_that_failed_ends_with_its_error_and_does_not_promote_what_a_stop
 
 
 def test_citations_of_a_part_that_stays_are_recorded_with_it() -> None:
-    live = Live(
-        '<channel:thinking>I look.</channel:thinking><channel:ReactDecisionOutV2>{"action":"call_tool","tool_call":{"tool_id":"web_tools.web_search","params":{"queries":"prompt caching"}}}</channel:ReactDecisionOutV2>',
+    live = SteeredConversation(
+        called("web_tools.web_search", {"queries": "prompt caching"}),
         answered("It is kept [[S:1]]. " * 9),
     )
     live.act(live.decide())

@@ -11,39 +11,40 @@ from stepline.loop.close import CAUSES, FILES_MAX, GO_ON, STEPS_MAX, status_answ
 from stepline.loop.decide import settle
 from stepline.model.entry import Decided, Opened
 from stepline.model.plan_steps import Plan
-from tests.unit.loop.scene import Scene, called
-from tests.unit.timeline.story import Story
+from tests.support.conversation import Conversation
+from tests.support.generation import called
+from tests.support.log_builder import LogBuilder
 
 TOO_LATE = called("react.read", {"paths": ["fi:turn_x.outputs/a.md"]})
 
 
-def worked(*outcomes: Any, plan: Plan | None = None) -> Story:
-    story = Story()
-    story.message("write three files")
+def worked(*outcomes: Any, plan: Plan | None = None) -> LogBuilder:
+    log = LogBuilder()
+    log.message("write three files")
     for outcome in outcomes:
-        story.act(("react.write", {"path": "a.md"}))
-        story.result(**outcome, tool="react.write")
-    return story
+        log.act(("react.write", {"path": "a.md"}))
+        log.result(**outcome, tool="react.write")
+    return log
 
 
-def told(story: Story, *plans: Plan, cause: str = "max_iterations") -> str:
-    entries = [entry for batch in story.batches for entry in batch.entries]
-    return status_answer(entries, plans, turn=story.turn, cause=cause)
+def told(log: LogBuilder, *plans: Plan, cause: str = "max_iterations") -> str:
+    entries = [entry for batch in log.batches for entry in batch.entries]
+    return status_answer(entries, plans, turn=log.turn, cause=cause)
 
 
 def test_it_says_what_was_done_what_is_open_and_what_went_wrong_last():
-    story = worked()
-    story.act(("react.write", {}))
-    story.result(tool="react.write", blocks=(story.file("a.md"),))
-    story.act(("web_tools.web_search", {}))
-    story.result(tool="web_tools.web_search", status="error", error={"message": "no\nanswer"}, blocks=())
-    plan = story.plan("write a", "write b", "send `it`")
+    log = worked()
+    log.act(("react.write", {}))
+    log.result(tool="react.write", blocks=(log.file("a.md"),))
+    log.act(("web_tools.web_search", {}))
+    log.result(tool="web_tools.web_search", status="error", error={"message": "no\nanswer"}, blocks=())
+    plan = log.plan("write a", "write b", "send `it`")
     done = {**plan.status, "1": "done", "2": "failed"}
-    assert told(story, Plan(**{**_fields(plan), "status": done})) == (
+    assert told(log, Plan(**{**_fields(plan), "status": done})) == (
         f"{CAUSES['max_iterations']}\n\n"
         "- 3 rounds, 2 tool calls, 1 of them successful\n"
         "- files:\n"
-        f"  - `fi:{story.turn}.outputs/a.md`\n"
+        f"  - `fi:{log.turn}.outputs/a.md`\n"
         "- plan: 1 of 3 steps done\n"
         "  - failed: [2] write b\n"
         "  - open: [3] send 'it'\n"
@@ -57,28 +58,28 @@ def _fields(plan: Plan) -> dict[str, Any]:
 
 
 def test_a_file_that_was_written_twice_is_named_once_and_many_are_counted():
-    story = worked()
+    log = worked()
     for n in [0, *range(FILES_MAX + 2)]:
-        story.act(("react.write", {}))
-        story.result(tool="react.write", blocks=(story.file(f"{n}.md"),))
-    answer = told(story)
+        log.act(("react.write", {}))
+        log.result(tool="react.write", blocks=(log.file(f"{n}.md"),))
+    answer = told(log)
     assert answer.count("outputs/0.md") == 1
     assert f"outputs/{FILES_MAX}.md" not in answer
     assert "and 2 more" in answer
 
 
 def test_a_long_plan_is_told_by_its_first_open_steps():
-    story = worked()
-    answer = told(story, story.plan(*(f"step {n}" for n in range(STEPS_MAX + 3))))
+    log = worked()
+    answer = told(log, log.plan(*(f"step {n}" for n in range(STEPS_MAX + 3))))
     assert f"[{STEPS_MAX}]" in answer
     assert f"[{STEPS_MAX + 1}]" not in answer
     assert "and 3 more" in answer
 
 
 def test_a_plan_that_this_turn_has_nothing_to_do_with_is_not_told():
-    story = worked()
-    other = story.plan("old", last_turn_id="turn_before", current=False)
-    assert "plan" not in told(story, other)
+    log = worked()
+    other = log.plan("old", last_turn_id="turn_before", current=False)
+    assert "plan" not in told(log, other)
 
 
 @pytest.mark.parametrize("error", [None, {"code": "tool_timeout"}])
@@ -92,19 +93,19 @@ def test_an_action_of_which_nobody_knows_what_became_is_a_problem(error):
 def test_a_turn_whose_reserved_round_fails_says_what_it_did():
     write = called("react.write", {"path": "a.md", "content": "hello", "kind": "file"})
     plan = called("react.plan", {"steps": ["write a", "write b"]})
-    scene = Scene(plan, write, TOO_LATE, max_iterations=3)
-    scene.send("two files, please")
-    scene.run()
-    answer = scene.entries(Decided)[-1].answer
+    conversation = Conversation(plan, write, TOO_LATE, max_iterations=3)
+    conversation.send("two files, please")
+    conversation.run()
+    answer = conversation.entries(Decided)[-1].answer
     assert "3 rounds, 2 tool calls, 2 of them successful" in answer
-    assert f"- `fi:{scene.entries(Opened)[0].turn}.outputs/a.md`" in answer
+    assert f"- `fi:{conversation.entries(Opened)[0].turn}.outputs/a.md`" in answer
     assert "0 of 2 steps done" in answer
 
 
 @pytest.mark.parametrize(("answer", "ended"), [("Seen.", ""), ("", "max_iterations")])
 def test_what_the_user_has_seen_of_an_answer_is_the_answer(answer: str, ended: str):
-    story = worked()
-    refused = story.decision(accepted=False, action="exit", answer=answer)
-    kept = settle(refused, story.state, Policy(max_iterations=1), story.timeline())
+    log = worked()
+    refused = log.decision(accepted=False, action="exit", answer=answer)
+    kept = settle(refused, log.state, Policy(max_iterations=1), log.timeline())
     assert (kept.accepted, kept.action, kept.ended) == (True, "exit", ended)
     assert (kept.answer == "Seen.") is bool(answer)

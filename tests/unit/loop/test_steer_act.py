@@ -18,27 +18,23 @@ from stepline.model.program.execution import Run
 from stepline.model.step import Step
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.tools.context import ToolContext, ToolOutput
-from tests.unit.loop.live import Live
-from tests.unit.loop.scene import LANE, answered, coded, event_types, said, tool
-from tests.unit.loop.twin import BusyLog, LosingLog
+from tests.support.conversation import LANE, event_types, tool
+from tests.support.faulty_log import BusyLog, LosingLog
+from tests.support.generation import answered, call_of, coded, said
+from tests.support.steered_conversation import SteeredConversation
 
 FANOUT = FanoutRule(mode="safe_fanout")
 NAMES = ("test.a", "test.b", "test.c")
 
 
-class Acting(Live):
+class Acting(SteeredConversation):
     """A turn with a round of three tools to run; what happens in one is planned by its name."""
 
     def __init__(
         self, *, effect: str = "pure", cancellable: bool = False, log: Any = None, **policy: Any
     ) -> None:
-        calls = "\n".join(
-            f'<channel:ReactDecisionOutV2>{{"action":"call_tool","notes":"","tool_call":{{"tool_id":"{name}","params":{{}}}}}}</channel:ReactDecisionOutV2>'
-            for name in NAMES
-        )
-        super().__init__(
-            f"<channel:thinking>Go.</channel:thinking>\n{calls}", answered("Brief."), log=log, **policy
-        )
+        calls = said(*map(call_of, NAMES), thinking="Go.")
+        super().__init__(calls, answered("Brief."), log=log, **policy)
         self.effects: Counter[str] = Counter()
         self.during: dict[str, Callable[[], Any]] = {}
         facts = {"strategies": ("exploration",), "cancellable": cancellable}
@@ -221,7 +217,7 @@ def test_a_turn_that_was_taken_over_heeds_the_steer_of_before() -> None:
 # --- beside an answer
 
 
-def beside_an_answer() -> Live:
+def beside_an_answer() -> SteeredConversation:
     plan = {
         "action": "call_tool",
         "notes": "",
@@ -230,7 +226,7 @@ def beside_an_answer() -> Live:
     answer = {"action": "complete", "final_answer": "Done."}
     import dataclasses
 
-    live = Live(said(plan) + said(answer, thinking="And now."))
+    live = SteeredConversation(said(plan) + said(answer, thinking="And now."))
     live.agent = dataclasses.replace(live.agent, fanout=FANOUT)
     live.decide()
     assert live.state.ends
@@ -251,8 +247,8 @@ def test_what_stands_beside_an_answer_is_run_and_the_steer_is_handed_back(say: s
 # --- programs
 
 
-def programmed(run: Callable[[Live], Run] | None = None) -> Live:
-    live = Live(coded("print(1)", "a.csv"), answered("Brief."))
+def programmed(run: Callable[[SteeredConversation], Run] | None = None) -> SteeredConversation:
+    live = SteeredConversation(coded("print(1)", "a.csv"), answered("Brief."))
     live.programs(lambda job: run(live) if run else pytest.fail(f"{job} is run"))
     return live
 
@@ -270,7 +266,7 @@ def test_a_program_that_was_not_launched_is_left_out(say: str, route: str) -> No
 
 
 def test_a_program_that_runs_is_settled_before_the_steer_is_heeded() -> None:
-    def run(live: Live) -> Run:
+    def run(live: SteeredConversation) -> Run:
         live.stop()
         return Run(returncode=0)
 

@@ -14,15 +14,16 @@ from stepline.errors import ContextLimit, ModelOverloaded
 from stepline.loop.title import ROLE
 from stepline.model.entry import Closed, Compacted, Compacting, Reopened, Steered, Titled
 from stepline.tools.context import ReadCaps
-from tests.unit.loop.live import BEGIN, Interrupted, Live
-from tests.unit.loop.narrow import SUMMARY, Narrow
-from tests.unit.loop.scene import Scene, answered
-from tests.unit.loop.twin import BusyLog
+from tests.support.conversation import Conversation
+from tests.support.faulty_log import BusyLog
+from tests.support.generation import answered, tagged
+from tests.support.small_context import SUMMARY, SmallContext
+from tests.support.steered_conversation import BEGIN, InterruptedModel, SteeredConversation
 
-GATE = "<channel:thinking>They ask.</channel:thinking><channel:output>What is new</channel:output>"
+GATE = tagged("thinking", "They ask.") + tagged("output", "What is new")
 
 
-class Gated(Live):
+class Gated(SteeredConversation):
     def __init__(self, *script: Any, log: Any = None) -> None:
         super().__init__(*script, log=log)
         self.agent = build_agent(ReadCaps(), parts=WORKFLOW.parts(), version="v2")
@@ -60,48 +61,53 @@ def test_a_steer_ends_the_gate_and_is_in_the_first_request() -> None:
     assert [entry.interrupted for entry in live.decided] == [False]
 
 
-def crowded(piece: int, happening: Callable[[Scene], object], *, call: int = 0) -> Narrow:
+def crowded(piece: int, happening: Callable[[Conversation], object], *, call: int = 0) -> SmallContext:
     """Run a turn that gets too long for its budget; something happens in a call that sums its rounds up."""
-    scene = Narrow(8_000)
-    summaries = Interrupted()
-    summaries.planned[call, piece].append(lambda: happening(scene))
-    scene.voices.summaries = summaries
-    scene.talk("What do otters eat?")
-    return scene
+    conversation = SmallContext(8_000)
+    summaries = InterruptedModel()
+    summaries.planned[call, piece].append(lambda: happening(conversation))
+    conversation.voices.summaries = summaries
+    conversation.talk("What do otters eat?")
+    return conversation
 
 
 def test_a_stop_ends_the_summary_and_the_turn() -> None:
-    scene = crowded(2, lambda scene: scene.send("", id="x1", kind="stop"))
-    (ended,) = scene.entries(Compacted)
+    conversation = crowded(2, lambda conversation: conversation.send("", id="x1", kind="stop"))
+    (ended,) = conversation.entries(Compacted)
     assert (ended.status, ended.reason) == ("completed", "steered")
     assert SUMMARY not in ended.checkpoint
     assert ended.usage is not None
     assert ended.usage.output_tokens > 0
-    assert [type(entry) for batch in scene.batches()[-2:] for entry in batch.entries] == [Steered, Closed]
-    assert scene.entries(Closed)[-1].reason == "stop"
-    decided_after = [n for n, kinds in enumerate(scene.kinds()) if "Decided" in kinds]
-    assert max(decided_after) < scene.kinds().index(["Compacting"])
+    assert [type(entry) for batch in conversation.batches()[-2:] for entry in batch.entries] == [
+        Steered,
+        Closed,
+    ]
+    assert conversation.entries(Closed)[-1].reason == "stop"
+    decided_after = [n for n, kinds in enumerate(conversation.kinds()) if "Decided" in kinds]
+    assert max(decided_after) < conversation.kinds().index(["Compacting"])
 
 
 def test_half_a_summary_is_none() -> None:
     last = len(crowded(0, lambda _: None).asked("context.")) - 1
-    scene = crowded(4, lambda scene: scene.send("be brief", id="s1", kind="steer"), call=last)
-    (ended,) = scene.entries(Compacted)
+    conversation = crowded(
+        4, lambda conversation: conversation.send("be brief", id="s1", kind="steer"), call=last
+    )
+    (ended,) = conversation.entries(Compacted)
     assert ended.reason == "steered"
     assert SUMMARY.splitlines()[0] not in ended.checkpoint
 
 
 def test_a_steer_ends_the_summary_and_the_request_fits_all_the_same() -> None:
-    scene = crowded(0, lambda scene: scene.send("be brief", id="s1", kind="steer"))
-    assert len(scene.entries(Compacting)) == len(scene.entries(Compacted)) == 1
-    assert scene.entries(Steered)[0].phase == ""
-    assert scene.entries(Closed)[-1].reason == "steer"
-    assert scene.asked("context.")[0].role.startswith("context.")
-    assert len(scene.asked("context.")) == 1
+    conversation = crowded(0, lambda conversation: conversation.send("be brief", id="s1", kind="steer"))
+    assert len(conversation.entries(Compacting)) == len(conversation.entries(Compacted)) == 1
+    assert conversation.entries(Steered)[0].phase == ""
+    assert conversation.entries(Closed)[-1].reason == "steer"
+    assert conversation.asked("context.")[0].role.startswith("context.")
+    assert len(conversation.asked("context.")) == 1
 
 
 def test_a_steer_while_the_provider_finds_the_request_too_large_is_in_the_next() -> None:
-    live = Live(Fail(error=ContextLimit("too long")), answered("Brief."))
+    live = SteeredConversation(Fail(error=ContextLimit("too long")), answered("Brief."))
     live.at(BEGIN, live.steer)
     live.run()
     assert (live.closed.reason, live.closed.answer) == ("steer", "Brief.")
@@ -109,7 +115,7 @@ def test_a_steer_while_the_provider_finds_the_request_too_large_is_in_the_next()
 
 
 def test_a_stop_while_the_provider_is_overloaded_waits_for_no_further_attempt() -> None:
-    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3)
     live.at(BEGIN, live.stop)
     assert live.decide().route == "close"
     assert (live.decided, live.entries(Reopened)) == ([], [])

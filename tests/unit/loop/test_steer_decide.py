@@ -21,9 +21,10 @@ from stepline.model.usage import Usage
 from stepline.model.wire.event import DeltaFrame
 from stepline.ports.model import Completion, ModelRequest
 from stepline.protocol.stream.lane import CONTROL_LANE
-from tests.unit.loop.live import ANSWER, BEGIN, END, SPOKEN, Live, shown_after
-from tests.unit.loop.scene import BROKEN, LANE, answered, called, event_types, of
-from tests.unit.loop.twin import BusyLog, LosingLog, StaleLog
+from tests.support.conversation import LANE, event_types, of
+from tests.support.faulty_log import BusyLog, LosingLog, StaleLog
+from tests.support.generation import BROKEN, answered, called
+from tests.support.steered_conversation import ANSWER, BEGIN, END, SPOKEN, SteeredConversation, shown_after
 
 PIECES = (len(SPOKEN) + 7) // 8
 MIDST = (SPOKEN.index(ANSWER) + len(ANSWER) // 2) // 8
@@ -38,7 +39,7 @@ def shown(inbox: list[bytes]) -> str:
 
 
 def test_a_steer_that_stands_before_the_round_is_heeded_and_the_model_is_asked_once() -> None:
-    live = Live(answered("Brief."))
+    live = SteeredConversation(answered("Brief."))
     live.steer("be brief")
     assert live.decide().route == "close"
     (steer,) = live.steered
@@ -56,7 +57,7 @@ def test_a_steer_that_stands_before_the_round_is_heeded_and_the_model_is_asked_o
 
 
 def test_a_stop_that_stands_before_the_round_ends_the_turn_without_asking() -> None:
-    live = Live()
+    live = SteeredConversation()
     inbox = live.listen()
     live.stop()
     live.run()
@@ -68,7 +69,7 @@ def test_a_stop_that_stands_before_the_round_ends_the_turn_without_asking() -> N
 
 def test_a_steer_that_comes_before_the_record_of_another_is_heeded_too() -> None:
     log = BusyLog()
-    live = Live(log=log)
+    live = SteeredConversation(log=log)
     live.steer("be brief")
     log.rivals = [live.stop]
     assert live.decide().route == "close"
@@ -77,7 +78,7 @@ def test_a_steer_that_comes_before_the_record_of_another_is_heeded_too() -> None
 
 
 def test_a_steer_is_heeded_once_by_whichever_attempt() -> None:
-    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
+    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
     live.steer()
     with pytest.raises(ModelOverloaded):
         live.decide()
@@ -88,7 +89,7 @@ def test_a_steer_is_heeded_once_by_whichever_attempt() -> None:
 
 def test_a_lost_answer_of_its_record_does_not_make_it_two() -> None:
     log = LosingLog()
-    live = Live(answered("Brief."), log=log)
+    live = SteeredConversation(answered("Brief."), log=log)
     live.steer()
     log.lose(True)
     live.decide()
@@ -96,7 +97,7 @@ def test_a_lost_answer_of_its_record_does_not_make_it_two() -> None:
 
 
 def test_who_lost_the_claim_heeds_nothing() -> None:
-    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3)
+    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3)
     step = live.now()
     with pytest.raises(ModelOverloaded):
         live.decide(live.now(attempt=1))
@@ -107,7 +108,7 @@ def test_who_lost_the_claim_heeds_nothing() -> None:
 
 
 def test_an_execution_of_before_heeds_nothing() -> None:
-    live = Live()
+    live = SteeredConversation()
     live.stop()
     step = live.now()
     replace_owner(live.ports, LANE, live.tail)
@@ -120,7 +121,7 @@ def test_an_execution_of_before_heeds_nothing() -> None:
 
 @pytest.mark.parametrize("piece", [0, 1, PIECES // 2, MIDST, PIECES - 1])
 def test_a_steer_cuts_the_generation_off_and_what_was_shown_of_it_stays(piece: int) -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     inbox = live.listen()
     live.at(piece, live.steer)
     following = live.decide()
@@ -138,7 +139,7 @@ def test_a_steer_cuts_the_generation_off_and_what_was_shown_of_it_stays(piece: i
 
 @pytest.mark.parametrize("piece", [0, MIDST])
 def test_a_stop_cuts_the_generation_off_and_the_turn_ends_with_what_was_shown(piece: int) -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     inbox = live.listen()
     live.at(piece, live.stop)
     live.run()
@@ -150,7 +151,7 @@ def test_a_stop_cuts_the_generation_off_and_the_turn_ends_with_what_was_shown(pi
 
 
 def test_lanes_are_closed_as_cancelled() -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
     inbox = live.listen()
     live.at(MIDST, live.stop)
     live.decide()
@@ -160,7 +161,7 @@ def test_lanes_are_closed_as_cancelled() -> None:
 
 @pytest.mark.parametrize("say", ["steer", "stop"])
 def test_a_generation_that_ended_before_its_steer_was_seen_is_void_all_the_same(say: str) -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(END, getattr(live, say))
     live.decide()
     (cut,) = live.decided
@@ -171,7 +172,7 @@ def test_a_generation_that_ended_before_its_steer_was_seen_is_void_all_the_same(
 
 def test_a_decision_is_void_if_a_steer_takes_its_place_in_the_log_whether_it_was_seen_or_not() -> None:
     log = BusyLog()
-    live = Live(called("react.plan", {"steps": ["one"]}), answered("Brief."), log=log)
+    live = SteeredConversation(called("react.plan", {"steps": ["one"]}), answered("Brief."), log=log)
     log.rivals = [live.steer]
     assert live.decide().route == "decide"
     assert live.decided[0].interrupted
@@ -180,14 +181,14 @@ def test_a_decision_is_void_if_a_steer_takes_its_place_in_the_log_whether_it_was
 
 def test_a_message_in_that_place_voids_nothing() -> None:
     log = BusyLog()
-    live = Live(answered("Done."), log=log)
+    live = SteeredConversation(answered("Done."), log=log)
     log.rivals = [lambda: live.send("and this", id="m2")]
     live.decide()
     assert not live.decided[0].interrupted
 
 
 def test_a_decision_that_stands_in_the_log_is_not_cut_off_by_what_comes_behind_it() -> None:
-    live = Live(answered("Done."))
+    live = SteeredConversation(answered("Done."))
     live.decide()
     live.steer()
     live.stop()
@@ -198,7 +199,7 @@ def test_a_decision_that_stands_in_the_log_is_not_cut_off_by_what_comes_behind_i
 
 def test_a_lost_answer_of_the_cut_asks_nothing_again() -> None:
     log = LosingLog()
-    live = Live(SPOKEN, answered("Brief."), log=log)
+    live = SteeredConversation(SPOKEN, answered("Brief."), log=log)
 
     def steer() -> None:
         live.steer()
@@ -212,7 +213,7 @@ def test_a_lost_answer_of_the_cut_asks_nothing_again() -> None:
 
 
 def test_a_cut_by_an_attempt_that_was_overtaken_is_not_recorded() -> None:
-    live = Live(SPOKEN, answered("fast"))
+    live = SteeredConversation(SPOKEN, answered("fast"))
     step = live.now()
 
     def overtake() -> None:
@@ -226,7 +227,7 @@ def test_a_cut_by_an_attempt_that_was_overtaken_is_not_recorded() -> None:
 
 
 def test_a_later_attempt_is_cut_off_under_its_own_claim() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.decide(attempt=1)
     assert live.entries(Reopened)
@@ -235,7 +236,7 @@ def test_a_later_attempt_is_cut_off_under_its_own_claim() -> None:
 
 def test_a_call_that_fails_when_the_user_has_steered_is_not_tried_again_first() -> None:
     cut = Fail(error=DependencyError("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
-    live = Live(cut, answered("Brief."))
+    live = SteeredConversation(cut, answered("Brief."))
     live.at(0, live.steer)
     assert live.decide().route == "decide"
     assert live.decided[0].interrupted
@@ -257,7 +258,7 @@ def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_aga
     say: str,
 ) -> None:
     cut = Fail(error=DependencyError("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
-    live = Live(cut, answered("Brief."))
+    live = SteeredConversation(cut, answered("Brief."))
     live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
     inbox = live.listen()
     live.at(0, getattr(live, say))
@@ -273,7 +274,7 @@ def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_aga
 
 
 def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebody_steers() -> None:
-    live = Live(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
+    live = SteeredConversation(*[Fail(error=ModelOverloaded("busy"))] * 3, answered("Brief."))
     live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
     live.at(BEGIN, live.steer)
     assert live.decide().route == "close"
@@ -281,7 +282,7 @@ def test_a_call_that_fails_before_its_first_word_is_not_waited_for_where_somebod
 
 
 def test_what_is_not_the_models_thinking_is_cut_for_that_and_void_for_the_steer() -> None:
-    live = Live("Well, hello there. " * 9, answered("Brief."))
+    live = SteeredConversation("Well, hello there. " * 9, answered("Brief."))
     live.at(0, live.steer)
     live.decide()
     assert live.decided[0].interrupted
@@ -289,7 +290,7 @@ def test_what_is_not_the_models_thinking_is_cut_for_that_and_void_for_the_steer(
 
 
 def test_each_steer_interrupts_once() -> None:
-    live = Live(SPOKEN, SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, SPOKEN, answered("Brief."))
     live.at(MIDST, lambda: live.steer("be brief", id="s1"))
     live.at(MIDST, lambda: live.steer("in French", id="s2"), call=1)
     live.run()
@@ -299,7 +300,7 @@ def test_each_steer_interrupts_once() -> None:
 
 
 def test_two_steers_at_once_interrupt_once_and_the_model_reads_both() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, lambda: (live.steer("be brief", id="s1"), live.steer("in French", id="s2")))
     live.run()
     assert [entry.message_id for entry in live.steered] == ["s2"]
@@ -310,7 +311,7 @@ def test_two_steers_at_once_interrupt_once_and_the_model_reads_both() -> None:
 
 @pytest.mark.parametrize("stop_first", [True, False])
 def test_a_stop_among_steers_counts_and_the_others_are_handed_back(*, stop_first: bool) -> None:
-    live = Live(SPOKEN)
+    live = SteeredConversation(SPOKEN)
 
     def both() -> None:
         for say in (live.stop, live.steer) if stop_first else (live.steer, live.stop):
@@ -327,7 +328,7 @@ def test_a_stop_among_steers_counts_and_the_others_are_handed_back(*, stop_first
 
 
 def test_what_the_cut_call_consumed_is_counted() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.decide()
     usage = live.decided[0].usage
@@ -341,7 +342,7 @@ def test_what_the_cut_call_consumed_is_counted() -> None:
 
 
 def test_the_request_behind_a_cut_begins_as_the_cut_one_did() -> None:
-    live = Live(SPOKEN, answered("Brief."))
+    live = SteeredConversation(SPOKEN, answered("Brief."))
     live.at(MIDST, live.steer)
     live.run()
     first, second = ([part.text for part in request.content] for request in live.model.requests)
@@ -351,7 +352,7 @@ def test_the_request_behind_a_cut_begins_as_the_cut_one_did() -> None:
 
 def test_a_generation_that_was_void_only_afterwards_keeps_what_the_provider_counted() -> None:
     usage = Usage(input_tokens=5, cache_read_tokens=2000, output_tokens=7)
-    live = Live(Say(text=SPOKEN, usage=usage), answered("Brief."))
+    live = SteeredConversation(Say(text=SPOKEN, usage=usage), answered("Brief."))
     live.at(END, live.steer)
     live.decide()
     assert live.decided[0].usage == usage
@@ -360,7 +361,7 @@ def test_a_generation_that_was_void_only_afterwards_keeps_what_the_provider_coun
 
 
 def test_a_cut_does_not_count_as_a_decision_that_broke_the_protocol() -> None:
-    live = Live(BROKEN, SPOKEN, answered("Brief."), round_retries=1)
+    live = SteeredConversation(BROKEN, SPOKEN, answered("Brief."), round_retries=1)
     live.at(MIDST, live.steer, call=1)
     live.decide()
     live.decide()
@@ -399,7 +400,7 @@ class Silent:
 
 
 def test_a_model_that_is_silent_is_ended_from_beside_the_step() -> None:
-    live = Live()
+    live = SteeredConversation()
     live.ports = dataclasses.replace(live.ports, signals=PollingSignals(live.log, poll_s=0.001))
     live.model = Silent(live.stop)  # type: ignore[assignment]  # a client, as the port has it
     assert live.decide().route == "close"
@@ -411,7 +412,7 @@ def test_a_model_that_is_silent_is_ended_from_beside_the_step() -> None:
 
 def test_a_step_that_reads_late_heeds_what_it_sees_and_is_cut_off_by_the_rest() -> None:
     log = StaleLog(lag=1)
-    live = Live(SPOKEN, answered("Brief."), log=log)
+    live = SteeredConversation(SPOKEN, answered("Brief."), log=log)
     live.steer()
     live.run()
     assert [entry.message_id for entry in live.steered] == ["s1"]

@@ -7,16 +7,16 @@ from stepline.model.base import Row
 from stepline.model.batch import EMPTY, Batch, Cursor, Spill, State, decode_batch, encode_batch
 from stepline.model.entry import Inbound
 from stepline.model.usage import Usage
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 TALLY = [[0, 0, 0, 0, 0, False], 0, 0, 0, 0, 0]
 """Of a lane without a turn."""
 
 
 @patient
-@given(stories())
-def test_a_batch_reads_back_as_it_was_written(story: Story) -> None:
-    for batch in story.batches:
+@given(logs())
+def test_a_batch_reads_back_as_it_was_written(log: LogBuilder) -> None:
+    for batch in log.batches:
         assert decode_batch(encode_batch(batch)) == batch
         assert decode_batch(memoryview(encode_batch(batch))) == batch
 

@@ -49,7 +49,7 @@ def piece(kind: Kind, n: int, turn: int, text: str = "", path: str = "") -> Piec
     return Piece(kind=kind, n=n, turn=turn, text=text or f"[{kind} {n}]\n", path=where, hint="words")
 
 
-def story() -> list[Piece]:
+def pieces_of_log() -> list[Piece]:
     """Return three turns, the last one open."""
     found = []
     for turn in (1, 2, 3):
@@ -73,36 +73,36 @@ def compacted(pieces: list[Piece], **fields: object) -> list[Piece]:
 
 
 def test_turns_before_the_cut_become_one_memory_that_carries_their_events_and_notes() -> None:
-    kept = compacted(story(), cut=30, summary="They talked.")
+    kept = compacted(pieces_of_log(), cut=30, summary="They talked.")
     kinds = [piece.kind for piece in kept[:6]]
     assert kinds == ["memory", "event", "note", "event", "note", "header"]
     assert "They talked." in kept[0].text
     assert kept[0].path == "su:turn_3.conv.range.summary"
     assert {piece.turn for piece in kept[:5]} == {0}
-    assert [piece.text for piece in kept[5:]] == [piece.text for piece in story() if piece.turn == 3]
+    assert [piece.text for piece in kept[5:]] == [piece.text for piece in pieces_of_log() if piece.turn == 3]
 
 
 def test_what_stays_is_the_same_object() -> None:
-    pieces = story()
+    pieces = pieces_of_log()
     kept = compacted(pieces, cut=30, summary="They talked.")
     assert all(one is other for one, other in zip(kept[5:], pieces[-len(kept[5:]) :], strict=True))
 
 
 def test_the_next_memory_takes_the_place_of_the_first_and_of_nothing_that_it_carries() -> None:
-    once = compacted(story(), cut=20, summary="First.")
+    once = compacted(pieces_of_log(), cut=20, summary="First.")
     twice = compacted(once, cut=30, summary="Second.")
     assert [piece.kind for piece in twice].count("memory") == 1
     assert "Second." in twice[0].text
     carried = [piece for piece in twice if piece.turn == 0 and piece.kind in ("event", "note")]
     assert [piece.path for piece in carried] == [
-        piece.path for piece in story() if piece.turn < 3 and piece.kind in ("event", "note")
+        piece.path for piece in pieces_of_log() if piece.turn < 3 and piece.kind in ("event", "note")
     ]
     assert carried[0] is next(piece for piece in once if piece.path == carried[0].path)
 
 
 def test_what_is_carried_is_bounded_in_number_and_in_length() -> None:
     long = [piece("event", n, 1, "x" * 9_000 + "\n") for n in range(1, 90)]
-    kept = compacted([*long, *story()[-6:]], cut=30, summary="s")
+    kept = compacted([*long, *pieces_of_log()[-6:]], cut=30, summary="s")
     carried = [piece for piece in kept if piece.turn == 0 and piece.kind == "event"]
     assert [piece.n for piece in carried] == list(range(90 - CARRIED_MAX, 90))
     assert all(byte_length(piece.text) <= CARRIED_BYTES for piece in carried)
@@ -111,7 +111,7 @@ def test_what_is_carried_is_bounded_in_number_and_in_length() -> None:
 
 
 def test_a_split_leaves_the_opening_and_the_newest_rounds() -> None:
-    kept = compacted(story(), split=33, checkpoint="Two rounds.")
+    kept = compacted(pieces_of_log(), split=33, checkpoint="Two rounds.")
     own = [piece for piece in kept if piece.turn == 3]
     assert [piece.kind for piece in own[:4]] == ["header", "prompt", "checkpoint", "round"]
     assert {piece.n for piece in own if piece.kind == "round"} == {34}
@@ -120,11 +120,11 @@ def test_a_split_leaves_the_opening_and_the_newest_rounds() -> None:
 
 
 def test_a_split_of_nothing_leaves_no_checkpoint() -> None:
-    assert compacted(story(), split=30, checkpoint="Nothing.") == story()
+    assert compacted(pieces_of_log(), split=30, checkpoint="Nothing.") == pieces_of_log()
 
 
 def test_the_same_compaction_twice_is_the_same_as_once() -> None:
-    once = compacted(story(), cut=30, summary="s", split=33, checkpoint="c")
+    once = compacted(pieces_of_log(), cut=30, summary="s", split=33, checkpoint="c")
     assert compacted(once, cut=30, summary="s", split=33, checkpoint="c") == once
 
 
@@ -203,7 +203,7 @@ def test_the_plans_of_turns_that_go_are_told_and_cut_to_what_they_may_have() -> 
         for n in range(40)
     ]
     made = entry(cut=30, summary="s")
-    kept = compact(story(), 40, made, first_kept=3, turns=TURNS, plans=plans, layout=STANDARD)
+    kept = compact(pieces_of_log(), 40, made, first_kept=3, turns=TURNS, plans=plans, layout=STANDARD)
     (told,) = [piece for piece in kept if piece.kind == "plans"]
     assert "plan:turn_1:39" in told.text
     assert byte_length(told.text) <= PLANS_BYTES

@@ -19,29 +19,29 @@ from stepline.timeline.export import (
     export_timeline,
     export_turn,
 )
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 PAGE = Source(
     sid=1, title="A page", url="https://a.example/x", text="t" * 900, favicon_url="https://a.example/f.png"
 )
 
 
-def talk() -> Story:
-    story = Story()
-    story.message("find a page")
-    story.act(("web_tools.web_search", {"queries": ["x"]}))
-    story.result("1 hit", tool="web_tools.web_search", sources=(PAGE,))
+def talk() -> LogBuilder:
+    builder = LogBuilder()
+    builder.message("find a page")
+    builder.act(("web_tools.web_search", {"queries": ["x"]}))
+    builder.result("1 hit", tool="web_tools.web_search", sources=(PAGE,))
     cited = (Citation(sid=1, title="A page", url="https://a.example/x"),)
-    story.answer("There is one [[S:1]].", summary="Goal: a page", citations=cited)
-    story.close()
-    story.message("and now?")
-    return story
+    builder.answer("There is one [[S:1]].", summary="Goal: a page", citations=cited)
+    builder.close()
+    builder.message("and now?")
+    return builder
 
 
 @patient
-@given(stories(forgetting=True))
-def test_documents_are_json_whatever_happened(story: Story):
-    timeline = story.timeline()
+@given(logs(forgetting=True))
+def test_documents_are_json_whatever_happened(builder: LogBuilder):
+    timeline = builder.timeline()
     documents = list(export_conversation(timeline, ttl_s=300))
     assert [one.kind for one in documents] == [TIMELINE, SOURCES, *[TURN_LOG] * len(timeline.turns)]
     for one in documents:
@@ -50,11 +50,11 @@ def test_documents_are_json_whatever_happened(story: Story):
 
 
 @patient
-@given(stories(forgetting=True))
+@given(logs(forgetting=True))
 def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_behind_its_summary(
-    story: Story,
+    builder: LogBuilder,
 ):
-    timeline = story.timeline()
+    timeline = builder.timeline()
     logs = [export_turn(timeline, turn).payload for turn in timeline.turns]
     told = [msgspec.convert(block, Block) for log in logs for block in log["blocks"]]
     assert told == list(timeline.blocks())
@@ -68,9 +68,9 @@ def test_the_turns_of_a_conversation_hold_all_its_blocks_and_the_timeline_those_
 
 
 def test_the_timelines_document_says_where_the_conversation_stands():
-    story = talk()
-    document = export_timeline(story.timeline(), ttl_s=300)
-    payload, batches = document.payload, story.batches
+    builder = talk()
+    document = export_timeline(builder.timeline(), ttl_s=300)
+    payload, batches = document.payload, builder.batches
     assert document.tags == (TIMELINE, "turn:turn_0001", "turn:turn_0006")
     assert {name: payload[name] for name in payload if name not in ("blocks", "sources_pool")} == {
         "version": 1,
@@ -116,9 +116,9 @@ def test_the_timelines_document_says_where_the_conversation_stands():
 
 
 def test_what_a_summary_stands_for_is_left_out():
-    story = talk()
-    story.compact(cut=6, summary="They found a page.")
-    payload = export_timeline(story.timeline(), ttl_s=300).payload
+    builder = talk()
+    builder.compact(cut=6, summary="They found a page.")
+    payload = export_timeline(builder.timeline(), ttl_s=300).payload
     assert [block["text"] for block in payload["blocks"] if block["type"] == "conv.range.summary"] == [
         "They found a page."
     ]
@@ -127,19 +127,19 @@ def test_what_a_summary_stands_for_is_left_out():
 
 
 def test_a_turns_log_says_what_it_used():
-    story = talk()
-    said = Feedback(turn="turn_0001", at=story.at, reaction="ok")
-    story.put(story.state, said)
-    document = export_turn(story.timeline(), "turn_0001")
+    builder = talk()
+    said = Feedback(turn="turn_0001", at=builder.at, reaction="ok")
+    builder.put(builder.state, said)
+    document = export_turn(builder.timeline(), "turn_0001")
     payload = document.payload
     assert document.tags == (TURN_LOG, "kind:turn.log", "turn:turn_0001")
-    assert (payload["ts"], payload["end_ts"]) == (story.batches[0].at, story.batches[4].at)
+    assert (payload["ts"], payload["end_ts"]) == (builder.batches[0].at, builder.batches[4].at)
     assert (payload["sources_used"], payload["blocks_count"]) == ([1], len(payload["blocks"]))
     assert payload["tokens"] > 10
     header = msgspec.json.decode(document.text)
     assert header.pop("feedback") == [{"origin": "user", "reaction": "ok", "ts": said.at}]
     assert header == {name: value for name, value in payload.items() if name != "blocks"}
-    assert export_turn(story.timeline(), "turn_0006").payload["end_ts"] == ""
+    assert export_turn(builder.timeline(), "turn_0006").payload["end_ts"] == ""
 
 
 def test_the_pool_is_a_document_of_its_own():
@@ -154,5 +154,5 @@ def test_a_turn_that_is_not_there_has_no_log():
 
 
 def test_nothing_said_is_an_empty_document():
-    payload = export_timeline(Story().timeline(), ttl_s=300).payload
+    payload = export_timeline(LogBuilder().timeline(), ttl_s=300).payload
     assert (payload["blocks"], payload["last_rendered_event_cursor"]) == ([], None)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from stepline.model.block import Block
 from stepline.timeline.order import conversation_order
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 times = st.sampled_from(
     [
@@ -22,31 +22,31 @@ def said(turn: str, ts: str, text: str = "") -> Block:
 
 
 def test_an_answer_stands_before_the_message_that_came_while_it_was_written():
-    story = Story()
-    story.message("first")
-    asked = story.n - 1
-    begun = story.at
-    story.wait(1)
-    story.message("wait, second", event="followup")
-    story.answer("to the first", rendered=asked, started_at=begun)
-    story.defer()
-    story.answer("to both")
-    story.close()
+    log = LogBuilder()
+    log.message("first")
+    asked = log.n - 1
+    begun = log.at
+    log.wait(1)
+    log.message("wait, second", event="followup")
+    log.answer("to the first", rendered=asked, started_at=begun)
+    log.defer()
+    log.answer("to both")
+    log.close()
     kinds = ("user.prompt", "user.followup", "assistant.completion")
-    ordered = conversation_order(story.timeline().blocks())
+    ordered = conversation_order(log.timeline().blocks())
     assert [block.text for block in ordered if block.type in kinds] == [
         *("first", "to the first", "wait, second", "to both")
     ]
 
 
 @patient
-@given(stories())
-def test_the_order_is_that_of_beginnings_within_turns_in_the_order_of_turns(story: Story):
-    blocks = story.timeline().blocks()
+@given(logs())
+def test_the_order_is_that_of_beginnings_within_turns_in_the_order_of_turns(log: LogBuilder):
+    blocks = log.timeline().blocks()
     ordered = conversation_order(blocks)
     assert sorted(map(id, ordered)) == sorted(map(id, blocks))
-    assert list(dict.fromkeys(b.turn_id for b in ordered)) == list(story.timeline().turns)
-    for turn in story.timeline().turns:
+    assert list(dict.fromkeys(b.turn_id for b in ordered)) == list(log.timeline().turns)
+    for turn in log.timeline().turns:
         own = [block.ts for block in ordered if block.turn_id == turn]
         assert own == sorted(own)
 

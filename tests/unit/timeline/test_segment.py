@@ -16,7 +16,7 @@ from stepline.rendering.piece import Piece
 from stepline.timeline import segment
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import APART, FORMAT, decode_segment, encode_segment
-from tests.unit.timeline.story import LANE, Story, patient, stories
+from tests.support.log_builder import LANE, LogBuilder, logs, patient
 
 AT_HAND = ("base", "batches", "load")
 SHAPES = {1: "23363335e75bc4a5", 2: "9aed5cde71e9217a", 3: "8fbf745c99e04e4c"}
@@ -39,30 +39,30 @@ def same(one: Timeline, other: Timeline) -> bool:
 
 
 @patient
-@given(stories(forgetting=True), st.data())
-def test_what_follows_a_segment_follows_as_from_the_log(story: Story, data: st.DataObject):
-    cut = data.draw(st.integers(0, len(story.batches)))
-    sealed = opened(story.timeline(cut))
-    assert same(sealed.extended(story.batches), story.timeline())
-    assert render_timeline(sealed.extended(story.batches)) == render_timeline(story.timeline())
+@given(logs(forgetting=True), st.data())
+def test_what_follows_a_segment_follows_as_from_the_log(log: LogBuilder, data: st.DataObject):
+    cut = data.draw(st.integers(0, len(log.batches)))
+    sealed = opened(log.timeline(cut))
+    assert same(sealed.extended(log.batches), log.timeline())
+    assert render_timeline(sealed.extended(log.batches)) == render_timeline(log.timeline())
 
 
 @patient
-@given(stories(most=12, forgetting=True))
-def test_a_log_may_be_sealed_after_every_batch(story: Story):
+@given(logs(most=12, forgetting=True))
+def test_a_log_may_be_sealed_after_every_batch(log: LogBuilder):
     timeline = Timeline.empty(LANE)
-    for batch in story.batches:
+    for batch in log.batches:
         timeline = opened(timeline.extended([batch]))
-    assert same(timeline, story.timeline())
+    assert same(timeline, log.timeline())
 
 
 @patient
-@given(stories(forgetting=True), st.data())
-def test_every_path_leads_to_its_blocks_behind_a_segment_too(story: Story, data: st.DataObject):
-    cut = data.draw(st.integers(0, len(story.batches)))
-    whole = story.timeline()
-    reader = replace(opened(story.timeline(cut)), load=lambda after, upto: story.batches[after:upto])
-    sealed = reader.extended(story.batches)
+@given(logs(forgetting=True), st.data())
+def test_every_path_leads_to_its_blocks_behind_a_segment_too(log: LogBuilder, data: st.DataObject):
+    cut = data.draw(st.integers(0, len(log.batches)))
+    whole = log.timeline()
+    reader = replace(opened(log.timeline(cut)), load=lambda after, upto: log.batches[after:upto])
+    sealed = reader.extended(log.batches)
     assert sealed.whole().batches == whole.batches
     assert sealed.blocks() == whole.blocks()
     assert sealed.entries == whole.entries
@@ -121,11 +121,11 @@ def test_every_field_is_stored_or_named_as_one_that_is_not():
 
 
 def told() -> Timeline:
-    story = Story()
-    story.message("remember the number 7")
-    story.act(("react.read", {"path": "x"}))
-    story.result("fine")
-    story.answer("done")
-    story.close()
-    story.message("again")
-    return story.timeline()
+    log = LogBuilder()
+    log.message("remember the number 7")
+    log.act(("react.read", {"path": "x"}))
+    log.result("fine")
+    log.answer("done")
+    log.close()
+    log.message("again")
+    return log.timeline()

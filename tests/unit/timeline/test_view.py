@@ -10,7 +10,7 @@ from stepline.errors import PathError
 from stepline.model.decision import Notice
 from stepline.model.path import parse_path
 from stepline.timeline.fold import Timeline
-from tests.unit.timeline.story import Story, patient, stories
+from tests.support.log_builder import LogBuilder, logs, patient
 
 
 def texts_at(timeline: Timeline, path: str) -> list[str]:
@@ -18,9 +18,9 @@ def texts_at(timeline: Timeline, path: str) -> list[str]:
 
 
 @patient
-@given(stories())
-def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(story: Story):
-    timeline = story.timeline()
+@given(logs())
+def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(log: LogBuilder):
+    timeline = log.timeline()
     for block in timeline.blocks():
         if not block.path:
             continue
@@ -32,22 +32,22 @@ def test_every_block_has_a_path_of_the_grammar_and_is_found_at_it(story: Story):
 
 
 @patient
-@given(stories())
-def test_no_two_notices_stand_at_one_path(story: Story):
-    notices = [block.path for block in story.timeline().blocks() if block.type == "react.notice"]
+@given(logs())
+def test_no_two_notices_stand_at_one_path(log: LogBuilder):
+    notices = [block.path for block in log.timeline().blocks() if block.type == "react.notice"]
     assert len(set(notices)) == len(notices)
 
 
 def test_the_notices_of_a_round_stand_under_the_calls_they_are_about():
-    story = Story()
-    story.message()
+    log = LogBuilder()
+    log.message()
     told = [Notice(code="unknown_channel", message="a"), Notice(code="channel_not_closed", message="b")]
-    calls = [story.call(i) for i in range(3)]
-    story.act(
+    calls = [log.call(i) for i in range(3)]
+    log.act(
         ("react.read", {}),
-        notices=(*told, story.dropped(1), story.dropped(2), story.dropped(2, "bad_params")),
+        notices=(*told, log.dropped(1), log.dropped(2), log.dropped(2, "bad_params")),
     )
-    blocks = [block for block in story.timeline().blocks() if block.type == "react.notice"]
+    blocks = [block for block in log.timeline().blocks() if block.type == "react.notice"]
     assert [(block.call_id, block.path.partition(".notice")[2]) for block in blocks] == [
         (calls[0], ".1"),
         (calls[0], ".2"),
@@ -58,25 +58,25 @@ def test_the_notices_of_a_round_stand_under_the_calls_they_are_about():
 
 
 @patient
-@given(stories())
-def test_blocks_do_not_depend_on_how_the_log_arrived(story: Story):
-    half = story.timeline(len(story.batches) // 2)
+@given(logs())
+def test_blocks_do_not_depend_on_how_the_log_arrived(log: LogBuilder):
+    half = log.timeline(len(log.batches) // 2)
     half.blocks()
-    assert half.extended(story.batches).blocks() == story.timeline().blocks()
+    assert half.extended(log.batches).blocks() == log.timeline().blocks()
 
 
 def test_the_newest_answer_has_the_plain_path_and_earlier_ones_are_numbered():
-    story = Story()
-    story.message()
-    turn = story.turn
-    story.answer("one", rendered=1, summary="summary one")
-    story.message("more")
-    story.defer()
-    open_turn = story.timeline()
+    log = LogBuilder()
+    log.message()
+    turn = log.turn
+    log.answer("one", rendered=1, summary="summary one")
+    log.message("more")
+    log.defer()
+    open_turn = log.timeline()
     assert texts_at(open_turn, f"ar:{turn}.assistant.completion") == ["one"]
-    story.answer("two", summary="summary two")
-    story.close()
-    timeline = story.timeline()
+    log.answer("two", summary="summary two")
+    log.close()
+    timeline = log.timeline()
     assert texts_at(timeline, f"ar:{turn}.assistant.completion") == ["two"]
     assert texts_at(timeline, f"ar:{turn}.assistant.completion.1") == ["one"]
     assert texts_at(timeline, f"ar:{turn}.assistant.completion.attempt.2") == ["two"]
@@ -86,75 +86,75 @@ def test_the_newest_answer_has_the_plain_path_and_earlier_ones_are_numbered():
 
 
 def test_the_newest_summary_of_a_turn_has_the_plain_path_and_each_has_a_number():
-    story = Story()
+    log = LogBuilder()
     for _ in range(3):
-        story.message()
-        story.answer("done")
-        story.close()
-    story.message()
-    for turn, text in zip(story.timeline().history[1:3], ("older", "newer"), strict=True):
-        story.compact(cut=turn.opened, summary=text)
-    timeline, path = story.timeline(), f"su:{story.turn}.conv.range.summary"
+        log.message()
+        log.answer("done")
+        log.close()
+    log.message()
+    for turn, text in zip(log.timeline().history[1:3], ("older", "newer"), strict=True):
+        log.compact(cut=turn.opened, summary=text)
+    timeline, path = log.timeline(), f"su:{log.turn}.conv.range.summary"
     assert texts_at(timeline, path) == ["newer"]
     numbered = [texts_at(timeline, f"{path}.{number}") for number in range(4)]
     assert numbered == [[], ["older"], ["newer"], []]
 
 
 def test_a_plan_is_found_by_its_newest_snapshot():
-    story = Story()
-    story.message()
-    story.act(("react.plan", {}))
-    plan = story.plan("a")
-    story.result(tool="react.plan", plans=(plan,))
-    done = story.plan("a", status={"1": "done"})
-    story.answer(plan=done)
-    (found,) = story.timeline().resolve(f"ar:plan.latest:{plan.plan_id}")
+    log = LogBuilder()
+    log.message()
+    log.act(("react.plan", {}))
+    plan = log.plan("a")
+    log.result(tool="react.plan", plans=(plan,))
+    done = log.plan("a", status={"1": "done"})
+    log.answer(plan=done)
+    (found,) = log.timeline().resolve(f"ar:plan.latest:{plan.plan_id}")
     assert msgspec.json.decode(found.text)["status"] == {"1": "done"}
-    assert texts_at(story.timeline(), f"ar:{story.turn}.react.plan.ack.1") == ["✓ [1] a"]
-    assert story.timeline().resolve("ar:plan.latest:plan:none") == ()
+    assert texts_at(log.timeline(), f"ar:{log.turn}.react.plan.ack.1") == ["✓ [1] a"]
+    assert log.timeline().resolve("ar:plan.latest:plan:none") == ()
 
 
 def test_a_view_never_stands_for_its_source():
-    story = Story()
-    story.message()
-    story.act(("react.write", {}))
-    story.result(tool="react.write", blocks=(story.file("a.md"),))
-    source = f"fi:{story.turn}.outputs/a.md"
-    assert story.timeline().visible(source) is None
-    story.act(("react.read", {}))
-    call = story.call()
+    log = LogBuilder()
+    log.message()
+    log.act(("react.write", {}))
+    log.result(tool="react.write", blocks=(log.file("a.md"),))
+    source = f"fi:{log.turn}.outputs/a.md"
+    assert log.timeline().visible(source) is None
+    log.act(("react.read", {}))
+    call = log.call()
     meta = {"source_path": source, "source_sha256": "ab" * 32, "whole": True}
-    view = story.block(f"tc:{story.turn}.{story.call()}.view.0", "# A", meta=meta)
-    liar = story.block(source, "not the file", meta={"source_path": f"fi:{story.turn}.outputs/b.md"})
-    story.result(blocks=(view, liar))
-    (found,) = story.timeline().resolve(source)
+    view = log.block(f"tc:{log.turn}.{log.call()}.view.0", "# A", meta=meta)
+    liar = log.block(source, "not the file", meta={"source_path": f"fi:{log.turn}.outputs/b.md"})
+    log.result(blocks=(view, liar))
+    (found,) = log.timeline().resolve(source)
     assert found.body is not None
-    assert story.timeline().resolve(view.path) == ()
-    shown = story.timeline().visible(source)
+    assert log.timeline().resolve(view.path) == ()
+    shown = log.timeline().visible(source)
     assert shown is not None
     assert (shown.path, shown.call_id, shown.digest) == (source, call, "ab" * 8)
 
 
 def test_what_was_written_last_is_what_a_path_means():
-    story = Story()
-    story.message()
+    log = LogBuilder()
+    log.message()
     for key in ("out/first", "out/second"):
-        story.act(("react.write", {}))
-        story.result(tool="react.write", blocks=(story.file("a.md", key=key),))
-    (found,) = story.timeline().resolve(f"fi:{story.turn}.outputs/a.md")
+        log.act(("react.write", {}))
+        log.result(tool="react.write", blocks=(log.file("a.md", key=key),))
+    (found,) = log.timeline().resolve(f"fi:{log.turn}.outputs/a.md")
     assert found.body.key == "out/second"
 
 
 def test_only_text_that_is_shown_whole_is_visible():
-    story = Story()
-    story.message("hello")
-    turn = story.turn
-    story.act(("react.write", {"content": "x" * 3000}), ("react.read", {"paths": ["a"]}), notes="writing")
-    long_call, short_call = story.call(0), story.call(1)
-    story.result("word " * 4000, tool="web_tools.web_fetch")
-    story.result("short")
-    story.answer("bye", summary="internal")
-    timeline = story.timeline()
+    log = LogBuilder()
+    log.message("hello")
+    turn = log.turn
+    log.act(("react.write", {"content": "x" * 3000}), ("react.read", {"paths": ["a"]}), notes="writing")
+    long_call, short_call = log.call(0), log.call(1)
+    log.result("word " * 4000, tool="web_tools.web_fetch")
+    log.result("short")
+    log.answer("bye", summary="internal")
+    timeline = log.timeline()
     seen = [f"ar:{turn}.user.prompt", f"ar:{turn}.react.notes.{long_call}", f"tc:{turn}.{short_call}.call"]
     seen += [f"tc:{turn}.{short_call}.result", f"ar:{turn}.assistant.completion.attempt.1"]
     hidden = [f"tc:{turn}.{long_call}.call", f"tc:{turn}.{long_call}.result"]
@@ -168,10 +168,10 @@ def test_only_text_that_is_shown_whole_is_visible():
 
 
 def test_a_capped_call_keeps_its_whole_parameters():
-    story = Story()
-    story.message()
-    story.act(("react.write", {"path": "a", "content": "x" * 3000}))
-    (block,) = story.timeline().resolve(f"tc:{story.turn}.{story.call()}.call")
+    log = LogBuilder()
+    log.message()
+    log.act(("react.write", {"path": "a", "content": "x" * 3000}))
+    (block,) = log.timeline().resolve(f"tc:{log.turn}.{log.call()}.call")
     shown = msgspec.json.decode(block.text)["params"]["content"]
     assert (shown["text_symbols"], shown["omitted_text_symbols"], len(shown["preview"])) == (3000, 2400, 600)
     assert block.meta["omitted_fields"] == ["content"]
@@ -179,25 +179,25 @@ def test_a_capped_call_keeps_its_whole_parameters():
 
 
 def test_a_result_without_blocks_has_a_status_at_its_path():
-    story = Story()
-    story.message()
-    story.act(("web_tools.send", {}))
-    call = story.call()
-    story.result(tool="web_tools.send", status="unverified", blocks=(), error={"code": "lost"})
-    assert texts_at(story.timeline(), f"tc:{story.turn}.{call}.result") == [
+    log = LogBuilder()
+    log.message()
+    log.act(("web_tools.send", {}))
+    call = log.call()
+    log.result(tool="web_tools.send", status="unverified", blocks=(), error={"code": "lost"})
+    assert texts_at(log.timeline(), f"tc:{log.turn}.{call}.result") == [
         '{"status":"unverified","error":{"code":"lost"}}'
     ]
 
 
 def test_an_event_between_turns_belongs_to_the_next_one():
-    story = Story()
-    story.message("first")
-    story.answer()
-    story.close()
-    story.message("build finished", event="event", reactive=False)
-    story.message("steer", event="steer")
-    story.message("second")
-    timeline = story.timeline()
-    assert texts_at(timeline, f"ar:{story.turn}.external.event.m2") == ["build finished"]
-    assert texts_at(timeline, f"ar:{story.turn}.user.prompt") == ["second"]
-    assert timeline.resolve(f"ar:{story.turn}.external.steer.m3") == ()
+    log = LogBuilder()
+    log.message("first")
+    log.answer()
+    log.close()
+    log.message("build finished", event="event", reactive=False)
+    log.message("steer", event="steer")
+    log.message("second")
+    timeline = log.timeline()
+    assert texts_at(timeline, f"ar:{log.turn}.external.event.m2") == ["build finished"]
+    assert texts_at(timeline, f"ar:{log.turn}.user.prompt") == ["second"]
+    assert timeline.resolve(f"ar:{log.turn}.external.steer.m3") == ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stepline.model.block import Body, Produced
 from stepline.model.program.execution import WorkFile
 from stepline.timeline.workspace import fold_workspace
-from tests.unit.timeline.story import Story, patient
+from tests.support.log_builder import LogBuilder, patient
 
 EXEC = "exec_tools.execute_code_python"
 
@@ -20,58 +20,56 @@ def stored(path: str, content: str = "x") -> Produced:
     return Produced(path=path, body=body)
 
 
-def write(story: Story, *blocks: Produced, tool: str = "react.write", **fields: object) -> None:
+def write(log: LogBuilder, *blocks: Produced, tool: str = "react.write", **fields: object) -> None:
     """Run one round whose call leaves these blocks."""
-    story.act((tool, {}))
-    story.result(tool=tool, blocks=(Produced(text="done"), *blocks), **fields)
+    log.act((tool, {}))
+    log.result(tool=tool, blocks=(Produced(text="done"), *blocks), **fields)
 
 
-def pull(story: Story, *paths: str, status: str = "ok") -> None:
-    story.act(("react.pull", {}))
-    story.result(
-        tool="react.pull", status=status, blocks=(Produced(text="{}", meta={"pulled": list(paths)}),)
-    )
+def pull(log: LogBuilder, *paths: str, status: str = "ok") -> None:
+    log.act(("react.pull", {}))
+    log.result(tool="react.pull", status=status, blocks=(Produced(text="{}", meta={"pulled": list(paths)}),))
 
 
-def delete(story: Story, *paths: str) -> None:
-    story.act((EXEC, {}))
-    story.result(tool=EXEC, blocks=(Produced(text="Status: success", meta={"deleted": list(paths)}),))
+def delete(log: LogBuilder, *paths: str) -> None:
+    log.act((EXEC, {}))
+    log.result(tool=EXEC, blocks=(Produced(text="Status: success", meta={"deleted": list(paths)}),))
 
 
-def workspace(story: Story) -> tuple[WorkFile, ...]:
-    return fold_workspace(story.timeline(), story.turn)
+def workspace(log: LogBuilder) -> tuple[WorkFile, ...]:
+    return fold_workspace(log.timeline(), log.turn)
 
 
 def paths(files: Iterable[WorkFile]) -> list[str]:
     return [file.path for file in files]
 
 
-def next_turn(story: Story) -> None:
-    story.answer()
-    story.close()
-    story.message("go on")
+def next_turn(log: LogBuilder) -> None:
+    log.answer()
+    log.close()
+    log.message("go on")
 
 
-def a_story() -> Story:
-    story = Story()
-    story.message("hello")
-    return story
+def a_log() -> LogBuilder:
+    log = LogBuilder()
+    log.message("hello")
+    return log
 
 
 def test_a_turn_that_wrote_nothing_has_an_empty_workspace():
-    assert workspace(a_story()) == ()
+    assert workspace(a_log()) == ()
 
 
 def test_a_turn_that_is_not_there_has_an_empty_workspace():
-    assert fold_workspace(a_story().timeline(), "turn_9999") == ()
+    assert fold_workspace(a_log().timeline(), "turn_9999") == ()
 
 
 def test_a_written_file_lies_at_its_physical_path_with_the_bytes_it_names():
-    story = a_story()
-    write(story, stored(f"fi:{story.turn}.outputs/a.csv", "one"))
-    assert workspace(story) == (
+    log = a_log()
+    write(log, stored(f"fi:{log.turn}.outputs/a.csv", "one"))
+    assert workspace(log) == (
         WorkFile(
-            path=f"{story.turn}/outputs/a.csv",
+            path=f"{log.turn}/outputs/a.csv",
             key="out/one",
             sha256="one".rjust(64, "0"),
             size_bytes=3,
@@ -81,83 +79,83 @@ def test_a_written_file_lies_at_its_physical_path_with_the_bytes_it_names():
 
 
 def test_an_attachment_lies_in_its_folder():
-    story = a_story()
-    write(story, stored(f"fi:{story.turn}.user.attachments/in.pdf"))
-    write(story, stored(f"fi:{story.turn}.external.mail.attachments/m1/in.pdf"))
-    assert paths(workspace(story)) == [
-        f"{story.turn}/attachments/in.pdf",
-        f"{story.turn}/external/mail/attachments/m1/in.pdf",
+    log = a_log()
+    write(log, stored(f"fi:{log.turn}.user.attachments/in.pdf"))
+    write(log, stored(f"fi:{log.turn}.external.mail.attachments/m1/in.pdf"))
+    assert paths(workspace(log)) == [
+        f"{log.turn}/attachments/in.pdf",
+        f"{log.turn}/external/mail/attachments/m1/in.pdf",
     ]
 
 
 def test_a_failed_program_leaves_what_it_wrote():
-    story = a_story()
-    write(story, stored(f"fi:{story.turn}.outputs/half.csv"), tool=EXEC, status="error")
-    assert paths(workspace(story)) == [f"{story.turn}/outputs/half.csv"]
+    log = a_log()
+    write(log, stored(f"fi:{log.turn}.outputs/half.csv"), tool=EXEC, status="error")
+    assert paths(workspace(log)) == [f"{log.turn}/outputs/half.csv"]
 
 
 def test_texts_and_views_and_code_are_no_files():
-    story = a_story()
-    path = f"fi:{story.turn}.outputs/a.csv"
+    log = a_log()
+    path = f"fi:{log.turn}.outputs/a.csv"
     view = Produced(path=path, body=Body(key="k", sha256="s", size_bytes=1), meta={"source_path": "fi:other"})
     write(
-        story,
+        log,
         Produced(path=path, text="the first lines"),
         view,
-        stored(f"fi:{story.turn}.code.tc_0123456789ab"),
+        stored(f"fi:{log.turn}.code.tc_0123456789ab"),
     )
-    assert workspace(story) == ()
+    assert workspace(log) == ()
 
 
 def test_a_preview_behind_the_bytes_does_not_replace_them():
-    story = a_story()
-    path = f"fi:{story.turn}.outputs/a.csv"
-    write(story, stored(path, "bytes"), Produced(path=path, text="preview"), tool=EXEC)
-    assert [file.key for file in workspace(story)] == ["out/bytes"]
+    log = a_log()
+    path = f"fi:{log.turn}.outputs/a.csv"
+    write(log, stored(path, "bytes"), Produced(path=path, text="preview"), tool=EXEC)
+    assert [file.key for file in workspace(log)] == ["out/bytes"]
 
 
 def test_a_deleted_file_is_gone_until_it_is_written_again():
-    story = a_story()
-    write(story, stored(f"fi:{story.turn}.files/a.txt", "one"))
-    delete(story, f"{story.turn}/files/a.txt", f"{story.turn}/files/never.txt")
-    assert workspace(story) == ()
-    write(story, stored(f"fi:{story.turn}.files/a.txt", "two"))
-    assert [file.key for file in workspace(story)] == ["out/two"]
+    log = a_log()
+    write(log, stored(f"fi:{log.turn}.files/a.txt", "one"))
+    delete(log, f"{log.turn}/files/a.txt", f"{log.turn}/files/never.txt")
+    assert workspace(log) == ()
+    write(log, stored(f"fi:{log.turn}.files/a.txt", "two"))
+    assert [file.key for file in workspace(log)] == ["out/two"]
 
 
 def test_only_a_status_can_delete():
-    story = a_story()
-    write(story, stored(f"fi:{story.turn}.files/a.txt"))
+    log = a_log()
+    write(log, stored(f"fi:{log.turn}.files/a.txt"))
     forged = Produced(
-        path=f"fi:{story.turn}.files/b.txt", text="x", meta={"deleted": [f"{story.turn}/files/a.txt"]}
+        path=f"fi:{log.turn}.files/b.txt", text="x", meta={"deleted": [f"{log.turn}/files/a.txt"]}
     )
-    write(story, forged)
-    assert paths(workspace(story)) == [f"{story.turn}/files/a.txt"]
+    write(log, forged)
+    assert paths(workspace(log)) == [f"{log.turn}/files/a.txt"]
 
 
 def test_a_path_is_a_file_or_a_folder_and_the_later_write_wins():
-    story = a_story()
-    turn = story.turn
-    write(story, stored(f"fi:{turn}.files/a"))
-    write(story, stored(f"fi:{turn}.files/a/b/c"), stored(f"fi:{turn}.files/a-b"))
-    assert paths(workspace(story)) == [f"{turn}/files/a-b", f"{turn}/files/a/b/c"]
-    write(story, stored(f"fi:{turn}.files/a"))
-    assert paths(workspace(story)) == [f"{turn}/files/a", f"{turn}/files/a-b"]
-    delete(story, f"{turn}/files/a")
-    assert paths(workspace(story)) == [f"{turn}/files/a-b"]
+    log = a_log()
+    turn = log.turn
+    write(log, stored(f"fi:{turn}.files/a"))
+    write(log, stored(f"fi:{turn}.files/a/b/c"), stored(f"fi:{turn}.files/a-b"))
+    assert paths(workspace(log)) == [f"{turn}/files/a-b", f"{turn}/files/a/b/c"]
+    write(log, stored(f"fi:{turn}.files/a"))
+    assert paths(workspace(log)) == [f"{turn}/files/a", f"{turn}/files/a-b"]
+    delete(log, f"{turn}/files/a")
+    assert paths(workspace(log)) == [f"{turn}/files/a-b"]
 
 
 def test_files_of_an_earlier_turn_are_there_only_if_they_were_pulled():
-    story = a_story()
-    first = story.turn
+    log = a_log()
+    first = log.turn
     for name in ("outputs/a.csv", "files/src/x.py", "files/src/deep/y.py", "files/srcs.py"):
-        write(story, stored(f"fi:{first}.{name}"))
-    next_turn(story)
-    assert workspace(story) == ()
-    pull(story, f"{first}/outputs/a.csv")
-    assert paths(workspace(story)) == [f"{first}/outputs/a.csv"]
-    pull(story, f"{first}/files/src/")
-    assert paths(workspace(story)) == [
+        write(log, stored(f"fi:{first}.{name}"))
+    next_turn(log)
+    assert workspace(log) == ()
+    pull(log, f"{first}/outputs/a.csv")
+    assert paths(workspace(log)) == [f"{first}/outputs/a.csv"]
+    pull(log, f"{first}/files/src/")
+    assert paths(workspace(log)) == [
         f"{first}/files/src/deep/y.py",
         f"{first}/files/src/x.py",
         f"{first}/outputs/a.csv",
@@ -165,34 +163,34 @@ def test_files_of_an_earlier_turn_are_there_only_if_they_were_pulled():
 
 
 def test_a_pulled_file_is_the_one_its_turn_ended_with():
-    story = a_story()
-    first = story.turn
-    write(story, stored(f"fi:{first}.files/a.txt", "one"), stored(f"fi:{first}.files/gone.txt"))
-    write(story, stored(f"fi:{first}.files/a.txt", "two"))
-    delete(story, f"{first}/files/gone.txt")
-    next_turn(story)
-    pull(story, f"{first}/files/")
-    assert [(file.path, file.key) for file in workspace(story)] == [(f"{first}/files/a.txt", "out/two")]
+    log = a_log()
+    first = log.turn
+    write(log, stored(f"fi:{first}.files/a.txt", "one"), stored(f"fi:{first}.files/gone.txt"))
+    write(log, stored(f"fi:{first}.files/a.txt", "two"))
+    delete(log, f"{first}/files/gone.txt")
+    next_turn(log)
+    pull(log, f"{first}/files/")
+    assert [(file.path, file.key) for file in workspace(log)] == [(f"{first}/files/a.txt", "out/two")]
 
 
 def test_a_pull_counts_for_its_own_turn_only():
-    story = a_story()
-    first = story.turn
-    write(story, stored(f"fi:{first}.outputs/a.csv"))
-    next_turn(story)
-    pull(story, f"{first}/outputs/a.csv")
-    next_turn(story)
-    assert workspace(story) == ()
+    log = a_log()
+    first = log.turn
+    write(log, stored(f"fi:{first}.outputs/a.csv"))
+    next_turn(log)
+    pull(log, f"{first}/outputs/a.csv")
+    next_turn(log)
+    assert workspace(log) == ()
 
 
 def test_another_tool_pulls_nothing():
-    story = a_story()
-    first = story.turn
-    write(story, stored(f"fi:{first}.outputs/a.csv"))
-    next_turn(story)
-    story.act(("react.read", {}))
-    story.result(blocks=(Produced(text="{}", meta={"pulled": [f"{first}/outputs/a.csv"]}),))
-    assert workspace(story) == ()
+    log = a_log()
+    first = log.turn
+    write(log, stored(f"fi:{first}.outputs/a.csv"))
+    next_turn(log)
+    log.act(("react.read", {}))
+    log.result(blocks=(Produced(text="{}", meta={"pulled": [f"{first}/outputs/a.csv"]}),))
+    assert workspace(log) == ()
 
 
 names = st.sampled_from(["files/a", "files/b", "files/c/d", "outputs/a", "outputs/a b.txt"])
@@ -204,31 +202,31 @@ moves = st.lists(
 @patient
 @given(moves)
 def test_the_workspace_is_what_a_disk_would_hold(done):
-    story = a_story()
+    log = a_log()
     disk: dict[str, str] = {}
     for step, (move, touched) in enumerate(done):
         if move == "write":
-            write(story, *(stored(f"fi:{story.turn}.{name}", f"c{step}") for name in touched))
-            disk |= {f"{story.turn}/{name}": f"out/c{step}" for name in touched}
+            write(log, *(stored(f"fi:{log.turn}.{name}", f"c{step}") for name in touched))
+            disk |= {f"{log.turn}/{name}": f"out/c{step}" for name in touched}
         else:
-            delete(story, *(f"{story.turn}/{name}" for name in touched))
+            delete(log, *(f"{log.turn}/{name}" for name in touched))
             for name in touched:
-                disk.pop(f"{story.turn}/{name}", None)
-    found = [(file.path, file.key) for file in workspace(story)]
+                disk.pop(f"{log.turn}/{name}", None)
+    found = [(file.path, file.key) for file in workspace(log)]
     assert found == sorted(disk.items())
 
 
 @patient
 @given(moves)
 def test_pulling_everything_gives_what_the_turn_itself_had(done):
-    story = a_story()
-    first = story.turn
+    log = a_log()
+    first = log.turn
     for step, (move, touched) in enumerate(done):
         if move == "write":
-            write(story, *(stored(f"fi:{first}.{name}", f"c{step}") for name in touched))
+            write(log, *(stored(f"fi:{first}.{name}", f"c{step}") for name in touched))
         else:
-            delete(story, *(f"{first}/{name}" for name in touched))
-    own = workspace(story)
-    next_turn(story)
-    pull(story, f"{first}/files/", f"{first}/outputs/")
-    assert workspace(story) == own
+            delete(log, *(f"{first}/{name}" for name in touched))
+    own = workspace(log)
+    next_turn(log)
+    pull(log, f"{first}/files/", f"{first}/outputs/")
+    assert workspace(log) == own

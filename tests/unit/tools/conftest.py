@@ -30,7 +30,7 @@ TS = "2026-11-21T10:15:03.000Z"
 
 
 @dataclass
-class World:
+class ToolConversation:
     """A conversation of one turn: every call's blocks, plans and sources are taken in, as the fold would."""
 
     artifacts: MemoryArtifacts = field(default_factory=MemoryArtifacts)
@@ -107,8 +107,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def conversation() -> ToolConversation:
+    return ToolConversation()
 
 
 def read_status(output: ToolOutput) -> dict[str, Any]:

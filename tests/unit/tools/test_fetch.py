@@ -14,52 +14,52 @@ from stepline.tools.context import ReadCaps
 from stepline.tools.fetch import FETCH, PATHS_MAX, run_fetch
 from stepline.tools.sources import SourcePool
 
-from .conftest import TURN, World
+from .conftest import TURN, ToolConversation
 
 PROMPT = f"ar:{TURN}.user.prompt"
 RESULT = f"tc:{TURN}.tc_000000000001.result"
 POOL = {sid: Source(sid=sid, title=f"page {sid}") for sid in (1, 2, 5)}
 
 
-def fetch(world: World, path: Any, **context: Any) -> Any:
+def fetch(conversation: ToolConversation, path: Any, **context: Any) -> Any:
     """Return what a program gets."""
     assert FETCH.validate({"path": path}) == []
-    return run_fetch({"path": path}, replace(world.context("tc_000000000009"), **context)).ret
+    return run_fetch({"path": path}, replace(conversation.context("tc_000000000009"), **context)).ret
 
 
-def code(world: World, path: str) -> str:
-    row = fetch(world, path)
+def code(conversation: ToolConversation, path: str) -> str:
+    row = fetch(conversation, path)
     assert set(row) == {"path", "err"}
     return row["err"]["code"]
 
 
-def test_a_text_comes_whole_however_little_may_be_read(world):
-    world.caps = ReadCaps(max_chars=10, max_tokens=1, max_bytes=10)
+def test_a_text_comes_whole_however_little_may_be_read(conversation):
+    conversation.caps = ReadCaps(max_chars=10, max_tokens=1, max_bytes=10)
     text = "Grüße\n" * 10_000
-    assert estimate_tokens(text) > world.caps.max_tokens
-    world.say(PROMPT, text)
-    assert fetch(world, PROMPT) == {"path": PROMPT, "ret": {"text": text}}
+    assert estimate_tokens(text) > conversation.caps.max_tokens
+    conversation.say(PROMPT, text)
+    assert fetch(conversation, PROMPT) == {"path": PROMPT, "ret": {"text": text}}
 
 
-def test_json_comes_parsed(world):
-    world.say(RESULT, json.dumps({"rows": [1, 2]}), mime="application/json")
-    assert fetch(world, RESULT)["ret"] == {"payload": {"rows": [1, 2]}}
+def test_json_comes_parsed(conversation):
+    conversation.say(RESULT, json.dumps({"rows": [1, 2]}), mime="application/json")
+    assert fetch(conversation, RESULT)["ret"] == {"payload": {"rows": [1, 2]}}
 
 
-def test_a_long_result_that_lies_in_the_store_comes_whole_too(world):
-    world.keep(RESULT, json.dumps(list(range(50_000))).encode(), "application/json; charset=utf-8")
-    assert fetch(world, RESULT)["ret"]["payload"][-1] == 49_999
+def test_a_long_result_that_lies_in_the_store_comes_whole_too(conversation):
+    conversation.keep(RESULT, json.dumps(list(range(50_000))).encode(), "application/json; charset=utf-8")
+    assert fetch(conversation, RESULT)["ret"]["payload"][-1] == 49_999
 
 
-def test_what_says_it_is_json_and_is_not_comes_as_the_text_it_is(world):
-    world.say(RESULT, "{cut", mime="application/json")
-    assert fetch(world, RESULT)["ret"] == {"text": "{cut"}
+def test_what_says_it_is_json_and_is_not_comes_as_the_text_it_is(conversation):
+    conversation.say(RESULT, "{cut", mime="application/json")
+    assert fetch(conversation, RESULT)["ret"] == {"text": "{cut"}
 
 
-def test_a_list_is_answered_path_by_path_in_its_order(world):
-    world.say(PROMPT, "one")
-    world.say(RESULT, "two")
-    rows = fetch(world, [RESULT, "fi:x", PROMPT, f"conv:{PROMPT}"])
+def test_a_list_is_answered_path_by_path_in_its_order(conversation):
+    conversation.say(PROMPT, "one")
+    conversation.say(RESULT, "two")
+    rows = fetch(conversation, [RESULT, "fi:x", PROMPT, f"conv:{PROMPT}"])
     assert [row["path"] for row in rows] == [RESULT, "fi:x", PROMPT, f"conv:{PROMPT}"]
     assert [row.get("ret", {}).get("text") for row in rows] == ["two", None, "one", "one"]
 
@@ -72,14 +72,14 @@ def test_a_list_is_answered_path_by_path_in_its_order(world):
         ("sources_pool[5,1]", [1, 5]),
     ],
 )
-def test_rows_of_the_source_pool_come_as_rows(world, path, sids):
-    rows = fetch(world, path, sources=SourcePool(POOL))["ret"]["payload"]
+def test_rows_of_the_source_pool_come_as_rows(conversation, path, sids):
+    rows = fetch(conversation, path, sources=SourcePool(POOL))["ret"]["payload"]
     assert rows == [{"sid": sid, "title": f"page {sid}"} for sid in sids]
 
 
-def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(world):
-    assert fetch(world, "so:sources_pool")["ret"] == {"payload": []}
-    assert code(world, "so:sources_pool[3]") == "not_found"
+def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(conversation):
+    assert fetch(conversation, "so:sources_pool")["ret"] == {"payload": []}
+    assert code(conversation, "so:sources_pool[3]") == "not_found"
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ def test_an_empty_pool_has_no_rows_and_a_row_that_is_not_there_is_missed(world):
         ("so:sources_pool[x]", "invalid_path_so"),
     ],
 )
-def test_a_path_that_cannot_be_fetched_says_why(world, path, expected):
-    assert code(world, path) == expected
+def test_a_path_that_cannot_be_fetched_says_why(conversation, path, expected):
+    assert code(conversation, path) == expected
 
 
-def test_what_is_no_text_is_not_fetched(world):
-    world.keep(RESULT, b"\x89PNG", "image/png")
-    assert code(world, RESULT) == "content_not_text"
+def test_what_is_no_text_is_not_fetched(conversation):
+    conversation.keep(RESULT, b"\x89PNG", "image/png")
+    assert code(conversation, RESULT) == "content_not_text"
 
 
 @given(st.text(max_size=60))
 def test_no_text_brings_the_tool_down(path):
-    assert set(fetch(World(), path)) & {"ret", "err"}
+    assert set(fetch(ToolConversation(), path)) & {"ret", "err"}
 
 
 def test_it_is_for_programs_only():

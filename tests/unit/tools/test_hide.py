@@ -11,7 +11,7 @@ from stepline.model.entry import Hide
 from stepline.rendering.piece import Piece, estimate_bytes
 from stepline.tools.context import ToolOutput
 
-from .conftest import TURN, World, read_status
+from .conftest import TURN, ToolConversation, read_status
 
 SHORT = {"replacement": "seen"}
 
@@ -33,17 +33,17 @@ def settled(*texts: str, turn: int = 1) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def hide(world: World, **params: Any) -> ToolOutput:
-    return world.call("react.hide", {**SHORT, **params})
+def hide(conversation: ToolConversation, **params: Any) -> ToolOutput:
+    return conversation.call("react.hide", {**SHORT, **params})
 
 
 def codes(output: ToolOutput) -> list[str]:
     return [json.loads(block.text)["code"] for block in output.blocks if block.type == "react.notice"]
 
 
-def test_what_was_shown_last_is_hidden_by_an_overlay(world):
-    world.pieces = settled("x" * 400, "y" * 400)
-    output = hide(world, path=path_of(2))
+def test_what_was_shown_last_is_hidden_by_an_overlay(conversation):
+    conversation.pieces = settled("x" * 400, "y" * 400)
+    output = hide(conversation, path=path_of(2))
     assert output.hides == (Hide(path=path_of(2), n=5, replacement="seen"),)
     assert read_status(output) == {
         "path": path_of(2),
@@ -56,9 +56,9 @@ def test_what_was_shown_last_is_hidden_by_an_overlay(world):
     assert codes(output) == []
 
 
-def test_several_paths_are_judged_each_by_itself(world):
-    world.pieces = settled("x" * 400, "y" * 400, "z" * 400)
-    output = hide(world, paths=[path_of(3), path_of(1), path_of(3), path_of(9)])
+def test_several_paths_are_judged_each_by_itself(conversation):
+    conversation.pieces = settled("x" * 400, "y" * 400, "z" * 400)
+    output = hide(conversation, paths=[path_of(3), path_of(1), path_of(3), path_of(9)])
     assert [overlay.path for overlay in output.hides] == [path_of(3)]
     rows = read_status(output)["paths"]
     assert [row["status"] for row in rows] == ["ok", "too_old", "not_found"]
@@ -67,52 +67,54 @@ def test_several_paths_are_judged_each_by_itself(world):
     assert len(set(notices)) == len(notices)
 
 
-def test_of_what_was_shown_twice_the_newest_showing_is_hidden(world):
+def test_of_what_was_shown_twice_the_newest_showing_is_hidden(conversation):
     first, *rest = settled("x" * 400, "y" * 400)
     again = [replace(piece, path=path_of(1)) if piece.kind == "result" else piece for piece in rest]
-    world.pieces = (first, *again)
-    assert hide(world, path=path_of(1)).hides == (Hide(path=path_of(1), n=5, replacement="seen"),)
+    conversation.pieces = (first, *again)
+    assert hide(conversation, path=path_of(1)).hides == (Hide(path=path_of(1), n=5, replacement="seen"),)
 
 
-def test_one_range_of_several_is_hidden_by_the_path_of_its_view(world):
+def test_one_range_of_several_is_hidden_by_the_path_of_its_view(conversation):
     pieces = list(settled("x" * 400))
     views = [
         replace(pieces[2], text=f"{i}" * 400, path=f"fi:{TURN}.outputs/a.md", view=f"tc:{TURN}.tc_1.view.{i}")
         for i in range(2)
     ]
-    world.pieces = (*pieces[:2], *views, pieces[3])
-    (overlay,) = hide(world, path=views[1].view).hides
+    conversation.pieces = (*pieces[:2], *views, pieces[3])
+    (overlay,) = hide(conversation, path=views[1].view).hides
     assert overlay == Hide(path=views[1].view, n=3, replacement="seen")
-    both = hide(world, path=views[0].path)
+    both = hide(conversation, path=views[0].path)
     assert read_status(both)["blocks_hidden"] == 2
 
 
-def test_an_alias_hides_what_it_stands_for(world):
+def test_an_alias_hides_what_it_stands_for(conversation):
     path = f"ws:{TURN}.conv.working.summary.attempt.1"
-    world.say(path, "text")
-    world.pieces = tuple(replace(p, path=path) if p.kind == "result" else p for p in settled("x" * 400))
-    assert hide(world, path=path.removesuffix(".attempt.1")).hides[0].path == path
+    conversation.say(path, "text")
+    conversation.pieces = tuple(
+        replace(p, path=path) if p.kind == "result" else p for p in settled("x" * 400)
+    )
+    assert hide(conversation, path=path.removesuffix(".attempt.1")).hides[0].path == path
 
 
 @pytest.mark.parametrize("path", ["fi:nonsense", "report.md", f"ar:{TURN}.user.prompt"])
-def test_a_path_at_which_nothing_is_seen_is_refused_and_the_turn_goes_on(world, path):
-    world.pieces = settled("x" * 400)
-    output = hide(world, path=path)
+def test_a_path_at_which_nothing_is_seen_is_refused_and_the_turn_goes_on(conversation, path):
+    conversation.pieces = settled("x" * 400)
+    output = hide(conversation, path=path)
     assert (output.status, output.hides, codes(output)) == ("error", (), ["not_found"])
 
 
-def test_a_replacement_that_is_no_shorter_is_refused(world):
-    world.pieces = settled("fine\n")
-    output = hide(world, path=path_of(1), replacement="it said that it was fine")
+def test_a_replacement_that_is_no_shorter_is_refused(conversation):
+    conversation.pieces = settled("fine\n")
+    output = hide(conversation, path=path_of(1), replacement="it said that it was fine")
     assert (output.status, codes(output)) == ("error", ["hide_gains_nothing"])
 
 
-def test_a_call_that_names_nothing_is_refused(world):
-    assert hide(world).error["code"] == "hide_nothing_named"
+def test_a_call_that_names_nothing_is_refused(conversation):
+    assert hide(conversation).error["code"] == "hide_nothing_named"
 
 
-def test_what_a_program_asks_for_is_not_hidden(world):
-    assert not world.registry.find("react.hide").spec.in_exec
+def test_what_a_program_asks_for_is_not_hidden(conversation):
+    assert not conversation.registry.find("react.hide").spec.in_exec
 
 
 # pre-tail

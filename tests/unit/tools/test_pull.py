@@ -15,42 +15,42 @@ from stepline.tools.catalogue import default_registry
 from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
 from stepline.tools.pull import TREE_FILES_MAX
 from stepline.tools.registry import run_tool
-from tests.unit.timeline.story import LANE, Story
+from tests.support.log_builder import LANE, LogBuilder
 
 REGISTRY = default_registry(executes=True)
 
 
 @dataclass
-class Desk:
+class LoggedTools:
     """A conversation over the real log and the real tools."""
 
-    story: Story = field(default_factory=Story)
+    log: LogBuilder = field(default_factory=LogBuilder)
     artifacts: MemoryArtifacts = field(default_factory=MemoryArtifacts)
 
     def __post_init__(self) -> None:
-        self.story.message("hello")
+        self.log.message("hello")
 
     @property
     def turn(self) -> str:
-        return self.story.turn
+        return self.log.turn
 
     def call(self, tool: str, params: dict[str, Any]) -> ToolOutput:
-        story = self.story
-        story.act((tool, params))
-        action = Action(call_id=story.call(), tool_id=tool, params=params)
+        log = self.log
+        log.act((tool, params))
+        action = Action(call_id=log.call(), tool_id=tool, params=params)
         context = ToolContext(
             lane=LANE,
-            turn=story.turn,
+            turn=log.turn,
             call_id=action.call_id,
             iteration=0,
-            ts=story.at,
+            ts=log.at,
             artifacts=self.artifacts,
-            timeline=story.timeline(),
+            timeline=log.timeline(),
             caps=ReadCaps(),
         )
         output = run_tool(REGISTRY, action, context)
         blocks = lean_blocks(output.blocks, context.path("result"))
-        story.result(tool=tool, status=output.status, blocks=blocks, error=output.error)
+        log.result(tool=tool, status=output.status, blocks=blocks, error=output.error)
         return output
 
     def write(self, *paths: str) -> None:
@@ -58,15 +58,15 @@ class Desk:
             self.call("react.write", {"path": path, "content": f"this is {path}"})
 
     def keep(self, *blocks: Produced, tool: str = "exec_tools.execute_code_python") -> None:
-        self.story.act((tool, {}))
-        self.story.result(tool=tool, blocks=(Produced(text="Status: success"), *blocks))
+        self.log.act((tool, {}))
+        self.log.result(tool=tool, blocks=(Produced(text="Status: success"), *blocks))
 
     def next_turn(self) -> str:
         """End the turn, open the next one and return the one that ended."""
         ended = self.turn
-        self.story.answer()
-        self.story.close()
-        self.story.message("go on")
+        self.log.answer()
+        self.log.close()
+        self.log.message("go on")
         return ended
 
     def pull(self, *paths: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Desk:
         return json.loads(status_of(output).text)
 
     def workspace(self) -> list[str]:
-        return [file.path for file in fold_workspace(self.story.timeline(), self.turn)]
+        return [file.path for file in fold_workspace(self.log.timeline(), self.turn)]
 
 
 def status_of(output: ToolOutput) -> Block:
@@ -89,15 +89,15 @@ def stored(path: str) -> Produced:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def tools() -> LoggedTools:
+    return LoggedTools()
 
 
-def test_an_exact_file_is_pulled_to_where_its_turn_wrote_it(desk):
-    desk.write("outputs/sales.csv")
-    first = desk.next_turn()
+def test_an_exact_file_is_pulled_to_where_its_turn_wrote_it(tools):
+    tools.write("outputs/sales.csv")
+    first = tools.next_turn()
     path = f"fi:{first}.outputs/sales.csv"
-    assert desk.pull(path) == {
+    assert tools.pull(path) == {
         "requested": [path],
         "pulled": [
             {
@@ -109,24 +109,24 @@ def test_an_exact_file_is_pulled_to_where_its_turn_wrote_it(desk):
             }
         ],
     }
-    assert desk.workspace() == [f"{first}/outputs/sales.csv"]
+    assert tools.workspace() == [f"{first}/outputs/sales.csv"]
 
 
-def test_a_pull_changes_nothing_but_the_workspace_of_programs(desk):
-    desk.write("outputs/sales.csv")
-    first = desk.next_turn()
-    kept = dict(desk.artifacts.objects)
-    output = desk.call("react.pull", {"paths": [f"fi:{first}.outputs/sales.csv"]})
+def test_a_pull_changes_nothing_but_the_workspace_of_programs(tools):
+    tools.write("outputs/sales.csv")
+    first = tools.next_turn()
+    kept = dict(tools.artifacts.objects)
+    output = tools.call("react.pull", {"paths": [f"fi:{first}.outputs/sales.csv"]})
     assert [block.body for block in output.blocks] == [None]
-    assert desk.artifacts.objects == kept
-    assert not desk.story.timeline().resolve(f"fi:{desk.turn}.outputs/sales.csv")
+    assert tools.artifacts.objects == kept
+    assert not tools.log.timeline().resolve(f"fi:{tools.turn}.outputs/sales.csv")
 
 
 @pytest.mark.parametrize("ref", ["files/site", "files/site/", "files/", "files"])
-def test_a_folder_of_the_project_is_pulled_whole(desk, ref):
-    desk.write("files/site/index.html", "files/site/css/a.css", "outputs/other.md")
-    first = desk.next_turn()
-    (row,) = desk.pull(f"fi:{first}.{ref}")["pulled"]
+def test_a_folder_of_the_project_is_pulled_whole(tools, ref):
+    tools.write("files/site/index.html", "files/site/css/a.css", "outputs/other.md")
+    first = tools.next_turn()
+    (row,) = tools.pull(f"fi:{first}.{ref}")["pulled"]
     below = "" if ref.startswith("files/site") else "site/"
     root = "files/site/" if ref.startswith("files/site") else "files/"
     assert row == {
@@ -139,36 +139,36 @@ def test_a_folder_of_the_project_is_pulled_whole(desk, ref):
         "omitted_files": 0,
         "path_rule": {"logical": f"fi:{first}.{root}<path>", "physical": f"{first}/{root}<path>"},
     }
-    assert desk.workspace() == [f"{first}/files/site/css/a.css", f"{first}/files/site/index.html"]
+    assert tools.workspace() == [f"{first}/files/site/css/a.css", f"{first}/files/site/index.html"]
 
 
-def test_a_large_folder_is_pulled_whole_and_named_in_part(desk):
-    turn = desk.turn
-    desk.keep(*(stored(f"fi:{turn}.files/{n:03}.txt") for n in range(TREE_FILES_MAX + 5)))
-    first = desk.next_turn()
-    (row,) = desk.pull(f"fi:{first}.files/")["pulled"]
+def test_a_large_folder_is_pulled_whole_and_named_in_part(tools):
+    turn = tools.turn
+    tools.keep(*(stored(f"fi:{turn}.files/{n:03}.txt") for n in range(TREE_FILES_MAX + 5)))
+    first = tools.next_turn()
+    (row,) = tools.pull(f"fi:{first}.files/")["pulled"]
     assert (row["file_count"], len(row["tree"])) == (TREE_FILES_MAX + 5, TREE_FILES_MAX)
     assert (row["tree_truncated"], row["omitted_files"]) == (True, 5)
-    assert len(desk.workspace()) == TREE_FILES_MAX + 5
+    assert len(tools.workspace()) == TREE_FILES_MAX + 5
 
 
-def test_an_attachment_is_pulled_by_its_name(desk):
-    turn = desk.turn
-    desk.keep(
+def test_an_attachment_is_pulled_by_its_name(tools):
+    turn = tools.turn
+    tools.keep(
         stored(f"fi:{turn}.user.attachments/in.pdf"), stored(f"fi:{turn}.external.mail.attachments/m1/x.eml")
     )
-    first = desk.next_turn()
-    desk.pull(f"fi:{first}.user.attachments/in.pdf", f"fi:{first}.external.mail.attachments/m1/x.eml")
-    assert desk.workspace() == [
+    first = tools.next_turn()
+    tools.pull(f"fi:{first}.user.attachments/in.pdf", f"fi:{first}.external.mail.attachments/m1/x.eml")
+    assert tools.workspace() == [
         f"{first}/attachments/in.pdf",
         f"{first}/external/mail/attachments/m1/x.eml",
     ]
 
 
-def test_a_file_of_this_turn_is_there_already(desk):
-    desk.write("outputs/a.md")
-    path = f"fi:{desk.turn}.outputs/a.md"
-    output = desk.call("react.pull", {"paths": [path]})
+def test_a_file_of_this_turn_is_there_already(tools):
+    tools.write("outputs/a.md")
+    path = f"fi:{tools.turn}.outputs/a.md"
+    output = tools.call("react.pull", {"paths": [path]})
     (row,) = json.loads(status_of(output).text)["pulled"]
     assert row["status"] == "already_in_workspace"
     assert status_of(output).meta == {"pulled": []}
@@ -195,18 +195,18 @@ def test_a_file_of_this_turn_is_there_already(desk):
         ("fi:turn_0001.external.mail.attachments/m1/", "attachment_pulls_require_exact_file_ref"),
     ],
 )
-def test_what_cannot_be_pulled_is_refused_with_its_reason(desk, ref, reason):
-    desk.write("outputs/charts/a.md", "outputs/sales.csv")
-    assert desk.turn == "turn_0001"
-    desk.next_turn()
-    said = desk.pull(ref)
+def test_what_cannot_be_pulled_is_refused_with_its_reason(tools, ref, reason):
+    tools.write("outputs/charts/a.md", "outputs/sales.csv")
+    assert tools.turn == "turn_0001"
+    tools.next_turn()
+    said = tools.pull(ref)
     assert [row["reason"] for row in said["invalid"]] == [reason]
     assert said["pulled"] == []
-    assert desk.workspace() == []
+    assert tools.workspace() == []
 
 
-def test_a_physical_path_is_answered_with_the_logical_one(desk):
-    (row,) = desk.pull("turn_0001/outputs/sales.csv")["invalid"]
+def test_a_physical_path_is_answered_with_the_logical_one(tools):
+    (row,) = tools.pull("turn_0001/outputs/sales.csv")["invalid"]
     assert row["suggested_path"] == "fi:turn_0001.outputs/sales.csv"
 
 
@@ -219,50 +219,50 @@ def test_a_physical_path_is_answered_with_the_logical_one(desk):
         ("fi:turn_of-somebody-else.files/", "turn_not_found"),
     ],
 )
-def test_what_is_not_there_is_missing(desk, ref, reason):
-    desk.write("outputs/sales.csv")
-    desk.next_turn()
-    assert [row["reason"] for row in desk.pull(ref)["missing"]] == [reason]
+def test_what_is_not_there_is_missing(tools, ref, reason):
+    tools.write("outputs/sales.csv")
+    tools.next_turn()
+    assert [row["reason"] for row in tools.pull(ref)["missing"]] == [reason]
 
 
-def test_a_deleted_file_is_missing(desk):
-    desk.write("files/a.txt")
-    desk.story.act(("exec_tools.execute_code_python", {}))
-    gone = Produced(text="Status: success", meta={"deleted": [f"{desk.turn}/files/a.txt"]})
-    desk.story.result(tool="exec_tools.execute_code_python", blocks=(gone,))
-    first = desk.next_turn()
-    assert desk.pull(f"fi:{first}.files/a.txt")["missing"][0]["reason"] == "not_found"
+def test_a_deleted_file_is_missing(tools):
+    tools.write("files/a.txt")
+    tools.log.act(("exec_tools.execute_code_python", {}))
+    gone = Produced(text="Status: success", meta={"deleted": [f"{tools.turn}/files/a.txt"]})
+    tools.log.result(tool="exec_tools.execute_code_python", blocks=(gone,))
+    first = tools.next_turn()
+    assert tools.pull(f"fi:{first}.files/a.txt")["missing"][0]["reason"] == "not_found"
 
 
-def test_what_was_only_shown_is_not_pulled(desk):
-    desk.keep(Produced(path=f"fi:{desk.turn}.outputs/a.csv", text="[TEXT FILE PREVIEW]\na,b"))
-    first = desk.next_turn()
-    assert desk.pull(f"fi:{first}.outputs/a.csv")["missing"][0]["reason"] == "not_found"
+def test_what_was_only_shown_is_not_pulled(tools):
+    tools.keep(Produced(path=f"fi:{tools.turn}.outputs/a.csv", text="[TEXT FILE PREVIEW]\na,b"))
+    first = tools.next_turn()
+    assert tools.pull(f"fi:{first}.outputs/a.csv")["missing"][0]["reason"] == "not_found"
 
 
-def test_one_bad_path_keeps_no_other_back_and_is_told_of(desk):
-    desk.write("outputs/sales.csv")
-    first = desk.next_turn()
+def test_one_bad_path_keeps_no_other_back_and_is_told_of(tools):
+    tools.write("outputs/sales.csv")
+    first = tools.next_turn()
     good = f"fi:{first}.outputs/sales.csv"
-    output = desk.call("react.pull", {"paths": ["nonsense", good, f"fi:{first}.outputs/gone", good]})
+    output = tools.call("react.pull", {"paths": ["nonsense", good, f"fi:{first}.outputs/gone", good]})
     notice, status = output.blocks
     assert json.loads(notice.text)["code"] == "pull_paths_missing"
     said = json.loads(status.text)
     assert said["requested"] == ["nonsense", good, f"fi:{first}.outputs/gone"]
     assert [row["logical_path"] for row in said["pulled"]] == [good]
     assert status.meta == {"pulled": [f"{first}/outputs/sales.csv"]}
-    assert desk.workspace() == [f"{first}/outputs/sales.csv"]
+    assert tools.workspace() == [f"{first}/outputs/sales.csv"]
 
 
-def test_the_prefix_of_conversations_is_an_alias(desk):
-    desk.write("outputs/sales.csv")
-    first = desk.next_turn()
-    assert desk.pull(f"conv:fi:{first}.outputs/sales.csv")["pulled"][0]["file_count"] == 1
+def test_the_prefix_of_conversations_is_an_alias(tools):
+    tools.write("outputs/sales.csv")
+    first = tools.next_turn()
+    assert tools.pull(f"conv:fi:{first}.outputs/sales.csv")["pulled"][0]["file_count"] == 1
 
 
 @pytest.mark.parametrize("params", [{}, {"paths": []}, {"paths": "fi:x"}, {"paths": ["fi:x"], "mode": "all"}])
-def test_a_call_that_breaks_the_contract_is_refused(desk, params):
-    output = desk.call("react.pull", params)
+def test_a_call_that_breaks_the_contract_is_refused(tools, params):
+    output = tools.call("react.pull", params)
     assert output.status == "error"
     assert output.error is not None
     assert output.error["code"] == "bad_params"

@@ -14,7 +14,7 @@ from stepline.tools.catalogue import default_registry
 from stepline.tools.registry import Registry, Tool
 from stepline.tools.spec import ToolSpec, render_catalogue
 
-from .conftest import World
+from .conftest import ToolConversation
 
 ECHO = ToolSpec(
     tool_id="test.echo",
@@ -31,15 +31,15 @@ ECHO = ToolSpec(
 )
 
 
-def test_an_unknown_tool_is_refused_with_the_tools_there_are(world):
-    output = world.call("react.fly", {})
+def test_an_unknown_tool_is_refused_with_the_tools_there_are(conversation):
+    output = conversation.call("react.fly", {})
     assert output.error is not None
     assert output.error["code"] == "unknown_tool_id"
     assert "react.read, react.write, react.plan" in output.error["message"]
 
 
-def test_a_refused_call_is_a_notice_and_a_result_that_the_model_reads(world):
-    notice, status = world.call("react.write", {"path": "a.md", "kontent": 1}).blocks
+def test_a_refused_call_is_a_notice_and_a_result_that_the_model_reads(conversation):
+    notice, status = conversation.call("react.write", {"path": "a.md", "kontent": 1}).blocks
     assert (notice.type, notice.meta["rel"]) == ("react.notice", "result")
     message = json.loads(notice.text)["message"]
     assert "content" in message
@@ -51,9 +51,9 @@ def test_a_service_that_fails_is_not_the_models_mistake():
     def fail(_params, _context):
         raise DependencyError("the store is away")
 
-    world = World(registry=Registry((Tool(spec=ECHO, run=fail),)))
+    conversation = ToolConversation(registry=Registry((Tool(spec=ECHO, run=fail),)))
     with pytest.raises(DependencyError):
-        world.call("test.echo", {"text": "x"})
+        conversation.call("test.echo", {"text": "x"})
 
 
 def test_two_tools_of_one_name_are_a_mistake():

@@ -13,7 +13,7 @@ from stepline.ports.search import Hit, SearchQuery
 from stepline.protocol.citation.token import cited_sids
 from stepline.tools.web_search import FILTERED, QUERIES_MAX, WEB_SEARCH, run_search
 
-from .conftest import TS, World, read_status
+from .conftest import TS, ToolConversation, read_status
 
 
 class Engine:
@@ -48,16 +48,16 @@ def hit(name: str, relevance: float = 0.5, **fields: object) -> Hit:
 
 
 @pytest.fixture
-def world() -> World:
-    return World(search=CorpusSearch())
+def conversation() -> ToolConversation:
+    return ToolConversation(search=CorpusSearch())
 
 
-def search(world: World, **params: object):
-    return world.call("web_tools.web_search", params)
+def search(conversation: ToolConversation, **params: object):
+    return conversation.call("web_tools.web_search", params)
 
 
-def test_what_is_found_has_numbers_that_a_text_can_cite(world):
-    output = search(world, queries="prompt caching", n=3)
+def test_what_is_found_has_numbers_that_a_text_can_cite(conversation):
+    output = search(conversation, queries="prompt caching", n=3)
     status = read_status(output)
     first = status["results"][0]
     assert first["sid"] == 1
@@ -70,28 +70,28 @@ def test_what_is_found_has_numbers_that_a_text_can_cite(world):
     assert status["artifact_path"] == "so:sources_pool[{}]".format(
         ",".join(str(row["sid"]) for row in status["results"])
     )
-    assert world.sources[1].content.startswith("Providers of language models")
+    assert conversation.sources[1].content.startswith("Providers of language models")
     assert cited_sids("[[S:1]]") == (1,)
 
 
-def test_the_model_reads_snippets_and_a_program_gets_the_whole_texts(world):
-    output = search(world, queries="prompt caching", n=1)
+def test_the_model_reads_snippets_and_a_program_gets_the_whole_texts(conversation):
+    output = search(conversation, queries="prompt caching", n=1)
     assert "content" not in read_status(output)["results"][0]
     (row,) = output.ret
-    assert row["content"] == world.sources[1].content
+    assert row["content"] == conversation.sources[1].content
     assert {"provider", "turn_id", "source_type"}.isdisjoint(row)
 
 
-def test_a_page_found_again_keeps_its_number(world):
-    search(world, queries="prompt caching", n=1)
-    again = read_status(search(world, queries=["bm25", "prompt caching"], n=2))
+def test_a_page_found_again_keeps_its_number(conversation):
+    search(conversation, queries="prompt caching", n=1)
+    again = read_status(search(conversation, queries=["bm25", "prompt caching"], n=2))
     assert [row["sid"] for row in again["results"]] == [2, 1]
 
 
 def test_queries_are_answered_in_turn_and_a_page_once():
     same = hit("b", 0.9, url="HTTPS://E.example:443/b/?utm_source=x")
     engine = Engine({"one": [hit("a"), hit("b", 0.2)], "two": [same, hit("c")]})
-    output = search(World(search=engine), queries=["one", "two", "one"], n=3)
+    output = search(ToolConversation(search=engine), queries=["one", "two", "one"], n=3)
     rows = read_status(output)["results"]
     assert [row["title"] for row in rows] == ["a", "b", "c"]
     assert [row["query_relevance"] for row in rows] == [0.5, 0.9, 0.5]
@@ -101,7 +101,7 @@ def test_queries_are_answered_in_turn_and_a_page_once():
 def test_what_the_model_asks_for_reaches_the_engine():
     engine = Engine({"q": []})
     search(
-        World(search=engine),
+        ToolConversation(search=engine),
         queries="q",
         n=20,
         freshness="week",
@@ -114,8 +114,8 @@ def test_what_the_model_asks_for_reaches_the_engine():
     assert asked.at.isoformat() == "2026-11-21T10:15:03+00:00"
 
 
-def test_nothing_found_is_said(world):
-    output = search(world, queries="xyzzy quux")
+def test_nothing_found_is_said(conversation):
+    output = search(conversation, queries="xyzzy quux")
     assert output.status == "ok"
     assert read_status(output) == {
         "status": "ok",
@@ -129,14 +129,14 @@ def test_nothing_found_is_said(world):
 
 @pytest.mark.parametrize("engine", [None, Broken()])
 def test_an_engine_that_does_not_answer_is_an_error_the_model_reads(engine):
-    output = search(World(search=engine), queries="q")
+    output = search(ToolConversation(search=engine), queries="q")
     assert output.error is not None
     assert output.error["code"] == "search_unavailable"
     assert [block.type for block in output.blocks] == ["react.notice", "react.tool.result"]
 
 
-def test_clients_are_told_what_was_found(world):
-    context = world.context("tc_000000000001")
+def test_clients_are_told_what_was_found(conversation):
+    context = conversation.context("tc_000000000001")
     output = run_search({"queries": "prompt caching", "n": 1, "objective": "bills"}, context)
     (event,) = context.events
     assert event.type == FILTERED
@@ -149,14 +149,14 @@ def test_clients_are_told_what_was_found(world):
 
 def test_an_address_that_nobody_can_visit_is_no_source():
     engine = Engine({"q": [hit("a", url="javascript:alert(1)"), hit("b", url="/b"), hit("c")]})
-    output = search(World(search=engine), queries="q")
+    output = search(ToolConversation(search=engine), queries="q")
     assert [row["title"] for row in read_status(output)["results"]] == ["c"]
     assert [row.title for row in output.sources] == ["c"]
 
 
 def test_twenty_rows_are_short_enough_to_be_seen_whole():
     engine = Engine({"q": [hit(f"p{i}", text="word " * 400) for i in range(20)]})
-    (block,) = search(World(search=engine), queries="q", n=20).blocks
+    (block,) = search(ToolConversation(search=engine), queries="q", n=20).blocks
     assert len(json.loads(block.text)["results"]) == 20
     assert len(block.text) < 12_000
     assert block.meta["items_stats"]["items_count"] == 20
@@ -168,7 +168,7 @@ def test_what_an_engine_says_at_length_is_cut_wherever_it_goes():
     rows = [
         hit(f"{'p' * 1_900}{i}", favicon_url="https://e.example/" + "f" * 9_000, **long) for i in range(20)
     ]
-    context = World(search=Engine({"q": rows})).context("tc_000000000001")
+    context = ToolConversation(search=Engine({"q": rows})).context("tc_000000000001")
     output = run_search({"queries": "q", "n": 20}, context)
     assert len(json.loads(output.blocks[0].text)["results"]) == 20
     assert len(output.blocks[0].text) < 20_000
@@ -181,30 +181,33 @@ def test_what_an_engine_says_at_length_is_cut_wherever_it_goes():
     "url", ["https://\t/x", "https://e.example/" + "x" * 3_000, "https://a:8 0/", "https://e\x85/"]
 )
 def test_an_address_that_cannot_be_linked_to_is_left_out_and_the_others_stay(url):
-    output = search(World(search=Engine({"q": [hit("a", url=url), hit("b")]})), queries="q")
+    output = search(ToolConversation(search=Engine({"q": [hit("a", url=url), hit("b")]})), queries="q")
     assert [row.title for row in output.sources] == ["b"]
 
 
-def test_the_model_is_told_what_was_searched(world):
-    assert "not the web" in read_status(search(world, queries="bm25"))["searched"]
-    assert read_status(search(World(search=Engine({"q": []})), queries="q"))["searched"] == Engine.about
+def test_the_model_is_told_what_was_searched(conversation):
+    assert "not the web" in read_status(search(conversation, queries="bm25"))["searched"]
+    assert (
+        read_status(search(ToolConversation(search=Engine({"q": []})), queries="q"))["searched"]
+        == Engine.about
+    )
 
 
 def test_blanks_around_a_query_mean_nothing():
     engine = Engine({"q": []})
-    search(World(search=engine), queries=[" q", "q "])
+    search(ToolConversation(search=engine), queries=[" q", "q "])
     assert [query.text for query in engine.asked] == ["q"]
 
 
-def test_rows_without_end_are_not_merged(world):
-    context = world.context("tc_000000000001")
+def test_rows_without_end_are_not_merged(conversation):
+    context = conversation.context("tc_000000000001")
     with pytest.raises(ToolError, match="at most 5000 rows"):
         context.cite(repeat(Source(url="https://e.example/1")))
     assert context.sources.rows == {}
 
 
-def test_one_call_cannot_flood_the_pool(world):
-    context = world.context("tc_000000000001")
+def test_one_call_cannot_flood_the_pool(conversation):
+    context = conversation.context("tc_000000000001")
     with pytest.raises(Exception, match="at most 500 new sources"):
         context.cite(Source(url=f"https://e.example/{i}") for i in range(501))
     assert context.sources.rows == {}
@@ -257,15 +260,15 @@ class Steered:
         return self.requested
 
 
-def steered(after: int) -> tuple[World, Engine]:
+def steered(after: int) -> tuple[ToolConversation, Engine]:
     engine = Engine({"a": [hit("one")], "b": [hit("two")], "c": [hit("three")]})
-    return World(search=engine, cancel=Steered(engine, after)), engine
+    return ToolConversation(search=engine, cancel=Steered(engine, after)), engine
 
 
 @pytest.mark.parametrize("after", [1, 2])
 def test_a_search_that_is_to_end_early_keeps_what_it_has_found(after):
-    world, engine = steered(after)
-    output = search(world, queries=["a", "b", "c"])
+    conversation, engine = steered(after)
+    output = search(conversation, queries=["a", "b", "c"])
     status = read_status(output)
     assert [query.text for query in engine.asked] == status["queries"] == ["a", "b", "c"][:after]
     assert [row["title"] for row in status["results"]] == ["one", "two"][:after]
@@ -274,13 +277,13 @@ def test_a_search_that_is_to_end_early_keeps_what_it_has_found(after):
 
 
 def test_a_search_that_asked_everything_was_not_cut_short():
-    world, _ = steered(after=3)
-    assert "message" not in read_status(search(world, queries=["a", "b", "c"]))
+    conversation, _ = steered(after=3)
+    assert "message" not in read_status(search(conversation, queries=["a", "b", "c"]))
 
 
 def test_a_search_that_has_asked_nothing_yet_is_cancelled():
-    world, engine = steered(after=0)
-    output = search(world, queries=["a"])
+    conversation, engine = steered(after=0)
+    output = search(conversation, queries=["a"])
     assert output.error is not None
     assert output.error["code"] == "cancelled"
     assert engine.asked == []

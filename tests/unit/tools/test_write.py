@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from .conftest import LANE, TURN, World, read_status
+from .conftest import LANE, TURN, ToolConversation, read_status
 
 
-def write(world: World, **params: object):
-    return world.call("react.write", params)
+def write(conversation: ToolConversation, **params: object):
+    return conversation.call("react.write", params)
 
 
-def test_the_status_comes_first_and_the_file_follows_by_its_path(world):
-    output = write(world, path="report.md", channel="canvas", content="# Hi\nthere", kind="file")
+def test_the_status_comes_first_and_the_file_follows_by_its_path(conversation):
+    output = write(conversation, path="report.md", channel="canvas", content="# Hi\nthere", kind="file")
     status, content = output.blocks
     assert output.status == "ok"
     assert status.path == f"tc:{TURN}.{status.call_id}.result"
@@ -33,51 +33,51 @@ def test_the_status_comes_first_and_the_file_follows_by_its_path(world):
     }
 
 
-def test_the_bytes_are_in_the_store_under_their_hash_before_anything_names_them(world):
-    output = write(world, path="files/a.txt", channel="internal", content="Grüße")
+def test_the_bytes_are_in_the_store_under_their_hash_before_anything_names_them(conversation):
+    output = write(conversation, path="files/a.txt", channel="internal", content="Grüße")
     data = "Grüße".encode()
     body = output.blocks[-1].body
     assert body is not None
     assert body.key == f"out/{LANE.prefix()}/{TURN}/{hashlib.sha256(data).hexdigest()}"
-    assert world.artifacts.objects == {body.key: data}
+    assert conversation.artifacts.objects == {body.key: data}
     assert body.size_bytes == len(data)
     assert output.blocks[-1].text == ""
 
 
-def test_writing_the_same_again_writes_nothing_new(world):
-    first = write(world, path="a.md", content="same")
-    second = write(world, path="a.md", content="same")
+def test_writing_the_same_again_writes_nothing_new(conversation):
+    first = write(conversation, path="a.md", content="same")
+    second = write(conversation, path="a.md", content="same")
     assert first.blocks[-1].body == second.blocks[-1].body
-    assert len(world.artifacts.objects) == 1
+    assert len(conversation.artifacts.objects) == 1
 
 
-def test_an_object_is_written_as_indented_json(world):
-    write(world, path="data.json", content={"b": [1, 2], "a": "é"})
-    (data,) = world.artifacts.objects.values()
+def test_an_object_is_written_as_indented_json(conversation):
+    write(conversation, path="data.json", content={"b": [1, 2], "a": "é"})
+    (data,) = conversation.artifacts.objects.values()
     assert json.loads(data) == {"b": [1, 2], "a": "é"}
     assert data.decode().startswith('{\n  "b": [')
 
 
-def test_an_internal_file_is_a_file_and_only_the_agent_sees_it(world):
-    status = read_status(write(world, path="a.md", channel="internal", content="x"))
+def test_an_internal_file_is_a_file_and_only_the_agent_sees_it(conversation):
+    status = read_status(write(conversation, path="a.md", channel="internal", content="x"))
     assert (status["kind"], status["visibility"]) == ("file", "internal")
 
 
-def test_a_scratchpad_is_also_a_note(world):
-    output = write(world, path="a.md", channel="internal", content="[D] UTC", scratchpad=True)
+def test_a_scratchpad_is_also_a_note(conversation):
+    output = write(conversation, path="a.md", channel="internal", content="[D] UTC", scratchpad=True)
     note = output.blocks[-1]
     assert (note.type, note.path, note.text) == ("react.note", f"fi:{TURN}.outputs/a.md", "[D] UTC")
 
 
-def test_sources_that_the_text_cites_are_named(world):
+def test_sources_that_the_text_cites_are_named(conversation):
     status = read_status(
-        write(world, path="a.md", content="As shown [[S:3,1-2]] and [[ s : 3 ]], not [S:9].")
+        write(conversation, path="a.md", content="As shown [[S:3,1-2]] and [[ s : 3 ]], not [S:9].")
     )
     assert status["sources_used"] == [3, 1, 2]
 
 
-def test_a_type_that_the_canvas_cannot_draw_is_written_with_a_warning(world):
-    output = write(world, path="files/main.py", content="print(1)")
+def test_a_type_that_the_canvas_cannot_draw_is_written_with_a_warning(conversation):
+    output = write(conversation, path="files/main.py", content="print(1)")
     notice = output.blocks[0]
     assert output.status == "ok"
     assert notice.meta["code"] == "protocol_violation.write_extension_mismatch"
@@ -85,8 +85,8 @@ def test_a_type_that_the_canvas_cannot_draw_is_written_with_a_warning(world):
 
 
 @pytest.mark.parametrize("channel", ["internal", "timeline_text"])
-def test_other_channels_take_any_type(world, channel):
-    output = write(world, path="files/main.py", channel=channel, content="print(1)")
+def test_other_channels_take_any_type(conversation, channel):
+    output = write(conversation, path="files/main.py", channel=channel, content="print(1)")
     assert [block.type for block in output.blocks] == ["react.tool.result"] * 2
 
 
@@ -104,34 +104,34 @@ def test_other_channels_take_any_type(world, channel):
         ({"path": "a.md", "content": "x", "channel": "canvas"}, "channel_not_second"),
     ],
 )
-def test_a_refused_write_is_a_result_and_writes_nothing(world, params, code):
-    output = write(world, **params)
+def test_a_refused_write_is_a_result_and_writes_nothing(conversation, params, code):
+    output = write(conversation, **params)
     assert output.status == "error"
     assert output.error is not None
     assert output.error["code"] == code
     assert [block.type for block in output.blocks] == ["react.notice", "react.tool.result"]
-    assert world.artifacts.objects == {}
+    assert conversation.artifacts.objects == {}
 
 
-def test_a_write_to_an_older_turn_is_told_where_to_write(world):
-    output = write(world, path="fi:turn_20200101T000000_000000.files/a.md", content="x")
+def test_a_write_to_an_older_turn_is_told_where_to_write(conversation):
+    output = write(conversation, path="fi:turn_20200101T000000_000000.files/a.md", content="x")
     assert json.loads(output.blocks[0].text)["suggested_path"] == f"fi:{TURN}.files/a.md"
 
 
 @pytest.mark.parametrize("other", ["Report.md", "report.md/part.md"])
-def test_two_files_that_cannot_lie_in_one_folder_are_refused(world, other):
-    write(world, path="report.md", content="a")
-    output = write(world, path=other, content="b")
+def test_two_files_that_cannot_lie_in_one_folder_are_refused(conversation, other):
+    write(conversation, path="report.md", content="a")
+    output = write(conversation, path=other, content="b")
     assert output.error["code"] == "path_clash"
 
 
-def test_a_file_may_be_written_again_under_its_own_name(world):
-    write(world, path="report.md", content="a")
-    assert write(world, path="report.md", content="b").status == "ok"
+def test_a_file_may_be_written_again_under_its_own_name(conversation):
+    write(conversation, path="report.md", content="a")
+    assert write(conversation, path="report.md", content="b").status == "ok"
 
 
 @pytest.mark.parametrize("path", ["chart.png", "report.pdf", "files/book.xlsx", "song.MP3"])
-def test_a_text_is_not_written_under_a_name_that_says_it_is_none(world, path):
-    output = world.call("react.write", {"path": path, "content": "<html><script>alert(1)</script>"})
+def test_a_text_is_not_written_under_a_name_that_says_it_is_none(conversation, path):
+    output = conversation.call("react.write", {"path": path, "content": "<html><script>alert(1)</script>"})
     assert output.error["code"] == "content_type_mismatch"
-    assert world.artifacts.objects == {}
+    assert conversation.artifacts.objects == {}

@@ -1,0 +1,359 @@
+"""The simulation of one run: the memory twins, the executions and whoever acts in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.channel import MemoryPublisher, MemorySubscriptions
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.adapters.memory.delta import MemoryDeltas
+from stepline.adapters.memory.grant import MemoryGrants
+from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.machine import MemoryMachine
+from stepline.adapters.memory.meter import MemoryMeter
+from stepline.adapters.memory.rate import MemoryRate
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.adapters.memory.signal import MemorySignals
+from stepline.adapters.memory.task import MemoryTasks
+from stepline.adapters.memory.ticket import MemoryTickets
+from stepline.delivery import resume as resume_step
+from stepline.delivery.posting import Posting
+from stepline.errors import SteplineError
+from stepline.ingress import admit as admit_step
+from stepline.ingress.admit import Arrival
+from stepline.log.bindings import Policy, Ports
+from stepline.log.timeline_cache import History
+from stepline.loop import act as act_step
+from stepline.loop import close as close_step
+from stepline.loop import decide as decide_step
+from stepline.loop import sweep as sweep_step
+from stepline.loop.agent import Agent, Execution
+from stepline.loop.attempt import Attempt
+from stepline.loop.programs import execute as execute_step
+from stepline.loop.programs import remote as orphan_step
+from stepline.loop.steer import finalize_left
+from stepline.loop.stream_generation import Sample
+from stepline.model.batch import EMPTY, Batch
+from stepline.model.decision import Action
+from stepline.model.entry import Decided, Deferred
+from stepline.model.ids import Lane, call_id, utc
+from stepline.model.program.execution import Limits, Placement, RuntimeProfile, TaskConfig
+from stepline.model.step import Step
+from stepline.ports.model import NO_MODEL
+from stepline.tools.context import ReadCaps
+from tests.contract.explorer.process import Process, Proxy
+from tests.contract.explorer.task import Cloud, SteppedTasks
+from tests.contract.explorer.tool import program, registry
+
+LANE = Lane(tenant="t", project="p", conversation="c")
+USER = "u"
+PROGRAM = "exec_tools.execute_code_python"
+MAX_ITERATIONS = 4
+ATTEMPTS = 3
+SECOND_ROUND = 2
+SEAL_BATCHES = 3
+"""Few, so that nearly every round seals, and what is sealed is read by the next."""
+
+
+@dataclass
+class Simulation:
+    """Everything that outlives a process, and the processes."""
+
+    placement: Placement = "inline"
+    marker: bool = True
+    row_first: bool = True
+    once: str = "once"
+    mutable: bool = False
+    subscriptions_of: Callable[[Any], Any] = lambda adapter: adapter
+    publisher_of: Callable[[Process, Any], Any] = lambda _process, adapter: adapter
+    proxy: Callable[[Process, str, Any], Any] = Proxy
+    log: Any = field(default_factory=MemoryLog)
+    artifacts: Any = field(default_factory=MemoryArtifacts)
+    machine: MemoryMachine = field(default_factory=MemoryMachine)
+    clock: MemoryClock = field(default_factory=MemoryClock)
+    effects: Counter[str] = field(default_factory=Counter)
+    processes: list[Process] = field(default_factory=list)
+    driven: list[str] = field(default_factory=list)
+    acked: dict[str, int] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    samples: int = 0
+    settling: bool = False
+    quiet: bool = False
+    broke: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.subscriptions = MemorySubscriptions(self.clock)
+        self.publisher = MemoryPublisher()
+        self.deltas = MemoryDeltas(self.clock)
+        self.tasks = MemoryTasks(self.clock)
+        self.grants = MemoryGrants(self.artifacts, self.clock)
+        self.cloud = Cloud(self.tasks, self.grants, self.effects, marker=self.marker)
+        task = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
+        self.agent = Agent(
+            system="",
+            registry=registry(self.effects, once=self.once, mutable=self.mutable),
+            caps=ReadCaps(),
+            execution=Execution(
+                profile=RuntimeProfile(placement=self.placement, task=task),
+                limits=Limits(),
+                tools=(),
+                places=frozenset({self.placement}),
+            ),
+        )
+
+    def batches(self) -> list[Batch]:
+        return self.log.since(LANE, 0)
+
+    def tail(self) -> Batch:
+        return self.log.tail(LANE) or EMPTY
+
+    def ports(self, process: Process) -> Ports:
+        """Return the ports as this process sees them: it stops before each call."""
+        deltas = Proxy(process, "deltas", self.deltas)
+        subscriptions = self.subscriptions_of(Proxy(process, "subscriptions", self.subscriptions))
+        publisher = self.publisher_of(process, Proxy(process, "publisher", self.publisher))
+        return Ports(
+            log=self.proxy(process, "log", self.log),
+            artifacts=Proxy(process, "artifacts", self.artifacts),
+            subscriptions=subscriptions,
+            publisher=publisher,
+            broadcast=Posting(
+                subscriptions=subscriptions, publisher=publisher, meter=MemoryMeter(), clock=self.clock
+            ),
+            signals=MemorySignals(self.log),
+            deltas=deltas,
+            relay=MemoryRelay(deltas=deltas, subscriptions=subscriptions, publisher=publisher),
+            machine=Proxy(process, "machine", self.machine),
+            tasks=SteppedTasks(process, self.tasks, row_first=self.row_first),
+            grants=self.grants,
+            tickets=MemoryTickets(self.clock),
+            rate=MemoryRate(),
+            clock=self.clock,
+            meter=MemoryMeter(),
+            policy=Policy(max_iterations=MAX_ITERATIONS, seal_batches=SEAL_BATCHES),
+        )
+
+    def spawn(self, name: str, body: Callable[[Process], Any], *, safe: bool = False) -> Process:
+        process = Process(name, body, safe=safe)
+        self.processes.append(process)
+        return process
+
+    def running(self) -> list[str]:
+        return [name for name in self.driven if self.machine.status(name) == "running"]
+
+    # --- invocations
+
+    def invoke(self, state: str, step: Step) -> Process:
+        return self.spawn(
+            f"{state}:{step.epoch}.{step.iteration}.{step.attempt}", lambda me: self._state(me, state, step)
+        )
+
+    def _state(self, me: Process, state: str, step: Step) -> Step:
+        ports = self.ports(me)
+        try:
+            if state == "decide":
+                return decide_step.decide(
+                    ports, self.agent, NO_MODEL, History(), step, sampler=self.sampler()
+                )
+            if state in ("act", "prepare"):
+                return act_step.act(ports, self.agent, History(), step)
+            if state == "execute":
+                backend = program(ports, self.effects)
+                return execute_step.execute(ports, lambda _: backend, step)
+            return close_step.close(ports, step)
+        except (IndexError, KeyError, AttributeError, StopIteration) as error:
+            self.broke.append(f"{me.name}: {error!r}")
+            raise SteplineError(repr(error)) from error
+
+    def sampler(self) -> Callable[..., Sample]:
+        """Return a model of two rounds of two actions and an answer beside one; a sample's text names the sample."""
+
+        def take(attempt: Attempt, timeline: Any) -> Sample:
+            ports, step, claim, watch = attempt.ports, attempt.step, attempt.claim, attempt.watch
+            self.samples += 1
+            name = f"s{self.samples}"
+            at = utc(self.clock.now())
+            stream = ports.relay.open(step.lane(), claim)
+            shown = ""
+            for part in range(2):
+                if watch.requested:
+                    break
+                stream.push("answer", piece := f"[{name}.{part}]")
+                shown += piece
+            stream.close()
+            if watch.requested:
+                return Sample(decision=_cut_off(step, at, shown))
+            tools = {0: ("test.once", "test.write"), 1: (PROGRAM, "test.write")}.get(step.iteration, ())
+            if self._was_deferred(claim):
+                tools = ("test.write",)
+            answers = not tools
+            if answers:
+                tools = ("test.write",)
+            left = finalize_left(timeline)
+            if left > 1:
+                tools, answers = ("test.write",), False
+            if left == 1 or step.iteration + 1 >= MAX_ITERATIONS + timeline.state.credits:
+                tools, answers = (), True
+            actions = tuple(
+                _action(call_id(step.turn, step.iteration, i), tool) for i, tool in enumerate(tools)
+            )
+            return Sample(
+                decision=Decided(
+                    iteration=step.iteration,
+                    claim=claim,
+                    action="complete" if answers else "call_tool",
+                    started_at=at,
+                    actions=actions,
+                    answer=name if answers else "",
+                )
+            )
+
+        return take
+
+    def _was_deferred(self, claim: int) -> bool:
+        """Tell whether this round follows an answer that came too early: then there is something to do first."""
+        opening = self.log.get(LANE, claim)
+        return opening is not None and any(isinstance(entry, Deferred) for entry in opening.entries)
+
+    # --- actors
+
+    def drive(self, name: str, first: Step) -> None:
+        """Step Functions: reliable itself; a task that dies or is given up is tried again, then closes with an error."""
+        self.driven.append(name)
+        self.spawn(f"execution:{name}", lambda me: self._execution(me, name, first), safe=True)
+
+    def _execution(self, me: Process, name: str, step: Step) -> None:
+        state = "decide"
+        for _ in range(60):
+            if state == "execute_task":
+                step, state = self.cloud.await_task(me, self.spawn, step, name), "act"
+                if self.machine.status(name) != "running":
+                    return
+                continue
+            done = self._task(me, name, state, step, attempts=1 if state == "execute" else ATTEMPTS)
+            if self.machine.status(name) != "running":
+                return
+            if done is None:
+                if state == "close":
+                    break
+                step = Step(**{**_fields(step), "error": {"Error": "Runtime.ExitError"}})
+                state = "act" if state == "execute" else "close"
+                continue
+            step = done
+            if step.route in ("stop", "done"):
+                break
+            state = _next(state, step.route)
+        self.machine.end(name)
+
+    def _task(self, me: Process, name: str, state: str, step: Step, *, attempts: int) -> Step | None:
+        for attempt in range(attempts):
+            task = self.invoke(state, Step(**{**_fields(step), "attempt": attempt}))
+            me.wait(lambda task=task: task.done or task.given_up)
+            if self.machine.status(name) != "running":
+                return None
+            if task.done and not task.given_up and task.error is None:
+                return task.result
+        return None
+
+    def client(self, message_id: str, *, kind: str, at: int) -> None:
+        """Send one message until it is acknowledged."""
+
+        def body(me: Process) -> None:
+            me.wait(lambda: self.tail().n >= at or self.settling)
+            self.sent.add(message_id)
+            for attempt in range(8):
+                sending = self.spawn(
+                    f"in:{message_id}.{attempt}", lambda p: self._ingress(p, message_id, kind)
+                )
+                me.wait(lambda sending=sending: sending.done or sending.given_up or message_id in self.acked)
+                if message_id in self.acked:
+                    return
+
+        self.spawn(f"client:{message_id}", body, safe=True)
+
+    def late_duplicate(self, message_id: str, *, kind: str, at: int) -> None:
+        def body(me: Process) -> None:
+            me.wait(lambda: message_id in self.sent and (self.tail().n >= at or self.settling))
+            self.spawn(f"dup:{message_id}", lambda p: self._ingress(p, message_id, kind))
+
+        self.spawn(f"duplicator:{message_id}", body, safe=True)
+
+    def _ingress(self, me: Process, message_id: str, kind: str) -> None:
+        text = "" if kind == "stop" else message_id
+        arrival = Arrival(message_id=message_id, user=USER, text=text, kind=kind)
+        admitted = admit_step.admit(self.ports(me), LANE, arrival)
+        self.acked.setdefault(message_id, admitted.batch.n)
+
+    def sweeper(self) -> None:
+        def body(me: Process) -> None:
+            if self.log.open_lanes(before="9999"):
+                sweep_step.sweep_lane(self.ports(me), LANE)
+            orphan_step.sweep_tasks(self.ports(me))
+
+        self.spawn("sweeper", body, safe=True)
+
+    def suspicious_sweeper(self, *, at: int) -> None:
+        """Take the turn from whoever has it, dead or alive."""
+
+        def body(me: Process) -> None:
+            me.wait(lambda: self.tail().n >= at or self.settling)
+            ports = self.ports(me)
+            tail = ports.log.tail(LANE, consistent=True)
+            if tail is not None and tail.state.status == "open":
+                sweep_step.replace_owner(ports, LANE, tail)
+            orphan_step.sweep_tasks(ports)
+
+        self.spawn("suspicious sweeper", body)
+
+    def resume(self, me: Process, connection: str, after: int, claim: int, have: dict[str, int]) -> None:
+        resume_step.resume(
+            self.ports(me),
+            LANE,
+            user=USER,
+            connection=connection,
+            until_s=2**40,
+            after=after,
+            claim=claim,
+            have=have,
+        )
+
+
+def _fields(step: Step) -> dict[str, Any]:
+    return {name: getattr(step, name) for name in step.__struct_fields__}
+
+
+def _next(state: str, route: str) -> str:
+    """Return the state that follows, by the edges of the graph."""
+    match state:
+        case "act":
+            return "decide"
+        case "prepare":
+            return route if route in ("execute", "execute_task") else "decide"
+        case "execute":
+            return "act"
+        case _:
+            return route
+
+
+def _cut_off(step: Step, at: str, shown: str) -> Decided:
+    return Decided(
+        iteration=step.iteration,
+        claim=0,
+        action="exit",
+        started_at=at,
+        accepted=False,
+        raw=shown,
+        answer=shown,
+        interrupted=True,
+    )
+
+
+def _action(call: str, tool: str) -> Action:
+    if tool != PROGRAM:
+        return Action(call_id=call, tool_id=tool, params={})
+    params = {"contract": [{"filename": f"{call}.txt", "description": "what it wrote"}]}
+    return Action(call_id=call, tool_id=tool, params=params, code="print('hello')")

@@ -1,0 +1,278 @@
+"""What outlives every process: the memory twins, the executions, and what the outside simulation has seen happen.
+
+An invocation gets ports of its own, each of which can be interrupted. Its functions are the real ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+from stepline.adapters.memory.executor import MemoryExecutor
+from stepline.adapters.memory.log import MemoryLog
+from stepline.adapters.memory.model import MemoryModelStream, Say
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.bootstrap.memory_wiring import in_memory
+from stepline.delivery.posting import Posting
+from stepline.events.derive import newest_event
+from stepline.log.bindings import Ports
+from stepline.log.timeline_cache import History
+from stepline.loop.act import act
+from stepline.loop.agent import Agent, Execution
+from stepline.loop.close import close
+from stepline.loop.decide import decide
+from stepline.loop.programs.execute import execute
+from stepline.model.batch import EMPTY, Batch, State
+from stepline.model.entry import Entry, Opened
+from stepline.model.ids import Lane
+from stepline.model.program.execution import CollectedFile, Limits, Placement, Run, RuntimeProfile, TaskConfig
+from stepline.model.step import Step
+from stepline.ports.executor import Job
+from stepline.ports.model import ModelRequest
+from stepline.ports.signal import NeverSteered, Signals, Watch
+from stepline.settings import Settings
+from stepline.tools.context import ReadCaps, ToolContext, ToolOutput
+from stepline.tools.execute_code import exec_tool
+from stepline.tools.registry import Registry, Tool
+from stepline.tools.spec import Effect, ToolSpec
+from stepline.tools.write import WRITE_TOOL
+from tests.contract.fault.boundary import Reach, interruptible_ports
+from tests.support.generation import answered, called
+
+LANE: Final = Lane(tenant="acme", project="support", conversation="c-1")
+USER: Final = "ada"
+STRIKE: Final = "test.strike"
+TASK: Final = TaskConfig(cluster="c", task_definition="d", container_name="s", subnets=("n",))
+PIECE_CHARS: Final = 400
+SAMPLE: Final = "[sample]"
+"""Stands in a generation for which one it is."""
+
+Hearing = Literal["prompt", "late", "deaf"]
+Speech = Callable[["Simulation", str, ModelRequest], str]
+"""What the model says in a round (`1.0` is the first one of the first turn) to a request: asked again, it does the same."""
+
+
+@dataclasses.dataclass
+class Simulation:
+    """`moment` is told whenever something begins in which the user may cut in: `stream 1.0`, `tool 1.0`, `program 1.0`.
+
+    `samples` counts what the model was asked; each answer names its sample. `shared` are the claims under which two
+    invocations of one attempt may speak at once: nobody promises what is shown of such a stream before it is settled.
+    `hearing` says how the functions hear of a steer: at once, never before they have read the log, or by then only.
+    """
+
+    speech: Speech
+    policy: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    agent_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    placement: Placement = "inline"
+    hearing: Hearing = "prompt"
+    once: Effect = "once"
+    log: Any = dataclasses.field(default_factory=MemoryLog)
+    moment: Callable[[str], None] = lambda _: None
+    effects: Counter[str] = dataclasses.field(default_factory=Counter)
+    samples: int = 0
+    shared: set[int] = dataclasses.field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        ports = in_memory(Settings.from_env({}), log=self.log).ports
+        policy = dataclasses.replace(ports.policy, **self.policy)
+        self.ports: Ports = dataclasses.replace(ports, policy=policy)
+        self.artifacts: Any = ports.artifacts
+        self.clock: Any = ports.clock
+        self.machine: Any = ports.machine
+        self.publisher: Any = ports.publisher
+        self.tasks: Any = ports.tasks
+        self.history = History()
+
+    # --- what stands in the log
+
+    def batches(self) -> list[Batch]:
+        return MemoryLog.since(self.log, LANE, 0)
+
+    @property
+    def tail(self) -> Batch:
+        return MemoryLog.tail(self.log, LANE) or EMPTY
+
+    @property
+    def state(self) -> State:
+        return self.tail.state
+
+    def entries(self, *kinds: type[Entry]) -> list[Any]:
+        return [entry for batch in self.batches() for entry in batch.entries if isinstance(entry, kinds)]
+
+    @property
+    def newest_event(self) -> int:
+        """The newest batch that clients hear of."""
+        return newest_event(self.tail)
+
+    def round_of(self, step: Step) -> str:
+        """Return the round that a step belongs to: its turn counted from 1, and its number in the turn."""
+        turns = [entry.turn for entry in self.entries(Opened)]
+        return f"{turns.index(step.turn) + 1}.{step.iteration}"
+
+    @property
+    def round(self) -> str:
+        """The round at which the log stands."""
+        return f"{len(self.entries(Opened))}.{self.state.cursor.iteration}"
+
+    # --- what a process sees
+
+    def seen(self, reach: Reach) -> Ports:
+        """Return the ports as an invocation has them; composed ports stand on interruptible ones."""
+        ports = dataclasses.replace(self.ports, **interruptible_ports(self.ports, reach))
+        subscriptions, publisher = ports.subscriptions, ports.publisher
+        return dataclasses.replace(
+            ports,
+            relay=MemoryRelay(deltas=ports.deltas, subscriptions=subscriptions, publisher=publisher),
+            broadcast=Posting(
+                subscriptions=subscriptions, publisher=publisher, meter=ports.meter, clock=ports.clock
+            ),
+            signals=_Signals(ports.signals, self.hearing),
+        )
+
+    def agent(self, reach: Reach) -> Agent:
+        """Return the agent: a tool that may run once only, one that writes files, and programs."""
+        execution = Execution(
+            profile=RuntimeProfile(placement=self.placement, task=TASK),
+            limits=Limits(timeout_s=60),
+            tools=(),
+            places=frozenset({self.placement}),
+        )
+        registry = Registry([self._strike(reach), WRITE_TOOL, exec_tool()])
+        fields = {"system": "You are tested.", "caps": ReadCaps(), "execution": execution}
+        return Agent(registry=registry, **{**fields, **self.agent_fields})
+
+    def run(self, state: str, step: Step) -> Callable[[Reach], Step]:
+        """Return what a state of the machine runs."""
+
+        def body(reach: Reach) -> Step:
+            ports = self.seen(reach)
+            match state:
+                case "Decide":
+                    voice = ScriptedModel(self, reach, self.round_of(step))
+                    return decide(ports, self.agent(reach), voice, self.history, step)
+                case "Act" | "Prepare":
+                    return act(ports, self.agent(reach), self.history, step)
+                case "Execute":
+                    return execute(
+                        ports, lambda _: MemoryExecutor(lambda job: self._program(reach, job)), step
+                    )
+                case _:
+                    return close(ports, step)
+
+        return body
+
+    def forget(self) -> None:
+        """Lose what the processes remembered."""
+        self.history = History()
+
+    # --- what happens outside
+
+    def _strike(self, reach: Reach) -> Tool:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+        spec = ToolSpec(
+            tool_id=STRIKE, purpose="p", schema=schema, returns="r", effect=self.once, read_only=False
+        )
+
+        def strike(_: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+            self.moment(f"tool {self.round}")
+            reach("tool.strike", lambda: self.effects.update([context.call_id]))
+            return ToolOutput(blocks=(context.result(STRIKE, "struck"),))
+
+        return Tool(spec=spec, run=strike)
+
+    def _program(self, reach: Reach, job: Job) -> Run:
+        self.moment(f"program {self.round}")
+        if job.cancel.requested:
+            return Run(returncode=None, error="cancelled")
+        reach("executor.run", lambda: self.effects.update([job.request.exec_id]))
+        return program_run(job)
+
+
+def program_run(job: Job) -> Run:
+    """Return a run that kept the first promise of its contract."""
+    body = job.request.exec_id.encode()
+    sha256 = hashlib.sha256(body).hexdigest()
+    (job.spool / sha256).write_bytes(body)
+    file = CollectedFile(path=job.request.contract[0].filename, sha256=sha256, size_bytes=len(body))
+    return Run(returncode=0, seconds=0.5, program_log="hello\n", files=(file,))
+
+
+class _Signals:
+    """Signals that are heard in time, late or not at all."""
+
+    def __init__(self, signals: Signals, hearing: Hearing) -> None:
+        self._signals = signals
+        self._hearing = hearing
+
+    def notify(self, lane: Lane, n: int) -> None:
+        self._signals.notify(lane, n)
+
+    def watch(self, lane: Lane, after: int) -> Watch:
+        if self._hearing == "deaf":
+            return NeverSteered()
+        return (
+            self._signals.watch(lane, after) if self._hearing == "prompt" else _LateWatch(self, lane, after)
+        )
+
+
+class _LateWatch(NeverSteered):
+    """Tells of a steer whoever asks for it, and cuts nothing short."""
+
+    def __init__(self, signals: _Signals, lane: Lane, after: int) -> None:
+        self._watch = signals._signals.watch(lane, after)
+
+    def steer(self) -> int:
+        return self._watch.steer()
+
+
+class ScriptedModel:
+    """The model of one invocation: a call of it is a boundary, and costs a sample."""
+
+    def __init__(self, simulation: Simulation, reach: Reach, where: str) -> None:
+        self._world = simulation
+        self._reach = reach
+        self._where = where
+
+    def stream(self, request: ModelRequest) -> _Speaking:
+        return _Speaking(self._world, self._reach, self._where, request)
+
+
+class _Speaking(MemoryModelStream):
+    """Asks when the iteration begins; behind the first piece the user may cut in. Its connection may break there, too."""
+
+    def __init__(self, simulation: Simulation, reach: Reach, where: str, request: ModelRequest) -> None:
+        super().__init__(request, lambda: Say(text=self._speak(request), piece_chars=PIECE_CHARS))
+        self._world = simulation
+        self._where = where
+        self._reach = reach
+        self._decides = request.role.startswith("solver.")
+
+    def _speak(self, request: ModelRequest) -> str:
+        self._world.samples += 1
+        return self._world.speech(self._world, self._where, request).replace(
+            SAMPLE, f"s{self._world.samples}"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        self._reach("model.stream", lambda: None)
+        for at, piece in enumerate(super().__iter__()):
+            if at == 1 and self._decides:
+                self._world.moment(f"stream {self._where}")
+                self._reach("model.piece", lambda: None)
+            yield piece
+
+
+# --- what a model says
+
+
+def sampled(text: str) -> str:
+    """Return an answer that tells which sample it is."""
+    return answered(f"{SAMPLE} {text}")
+
+
+def written(name: str, text: str) -> str:
+    return called("react.write", {"path": name, "content": text})

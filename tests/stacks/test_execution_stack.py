@@ -1,0 +1,256 @@
+import json
+
+import pytest
+from aws_cdk.assertions import Template
+
+from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
+from stacks.definition import render_definition
+from stacks.execution import MEMORY_MIB, ExecutionStack
+from stacks.stage import Stage
+from stepline.loop.graph import REMOTE
+from stepline.model.program.handover import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref, secret_name
+from stepline.model.program.image import KEEPER_COMMAND, STRATEGY_VARIABLE
+from tests.stacks.conftest import CONTEXT, cdk
+from tests.support.log_builder import LANE
+
+TOKEN_CHARS = 2048
+OVERRIDES_CHARS = 8192
+
+
+def synthesise(**fields):
+    """The template of the stack alone."""
+    app = cdk.App(context=CONTEXT)
+    return Template.from_stack(ExecutionStack(app, Stage(exec_mode="fargate", **fields)))
+
+
+@pytest.fixture(scope="module")
+def template():
+    return synthesise(name="prod", exec_image="public.ecr.aws/example/programs:1")
+
+
+@pytest.fixture(scope="module")
+def local():
+    return synthesise(name="local", endpoint="http://127.0.0.1:4566", exec_image="stepline-exec:1")
+
+
+def only(template, kind):
+    (entry,) = template.find_resources(kind).values()
+    return entry["Properties"]
+
+
+def all_of(template, kind):
+    return [entry["Properties"] for entry in template.find_resources(kind).values()]
+
+
+def containers(template):
+    found = only(template, "AWS::ECS::TaskDefinition")["ContainerDefinitions"]
+    return {container["Name"]: container for container in found}
+
+
+def mounts(container):
+    return {mount["ContainerPath"]: mount["SourceVolume"] for mount in container["MountPoints"]}
+
+
+def granted(template, role):
+    """A role's actions, each with the resource it is allowed on."""
+    return {
+        action: statement["Resource"]
+        for policy in all_of(template, "AWS::IAM::Policy")
+        if any(reference["Ref"].startswith(role) for reference in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+    }
+
+
+def test_a_task_is_a_machine_of_its_own_on_arm(template):
+    task = only(template, "AWS::ECS::TaskDefinition")
+    assert task["RequiresCompatibilities"] == ["FARGATE"]
+    assert task["NetworkMode"] == "awsvpc"
+    assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
+    assert (task["Cpu"], task["Memory"]) == ("1024", "2048")
+    assert task["Family"] == "stepline-prod-exec"
+
+
+def test_the_program_has_an_account_that_owns_nothing_and_no_capability(template):
+    executor = containers(template)["executor"]
+    assert executor["User"] == "1001:1001"
+    assert executor["LinuxParameters"] == {"Capabilities": {"Drop": ["ALL"]}, "InitProcessEnabled": False}
+
+
+def test_the_supervisor_keeps_of_root_what_it_needs_to_give_files_away(template):
+    supervisor = containers(template)["supervisor"]
+    assert supervisor["User"] == "0:0"
+    dropped = set(supervisor["LinuxParameters"]["Capabilities"]["Drop"])
+    assert "Add" not in supervisor["LinuxParameters"]["Capabilities"]
+    assert set(DEFAULT_CAPABILITIES) - dropped == set(COLLECTOR_CAPABILITIES)
+
+
+def test_nobody_writes_to_the_image_and_nobody_is_privileged(template):
+    for container in containers(template).values():
+        assert container["ReadonlyRootFilesystem"] is True
+        assert not {"Privileged", "Secrets", "PortMappings", "EntryPoint"} & set(container)
+
+
+def test_the_containers_share_the_workspace_and_nothing_else(template):
+    supervisor, executor = containers(template)["supervisor"], containers(template)["executor"]
+    assert set(mounts(supervisor)) == {"/workspace", "/private", "/tmp"}
+    assert set(mounts(executor)) == {"/workspace", "/tmp"}
+    shared = set(mounts(supervisor).values()) & set(mounts(executor).values())
+    assert shared == {mounts(executor)["/workspace"]} == {mounts(supervisor)["/workspace"]}
+    task = only(template, "AWS::ECS::TaskDefinition")
+    assert {volume["Name"] for volume in task["Volumes"]} == {
+        *mounts(supervisor).values(),
+        *mounts(executor).values(),
+    }
+    assert all(set(volume) == {"Name"} for volume in task["Volumes"]), "no file system that outlives the task"
+    assert not {"PidMode", "IpcMode"} & set(task)
+
+
+def test_the_supervisor_decides_when_a_task_ends_and_has_time_for_it(template):
+    supervisor, executor = containers(template)["supervisor"], containers(template)["executor"]
+    assert (supervisor["Essential"], executor["Essential"]) == (True, False)
+    assert executor["DependsOn"] == [{"ContainerName": "supervisor", "Condition": "START"}]
+    assert supervisor["StopTimeout"] == STOP_S
+    assert executor["StopTimeout"] < supervisor["StopTimeout"]
+
+
+def test_a_program_cannot_take_the_supervisors_memory_or_all_of_its_time(template):
+    task, found = only(template, "AWS::ECS::TaskDefinition"), containers(template)
+    supervisor, executor = found["supervisor"], found["executor"]
+    assert executor["Memory"] + supervisor["MemoryReservation"] == int(task["Memory"])
+    assert executor["Cpu"] + supervisor["Cpu"] == int(task["Cpu"])
+    limits = {limit["Name"]: limit["HardLimit"] for limit in executor["Ulimits"]}
+    assert limits["core"] == 1, "no file, and no program of the machine that is handed a dump"
+    assert {"nofile", "nproc"} <= set(limits)
+
+
+def test_the_commands_are_those_of_the_image(template, local):
+    assert containers(template)["executor"]["Command"] == list(KEEPER_COMMAND)
+    for found in (containers(template), containers(local)):
+        assert found["supervisor"]["Command"][-2:] == ["-m", "exec_task.task"]
+
+
+def test_the_supervisor_is_told_whether_it_has_a_second_container(template, local):
+    for found, strategy in ((containers(template), "split"), (containers(local), "combined")):
+        variables = {row["Name"]: row["Value"] for row in found["supervisor"]["Environment"]}
+        assert variables == {STRATEGY_VARIABLE: strategy, "AWS_DEFAULT_REGION": {"Ref": "AWS::Region"}}
+
+
+def test_no_token_and_no_secret_is_in_the_definition(template):
+    text = json.dumps(only(template, "AWS::ECS::TaskDefinition"))
+    assert TOKEN_VARIABLE not in text
+    assert SECRET_VARIABLE not in text
+    assert "Environment" not in containers(template)["executor"]
+    assert not all_of(template, "AWS::SecretsManager::Secret")
+
+
+def test_both_containers_log_and_logs_stop_nobody(template):
+    for name, container in containers(template).items():
+        logging = container["LogConfiguration"]
+        assert logging["LogDriver"] == "awslogs"
+        assert logging["Options"]["awslogs-stream-prefix"] == name
+        assert logging["Options"]["mode"] == "non-blocking"
+    assert only(template, "AWS::Logs::LogGroup")["RetentionInDays"] == 30
+
+
+def test_the_supervisor_may_report_and_take_what_it_is_handed_and_nothing_else(template):
+    rights = granted(template, "TaskRole")
+    assert set(rights) == {
+        "states:SendTaskSuccess",
+        "states:SendTaskFailure",
+        "states:SendTaskHeartbeat",
+        "secretsmanager:GetSecretValue",
+        "secretsmanager:DeleteSecret",
+    }
+    for action, resource in rights.items():
+        *_, name = resource["Fn::Join"][1]
+        wanted = "stateMachine:stepline-prod-loop" if "states" in action else "secret:stepline/prod/exec/*"
+        assert name.endswith(f":{wanted}")
+
+
+def test_the_role_before_the_task_logs_and_pulls_only_what_it_must(template):
+    assert set(granted(template, "ExecutionRole")) == {"logs:CreateLogStream", "logs:PutLogEvents"}
+    private = synthesise(name="dev", exec_image="111122223333.dkr.ecr.eu-west-1.amazonaws.com/a/programs:1")
+    rights = granted(private, "ExecutionRole")
+    assert {action for action, resource in rights.items() if resource == "*"} == {"ecr:GetAuthorizationToken"}
+    repository = rights["ecr:BatchGetImage"]["Fn::Join"][1][-1]
+    assert repository == ":ecr:eu-west-1:111122223333:repository/a/programs"
+
+
+def test_only_tasks_of_this_account_have_the_roles(template):
+    for role in all_of(template, "AWS::IAM::Role"):
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "ecs-tasks.amazonaws.com"}
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+        assert "ManagedPolicyArns" not in role
+
+
+def test_nothing_comes_in_and_only_https_goes_out(template):
+    group = only(template, "AWS::EC2::SecurityGroup")
+    assert not group.get("SecurityGroupIngress")
+    (way_out,) = group["SecurityGroupEgress"]
+    assert (way_out["IpProtocol"], way_out["FromPort"], way_out["ToPort"]) == ("tcp", 443, 443)
+    for kind in ("SecurityGroupIngress", "SecurityGroupEgress"):
+        assert not all_of(template, f"AWS::EC2::{kind}")
+
+
+def test_the_network_costs_nothing_while_nobody_uses_it(template):
+    assert len(all_of(template, "AWS::EC2::Subnet")) == 2
+    for kind in ("NatGateway", "EIP"):
+        assert not all_of(template, f"AWS::EC2::{kind}")
+    endpoint = only(template, "AWS::EC2::VPCEndpoint")
+    assert endpoint["VpcEndpointType"] == "Gateway"
+    assert json.dumps(endpoint["ServiceName"]).endswith('".s3"]]}')
+    assert len(endpoint["RouteTableIds"]) == 2
+    routes = all_of(template, "AWS::EC2::Route")
+    assert [route["DestinationCidrBlock"] for route in routes] == ["0.0.0.0/0"] * 2
+    assert all("GatewayId" in route for route in routes)
+    assert only(template, "AWS::ECS::Cluster")["ClusterSettings"] == [
+        {"Name": "containerInsights", "Value": "disabled"}
+    ]
+
+
+def test_the_template_has_no_custom_resource(template):
+    assert not [name for name in template.to_json()["Resources"] if "Custom" in name]
+    assert not all_of(template, "AWS::Lambda::Function")
+
+
+def test_the_state_that_starts_a_task_stays_within_what_overrides_may_be():
+    state = render_definition(dict.fromkeys(("decide", "act", "close"), "arn"), remote=True)["States"]
+    overrides = state[REMOTE.name]["Parameters"]["Overrides"]
+    longest = {
+        "$$.Task.Token": "T" * TOKEN_CHARS,
+        "$.launch.secret": secret_name("s" * 16, run_ref(LANE, "turn_1", "tc_1")),
+        "$.launch.container_name": "supervisor",
+    }
+
+    def fill(value):
+        if isinstance(value, list):
+            return [fill(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                key.removesuffix(".$"): longest[item] if key.endswith(".$") else fill(item)
+                for key, item in value.items()
+            }
+        return value
+
+    assert len(json.dumps(fill(overrides))) < OVERRIDES_CHARS / 2
+
+
+def test_sizes_that_fargate_does_not_have_are_refused():
+    with pytest.raises(ValueError, match="no task has 1024 CPU units and 1000 MiB"):
+        synthesise(name="dev", exec_image="a:1", exec_memory_mib=1000)
+    for cpu, sizes in MEMORY_MIB.items():
+        assert all(2 * cpu <= size <= 8 * cpu for size in sizes)
+    synthesise(name="dev", exec_image="a:1", exec_cpu=512, exec_memory_mib=1024)
+
+
+def test_on_the_emulator_a_task_is_one_container_in_the_machines_network(local):
+    task = only(local, "AWS::ECS::TaskDefinition")
+    assert task["NetworkMode"] == "host"
+    assert set(containers(local)) == {"supervisor"}
+    assert containers(local)["supervisor"]["Image"] == "stepline-exec:1"
+    assert (
+        granted(local, "TaskRole").keys()
+        == granted(synthesise(name="dev", exec_image="a:1"), "TaskRole").keys()
+    )

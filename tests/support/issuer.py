@@ -1,0 +1,58 @@
+"""An issuer of tokens on loopback, and tokens of any kind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import jwt
+
+from stepline.local.stage import issuer
+
+REMOVED: Final = object()
+OURS: Final = {"tenant": "acme", "project": "support", "sub": "ada"}
+
+
+class Issuer:
+    """The local runtime's issuer; `token` changes whatever a test wants changed."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.home = home
+        self.url = url
+
+    @property
+    def key(self) -> Any:
+        return issuer.load_key(self.home)
+
+    def claims(self, **claims: Any) -> dict[str, Any]:
+        now = int(time.time())
+        body = {"iss": self.url, "aud": issuer.AUDIENCE, "iat": now, "exp": now + 600, **OURS, **claims}
+        return {name: value for name, value in body.items() if value is not REMOVED}
+
+    def token(
+        self,
+        *,
+        key: Any = None,
+        algorithm: str = "RS256",
+        header: dict[str, Any] | None = None,
+        **claims: Any,
+    ) -> str:
+        """Return a signed token; a header of None says what the issuer's own tokens say."""
+        named = {"kid": "local", **(header or {})}
+        kept = {name: value for name, value in named.items() if value is not REMOVED}
+        return jwt.encode(self.claims(**claims), key or self.key, algorithm=algorithm, headers=kept)
+
+
+@contextmanager
+def running_issuer(home: Path) -> Iterator[Issuer]:
+    server = issuer.make_server(0, home)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield Issuer(home, f"http://127.0.0.1:{server.server_address[1]}")
+    server.shutdown()
+    thread.join()
+    server.server_close()

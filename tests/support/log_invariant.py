@@ -1,0 +1,156 @@
+"""What holds of every log, whatever happened while it was written: each invariant yields what is broken, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from stepline.events.derive import derive, newest_event
+from stepline.model.batch import BATCH_MAX_BYTES, STATE_MAX_BYTES, Batch, encode_batch
+from stepline.model.entry import (
+    Closed,
+    Decided,
+    Deferred,
+    Dropped,
+    Inbound,
+    Opened,
+    Resulted,
+    Started,
+    Steered,
+    TakenOver,
+)
+
+
+def chain(batches: Sequence[Batch]) -> Iterator[str]:
+    """Numbers are dense, each batch leads to the one before it that clients hear of, and nothing is too large."""
+    prev = 0
+    for at, batch in enumerate(batches, 1):
+        if batch.n != at:
+            yield "a hole in the log"
+        if batch.state.prev != prev:
+            yield "a batch without its link"
+        if derive(batch):
+            prev = batch.n
+        if newest_event(batch) != prev:
+            yield "a batch that forgets the newest event"
+        if len(msgspec.json.encode(batch.state)) > STATE_MAX_BYTES:
+            yield "a state of more than 1 KiB"
+        if len(encode_batch(batch)) > BATCH_MAX_BYTES:
+            yield "a batch of more than 32 KiB"
+
+
+def turns(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
+    """One end a turn and one turn at a time, one decision a round, and nobody of an older epoch commits."""
+    rounds: Counter[tuple[str, int]] = Counter()
+    open_turn, epoch, seen = "", 0, set()
+    for batch in batches:
+        claimed = batch.step.partition("/")[2]
+        stale = claimed != "" and int(claimed) != epoch
+        for entry in batch.entries:
+            match entry:
+                case Opened(turn=turn):
+                    if open_turn or turn in seen:
+                        yield "a turn opened in another one, or twice"
+                    open_turn, epoch = turn, batch.n
+                    seen.add(turn)
+                case TakenOver():
+                    epoch = batch.n
+                case Decided(iteration=iteration):
+                    rounds[batch.state.turn, iteration] += 1
+                case Closed(turn=turn):
+                    if turn != open_turn:
+                        yield "an end of no turn, or a second one"
+                    open_turn = ""
+                case _:
+                    pass
+            if stale and isinstance(entry, Decided | Resulted | Started):
+                yield "a stale owner committed"
+    if any(count > 1 for count in rounds.values()):
+        yield "two decisions for one round"
+
+
+def steers(batches: Sequence[Batch]) -> Iterator[str]:  # noqa: C901 - one branch a kind of entry
+    """A steer is heeded once; behind a stop nothing is decided, and behind a text only a few rounds are."""
+    heeded: set[int] = set()
+    left: int | None = None
+    stopped, asked = False, 0
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Steered(n=n, finalize=finalize):
+                    if n in heeded:
+                        yield "steer heeded twice"
+                    heeded.add(n)
+                    stopped = not finalize
+                    left = None if asked > n else finalize
+                case Inbound(reactive=True):
+                    asked, left = batch.n, None
+                case Opened() | Closed():
+                    stopped, left = False, None
+                case Deferred() if stopped:
+                    yield "a turn goes on behind a stop"
+                case Decided():
+                    if stopped:
+                        yield "decided behind a stop"
+                    elif left == 0:
+                        yield "a steered turn goes on"
+                    left = None if left is None else left - 1
+                case _:
+                    pass
+
+
+def effects(done: Counter[str], batches: Sequence[Batch], *, recorded: Sequence[str]) -> Iterator[str]:
+    """An effect happens once, or the log says that it is unknown; `recorded` are the tools whose effects `done` counts."""
+    results: dict[str, Resulted] = {}
+    for entry in (entry for batch in batches for entry in batch.entries):
+        if isinstance(entry, Resulted):
+            if entry.call_id in results:
+                yield "two results of one call"
+            results[entry.call_id] = entry
+    for call, times in done.items():
+        result = results.get(call)
+        if times > 1:
+            marked = result is not None and result.status == "unverified"
+            yield "an effect twice, marked" if marked else "an effect twice, unmarked"
+        if result is not None and result.status == "error":
+            yield "an effect denied that took place"
+    for call, result in results.items():
+        if result.tool_id in recorded and result.status == "ok" and not done[call]:
+            yield "a result without its effect"
+
+
+def homes(batches: Sequence[Batch]) -> Iterator[tuple[Inbound, set[str]]]:  # noqa: C901, PLR0912 - one branch a kind of entry
+    """Yield every event with where it ended up: the turns that saw or heeded it, `back` if it was handed back."""
+    events: dict[int, Inbound] = {}
+    found: dict[int, set[str]] = {}
+    during: dict[int, str] = {}
+    opened: dict[str, int] = {}
+    turn = ""
+    for batch in batches:
+        for entry in batch.entries:
+            match entry:
+                case Inbound():
+                    events[batch.n], found[batch.n], during[batch.n] = entry, set(), turn
+                case Closed():
+                    turn = ""
+                case Opened(turn=turn, prompts=prompts):
+                    opened[turn] = batch.n
+                    for n in prompts:
+                        found[n].add(turn)
+                case Decided():
+                    seen = (n for n in events if opened[turn] < n <= batch.state.rendered)
+                    for n in seen:
+                        if during[n] == turn and not events[n].steers:
+                            found[n].add(turn)
+                case Steered(n=heeded, finalize=goes_on):
+                    # A stop leaves the steers before it to the close; a text is read with those before it.
+                    for n, event in events.items():
+                        if event.steers and during[n] == turn and (n == heeded or (goes_on and n < heeded)):
+                            found[n].add(turn)
+                case Dropped(n=n):
+                    found[n].add("back")
+                case _:
+                    pass
+    yield from ((events[n], places) for n, places in found.items())

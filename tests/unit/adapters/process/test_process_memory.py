@@ -1,0 +1,162 @@
+"""How much memory a run's processes hold together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from stepline.adapters.process.ending import Watched, used_bytes
+from stepline.adapters.process.group import NAME, V2, Base, remove_left
+from stepline.ports.executor import Job
+from stepline.programs.host import ToolHost
+from stepline.tools.context import ToolContext, ToolOutput
+from tests.contract.executor_jobs import LIMITS, process_bench, skip_unsupported, sound_process_bench
+from tests.unit.programs.tool_host import make_host, tool
+
+MIB = 1 << 20
+
+FAMILY = """
+import os, sys
+shared, own, children = (int(word) for word in sys.argv[1:])
+held = bytearray(os.urandom(1)) * (shared << 20)
+ends = os.pipe()
+for _ in range(children):
+    if not os.fork():
+        more = bytearray(os.urandom(1)) * (own << 20)
+        os.write(ends[1], b".")
+        sys.stdin.read()
+        os._exit(0)
+for _ in range(children):
+    os.read(ends[0], 1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def family(*, shared_mib: int = 0, own_mib: int = 0, children: int = 0) -> Iterator[int]:
+    """Hold processes until the end: a parent, and children that each have its memory and some of their own."""
+    with subprocess.Popen(
+        [sys.executable, "-I", "-c", FAMILY, str(shared_mib), str(own_mib), str(children)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        pidfd = os.pidfd_open(process.pid)
+        try:
+            yield pidfd
+        finally:
+            os.close(pidfd)
+            process.communicate()
+
+
+def test_processes_count_with_all_below_them():
+    with family(own_mib=20, children=4) as pidfd:
+        assert used_bytes((pidfd,), enough_bytes=0) > 80 * MIB
+
+
+def test_what_processes_share_counts_once():
+    with family(shared_mib=60, children=4) as pidfd:
+        assert 60 * MIB < used_bytes((pidfd,), enough_bytes=0) < 120 * MIB
+
+
+def test_less_than_is_enough_is_not_looked_at_closely():
+    with family(shared_mib=60, children=4) as pidfd:
+        assert used_bytes((pidfd,), enough_bytes=1 << 40) > 300 * MIB
+
+
+def test_who_is_gone_uses_nothing():
+    with subprocess.Popen(["true"]) as process:
+        pidfd = os.pidfd_open(process.pid)
+    try:
+        assert used_bytes((pidfd,), enough_bytes=0) == 0
+    finally:
+        os.close(pidfd)
+
+
+def machine(folder: Path, available_mib: int) -> Path:
+    """Return what a machine without control groups says of itself, with so much memory available."""
+    (folder / "meminfo").write_text(f"MemTotal: 8388608 kB\nMemAvailable: {available_mib << 10} kB\n")
+    return folder
+
+
+@pytest.mark.parametrize(("at_first_mib", "reserve_mib"), [(8192, 1024), (1024, 512)])
+def test_the_reserve_is_a_gibibyte_or_half_of_what_was_available(tmp_path, at_first_mib, reserve_mib):
+    memory = Watched((), 1, machine(tmp_path, at_first_mib) / "meminfo")
+    machine(tmp_path, reserve_mib)
+    assert not memory.is_short()
+    machine(tmp_path, reserve_mib - 1)
+    assert memory.is_short()
+
+
+def test_where_no_group_can_be_had_a_run_ends_when_the_machine_is_down_to_its_reserve(tmp_path):
+    def fill(_params: Mapping[str, Any], _context: ToolContext) -> ToolOutput:
+        machine(tmp_path, 1)
+        return ToolOutput(ret=None)
+
+    def hosting(job: Job) -> ToolHost:
+        return make_host(tool("test.fill", fill), allowed=job.request.tools)
+
+    with process_bench(hosting, proc=machine(tmp_path, 8192)) as bench:
+        skip_unsupported(bench)
+        run = bench.run(
+            """
+            import time
+            agent_io_tools.tool_call(tool_id="test.fill")
+            time.sleep(50)
+            """,
+            tools=("test.fill",),
+        )
+    assert (run.error, run.returncode) == ("memory_limit", -9), run
+
+
+def test_a_group_holds_a_run_to_its_memory_and_goes_with_it():
+    with sound_process_bench() as bench:
+        base = bench.executor._server.groups
+        if base is None:
+            pytest.skip("no control group can be had here")
+        run = bench.run(
+            "import os, time; os.fork(); held = bytearray(b'x') * (200 << 20); time.sleep(50)",
+            limits=msgspec.structs.replace(LIMITS, memory_bytes=320 * MIB),
+        )
+        assert (run.error, run.returncode) == ("memory_limit", -9), run
+        assert not list(base.path.glob(f"{NAME}-*-{os.getpid()}-*"))
+        assert bench.ran("print('next')").program_log == "next\n"
+
+
+def test_groups_of_dead_processes_are_removed_and_those_of_another_namespace_are_not(tmp_path):
+    base = Base(tmp_path, V2)
+    own = Path("/proc/self/ns/pid").stat().st_ino
+    dead = Path("/proc/sys/kernel/pid_max").read_text().strip()  # no pid is as high
+    kept = {f"{NAME}-{own}-{os.getpid()}-a", f"{NAME}-{own + 1}-{dead}-a"}
+    for name in kept | {f"{NAME}-{own}-{dead}-a"}:
+        (tmp_path / name).mkdir()
+    remove_left(base)
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+def test_a_run_whose_processes_together_use_too_much_is_ended():
+    with sound_process_bench() as bench:
+        run = bench.run(
+            """
+            import os, time
+            for _ in range(5):
+                if not os.fork():
+                    break
+            held = bytearray(b"x") * (80 << 20)
+            time.sleep(50)
+            """,
+            limits=msgspec.structs.replace(LIMITS, memory_bytes=320 * MIB),
+        )
+        assert (run.error, run.returncode) == ("memory_limit", -9), run
+        assert str(320 * MIB) in run.message
+        assert bench.ran("print('next')").program_log == "next\n"

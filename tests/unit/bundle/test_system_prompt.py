@@ -1,0 +1,174 @@
+"""The system prompt: complete, small, and the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from bundles.default import WORKFLOW
+from stepline.bundle.assembly import build_agent
+from stepline.bundle.system_prompt import TEMPLATES, load_template, system_prompt
+from stepline.loop.title import CHANNELS
+from stepline.model.plan_steps import MARKS
+from stepline.model.program.execution import Limits, RuntimeProfile
+from stepline.protocol.decision.fanout import FanoutRule
+from stepline.protocol.decision.read import Verdict, read_decision
+from stepline.protocol.decision.round_rules import RoundRules
+from stepline.protocol.parser.channel_parser import read_channels
+from stepline.protocol.parser.grammar import DECISION_CHANNELS
+from stepline.rendering.excerpt import RESULT_PREVIEW_CHARS
+from stepline.timeline.working_summary import parse_title
+from stepline.tools.context import ReadCaps
+from stepline.tools.spec import render_catalogue
+from tests.unit.rendering.golden import GOLDEN
+
+TEMPLATE_MAX_CHARS = 2_500
+SYSTEM_MAX_CHARS = 22_000
+"""Bound of everything together, with the catalogue."""
+
+CAPS = ReadCaps()
+RUNTIME = (RuntimeProfile(backend="process"), Limits(timeout_s=60))
+ONE, SEVERAL, CLASSIC = (
+    FanoutRule(),
+    FanoutRule(mode="safe_fanout", max_actions=5),
+    FanoutRule(mode="classic"),
+)
+AGENTS = [
+    build_agent(CAPS, parts=WORKFLOW.parts(), runtime=runtime, fanout=rule)
+    for runtime in (None, RUNTIME)
+    for rule in (ONE, SEVERAL, CLASSIC)
+]
+AGENTS += [build_agent(CAPS, parts=WORKFLOW.parts(), runtime=RUNTIME, fanout=SEVERAL, version="v2")]
+
+
+def name_of(agent):
+    return f"{agent.fanout.mode} {bool(agent.execution)}{' gated' if agent.gate else ''}"
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
+def test_the_instructions_are_small(agent):
+    assert (
+        len(agent.system) - len(render_catalogue(agent.registry.specs)) < 12_000
+    )  # every turn pays for them
+    assert len(agent.system) < SYSTEM_MAX_CHARS
+
+
+def test_a_template_is_small():
+    assert all(len(load_template(name)) <= TEMPLATE_MAX_CHARS for name in TEMPLATES)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=name_of)
+def test_the_prompt_is_a_function_of_its_arguments_and_nothing_is_left_to_fill_in(agent):
+    again = build_agent(
+        CAPS,
+        parts=WORKFLOW.parts(),
+        runtime=RUNTIME if agent.execution else None,
+        fanout=agent.fanout,
+        version="v2" if agent.gate else "v3",
+    )
+    assert again.system == agent.system
+    assert agent.system.endswith(f"\n{render_catalogue(agent.registry.specs)}\n")
+    instructions = agent.system[: agent.system.index("[TOOLS]")]
+    assert not re.search(r"20\d\d-|\{[a-z_]+\}", instructions)
+
+
+def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
+    (one, several, classic) = (agent.system for agent in AGENTS[:3])
+    assert "# One action a round" in one
+    assert "# Several actions" not in one
+    for prompt in (several, classic):
+        assert "# One action a round" not in prompt
+        assert "# Several actions in one round" in prompt
+    assert "up to 5 decisions" in several
+    assert (
+        "what looks about (react.read, web_tools.web_search), what makes (react.write), what is neutral"
+        in several
+    )
+    assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in classic
+
+
+def test_an_agent_with_a_gate_is_told_its_stages_and_asked_for_no_title():
+    staged, plain = AGENTS[-1].system, AGENTS[0].system
+    assert "# One action a round, in stages" in staged
+    assert "# Several actions" not in staged
+    assert "Title:" not in staged
+    assert "first a line `Title: …`" in plain
+    assert parse_title(read_channels(plain).bodies("summary")[0]) == "Packing list for a weekend"
+
+
+def test_the_gates_instructions_show_the_shape_of_its_answer():
+    gate = AGENTS[-1].gate
+    assert gate.splitlines()[0] == "You name a new conversation."
+    assert [one.channel for one in read_channels(gate, CHANNELS).instances] == ["thinking", "output"]
+
+
+def test_citations_are_explained_to_whoever_can_search():
+    specs = build_agent(CAPS, parts=WORKFLOW.parts()).registry.specs
+    assert "[[S:3]]" in system_prompt(tools=specs, caps=CAPS)
+    without = [spec for spec in specs if not spec.tool_id.startswith("web_tools.")]
+    assert "[[S:" not in system_prompt(tools=without, caps=CAPS)
+
+
+def test_the_caps_are_told():
+    caps = ReadCaps(max_chars=111, max_tokens=222, max_bytes=333)
+    prompt = system_prompt(tools=(), caps=caps)
+    assert all(str(number) in prompt for number in (111, 222, 333))
+
+
+# What a request no longer says in every round: caps, and how to follow what was shortened.
+def test_the_model_can_follow_whatever_a_layout_shortens():
+    prompt = system_prompt(tools=(), caps=CAPS)
+    heads = [
+        "[WORKING SUMMARY]",
+        "[PRUNED TURN DATA]",
+        "].pruned",
+        "[TRUNCATED FILE]",
+        " PREVIEW TRUNCATED]",
+        "[HIDDEN]",
+        "[COMPACTED PRIOR CONVERSATION MEMORY]",
+        "[MID-TURN COMPACTION",
+        "...[truncated]",
+    ]
+    golden = "".join(path.read_text(encoding="utf-8") for path in GOLDEN.glob("*.txt"))
+    assert [head for head in heads if head not in prompt or head not in golden] == []
+    assert f"{RESULT_PREVIEW_CHARS} characters" in prompt
+
+
+def test_what_the_model_must_know_is_said():
+    prompt = system_prompt(tools=(), caps=CAPS)
+    words = [*(f"channel:{channel.name}" for channel in DECISION_CHANNELS), *list(MARKS.values())[:3]]
+    words += [
+        "call_tool",
+        "complete",
+        "exit",
+        "ws:<turn>.conv.working.summary",
+        "ar:plan.latest:",
+        "ar:<turn>.react.turn.index",
+        "first column",
+    ]
+    assert [word for word in words if word not in prompt] == []
+
+
+def judged(text: str, rule: FanoutRule = ONE) -> Verdict:
+    agent = build_agent(CAPS, parts=WORKFLOW.parts())
+    rules = RoundRules(
+        tools=agent.tools, allowed=agent.callable_ids, call_id="tc_{}".format, turn="turn_1", fanout=rule
+    )
+    return read_decision(read_channels(text), rules)
+
+
+@pytest.mark.parametrize(("which", "action"), [(0, "call_tool"), (1, "complete")])
+def test_the_worked_examples_obey_the_protocol(which: int, action: str):
+    example = re.findall(r"(?ms)^<channel:thinking>.*?(?=^Example|\Z)", load_template("protocol"))[which]
+    verdict = judged(example)
+    assert (verdict.accepted, json.dumps([n.code for n in verdict.notices])) == (True, "[]")
+    assert verdict.decision.action == action
+
+
+def test_the_worked_example_of_several_actions_obeys_the_protocol():
+    example = load_template("several")
+    example = "<channel:thinking>x</channel:thinking>" + example[example.index("<channel:") :]
+    verdict = judged(example, SEVERAL)
+    assert ([action.tool_id for action in verdict.actions], verdict.notices) == (["react.write"] * 2, ())

@@ -1,0 +1,278 @@
+"""Forgetting: what is left of a turn when it gets old, and what always is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.context.pruning import is_cold, measure_pruning, plan_pruning
+from stepline.context.rules import ContextRules
+from stepline.model.entry import Feedback, Hide, Pruned
+from stepline.rendering.layout import STANDARD
+from stepline.rendering.piece import Piece, text_bytes
+from stepline.rendering.reduce import CLIP_BYTES, answer_to, hide, prune
+from tests.support.log_builder import LogBuilder, logs, patient
+
+LONG = "and so it goes on, word by word. " * 40
+KEEP_ALL = 99
+
+
+def pruned(log: LogBuilder, *, keep: int = KEEP_ALL, intact: int = 1, settled: int = 0) -> list[Piece]:
+    timeline = log.timeline()
+    entry = Pruned(turn=log.turn, at=log.at, cause="budget", keep=keep, intact=intact, settled=settled)
+    return prune(timeline.pieces, entry, len(timeline.history), STANDARD)
+
+
+def of(pieces: list[Piece], *kinds: str) -> list[str]:
+    return [piece.text for piece in pieces if piece.kind in kinds]
+
+
+def shown(pieces: list[Piece]) -> str:
+    return "".join(piece.text for piece in pieces)
+
+
+def turn(log: LogBuilder, *, blocks: Any = None, answer: str = "done", **fields: Any) -> None:
+    """Tell a turn of one call."""
+    log.message(fields.pop("prompt", "hello"))
+    log.act(("react.read", {"path": "a"}), thinking=("hm",), notes="I look.")
+    log.result(LONG, **({"blocks": blocks} if blocks else {}))
+    log.answer(answer, **fields)
+    log.close()
+
+
+def told(**fields: Any) -> LogBuilder:
+    """Return one such turn, with another one open behind it."""
+    log = LogBuilder()
+    turn(log, **fields)
+    log.message("next")
+    return log
+
+
+def test_of_a_turn_that_is_not_intact_results_are_stubs_and_thoughts_are_gone():
+    log = told()
+    pieces = pruned(log)
+    (stub,) = of(pieces, "result")
+    path = next(piece.path for piece in pieces if piece.kind == "result")
+    assert (path in stub, len(stub) < 300) == (True, True)
+    assert of(pieces, "thinking", "status") == ["", ""]
+    for kind in ("prompt", "notes", "call", "answer", "round", "end", "closing"):
+        assert of(pieces, kind) == of(list(log.timeline().pieces), kind)
+
+
+def test_a_short_result_stays_with_its_status():
+    log = told(blocks=(LogBuilder().block("", "fine"),))
+    assert of(pruned(log), "result", "status") == of(list(log.timeline().pieces), "result", "status")
+
+
+def test_long_messages_and_answers_are_cut_and_name_where_they_stand_whole():
+    log = told(prompt=LONG * 5, answer=LONG * 5)
+    for kind in ("prompt", "answer"):
+        (text, *_) = of(pruned(log), kind)
+        path = next(piece.path for piece in log.timeline().pieces if piece.kind == kind)
+        assert (len(text.encode()) <= CLIP_BYTES, path in text) == (True, True)
+        assert not any(piece.shows for piece in pruned(log) if piece.kind == kind and piece.turn == 1)
+
+
+def test_intact_turns_and_the_open_one_are_left_alone():
+    log = told()
+    log.act(("react.read", {}))
+    log.result(LONG)
+    pieces = log.timeline().pieces
+    assert pruned(log, intact=2) == list(pieces)
+    assert [p for p in pruned(log) if p.turn == 2] == [p for p in pieces if p.turn == 2]
+
+
+def test_what_is_settled_of_the_open_turn_becomes_stubs_where_the_entry_says_so():
+    log = LogBuilder()
+    log.message(LONG * 5)
+    for _ in range(2):
+        log.act(("react.read", {}), thinking=("hm",))
+        log.result(LONG)
+    first = log.batches[2].n
+    pieces = pruned(log, settled=first)
+    assert [len(text) < 400 for text in of(pieces, "result")] == [True, False]
+    assert of(pieces, "prompt") == of(list(log.timeline().pieces), "prompt")
+
+
+def test_an_old_turn_is_its_summary_and_what_always_stays():
+    log = LogBuilder()
+    log.message("plan it")
+    log.act(("react.plan", {"steps": ["a"]}))
+    log.result("planned", tool="react.plan")
+    log.message("and this", event="followup")
+    log.contribute(log.block("", "[P] prefers tea", type="react.note"))
+    log.answer("done", summary="Goal: tea\nOutcome: planned")
+    log.close()
+    log.message("next")
+    log.rate("turn_0001", text="well done")
+    log.close(code="step_failed")
+    log.wait(1000)
+    log.message("again")
+    pieces = [piece for piece in pruned(log, keep=1) if piece.turn == 1]
+    assert [piece.kind for piece in pieces] == ["header", "card", "call", "event", "note", "feedback"]
+    text = shown(pieces)
+    for kept in ("Outcome: planned", "react.plan", "and this", "prefers tea", "well done"):
+        assert kept in text
+    assert "plan it" not in text
+
+
+def test_a_summary_on_a_card_is_visible_as_long_as_it_is_whole():
+    for summary, whole in (("Goal: tea\nOutcome: planned", True), (LONG * 5, False)):
+        log = told(summary=summary)
+        path = "ws:turn_0001.conv.working.summary.attempt.1"
+        assert log.timeline().visible(path) is None
+        log.prune(keep=1, intact=1)
+        assert (log.timeline().visible(path) is not None) == whole
+
+
+def test_an_old_turn_without_a_summary_is_rows_of_paths():
+    log = told()
+    pieces = [piece for piece in pruned(log, keep=1) if piece.turn == 1]
+    assert [piece.kind for piece in pieces] == ["header", "card"]
+    for piece in log.timeline().pieces:
+        if piece.turn == 1 and piece.kind in ("prompt", "call", "result", "answer"):
+            assert piece.path in pieces[1].text
+
+
+def test_a_skill_is_pruned_to_the_path_by_which_it_is_read_again():
+    log = LogBuilder()
+    log.message()
+    log.act(("react.read", {"paths": ["sk:public.brand"]}))
+    log.result("", blocks=(log.view("sk:public.brand", LONG),))
+    log.answer("done")
+    log.close()
+    log.message("next")
+    assert "sk:public.brand" in of(pruned(log), "result")[0]
+    assert "skill: path=sk:public.brand" in shown(pruned(log, keep=1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ((5_000, 5_000, 5_000), [False, True, True]),
+        ((5_000, 700_000, 700_000), [False, False, True]),
+        ((5_000, 5_000, 800_000), [False, False, False]),
+    ],
+    ids=["number", "sum", "one"],
+)
+def test_the_two_newest_pictures_stay_if_they_are_not_too_large_together(
+    sizes: tuple[int, ...], kept: list[bool]
+):
+    about: dict[str, Any] = {"kind": "result", "turn": 1, "text": "seen\n" * 200, "shows": "=", "bulk": True}
+    before = [
+        Piece(n=n, path=f"fi:{n}", mime="image/png", size=size, **about) for n, size in enumerate(sizes, 1)
+    ]
+    entry = Pruned(turn="turn_x", at="", cause="ttl", keep=9, intact=1)
+    after = prune(before, entry, 2, STANDARD)
+    assert [a is b for a, b in zip(before, after, strict=True)] == kept
+
+
+@patient
+@given(logs(forgetting=True), st.integers(1, 3), st.integers(0, 3))
+def test_forgetting_more_is_the_same_with_or_without_forgetting_less_before(
+    log: LogBuilder, keep: int, more: int
+):
+    pieces, newest = log.timeline().pieces, len(log.timeline().history)
+    about: dict[str, Any] = {"turn": "turn_x", "at": log.at, "cause": "budget"}
+    less, most = (
+        Pruned(keep=keep + more, intact=keep + more, **about),
+        Pruned(keep=keep, intact=1, **about),
+    )
+    assert shown(prune(prune(pieces, less, newest, STANDARD), most, newest, STANDARD)) == shown(
+        prune(pieces, most, newest, STANDARD)
+    )
+
+
+@patient
+@given(logs(forgetting=True), st.integers(1, 3))
+def test_pruning_never_makes_longer_what_it_does_not_turn_into_rows(log: LogBuilder, intact: int):
+    before = log.timeline().pieces
+    after = pruned(log, intact=intact)
+    assert all(len(b.text) <= len(a.text) for a, b in zip(before, after, strict=True))
+
+
+# by time
+
+
+def aged(seconds: float, *, turns: int = 3) -> tuple[LogBuilder, Any]:
+    log = LogBuilder()
+    for _ in range(turns):
+        turn(log)
+    log.message("next")
+    return log, log.now + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rules", "cold"),
+    [
+        (200, ContextRules(), False),
+        (400, ContextRules(), True),
+        (400, ContextRules(ttl_s=0), False),
+        (400, ContextRules(ttl_s=3600), False),
+        (3595, ContextRules(ttl_s=3600), True),
+    ],
+)
+def test_nothing_is_pruned_while_a_cache_may_live(seconds: float, rules: ContextRules, cold: bool):
+    log, now = aged(seconds)
+    timeline = log.timeline()
+    assert is_cold(timeline, now, rules) == cold
+    assert (plan_pruning(timeline, now, rules) is not None) == cold
+
+
+def test_a_conversation_that_was_never_asked_about_is_not_cold():
+    log = LogBuilder()
+    log.message()
+    assert not is_cold(log.timeline(), log.now + timedelta(days=1), ContextRules())
+
+
+def test_a_pruning_that_shortens_nothing_is_none():
+    log, now = aged(400, turns=1)
+    assert plan_pruning(log.timeline(), now, ContextRules()) is None
+    log, now = aged(400)
+    entry = plan_pruning(log.timeline(), now, ContextRules())
+    assert entry is not None
+    assert entry.after_tokens < entry.before_tokens
+    log.put(log.state, entry)
+    assert plan_pruning(log.timeline(), now, ContextRules()) is None
+    assert measure_pruning(log.timeline(), entry) is None
+
+
+def test_an_idle_conversation_is_not_pruned():
+    log, now = aged(400)
+    log.close(code="step_failed")
+    assert plan_pruning(log.timeline(), now, ContextRules()) is None
+
+
+# hiding and feedback, as pieces
+
+
+def test_of_what_one_batch_brought_at_a_path_the_first_piece_carries_the_replacement():
+    about: dict[str, Any] = {"kind": "result", "turn": 1, "path": "fi:x", "shows": "=", "bulk": True}
+    pieces = [Piece(n=n, text=f"{n}\n", **about) for n in (1, 2, 2)]
+    made = hide(pieces, Hide(path="fi:x", n=2, replacement="two"), STANDARD)
+    assert [("two" in piece.text, bool(piece.text), piece.shows) for piece in made] == [
+        (False, True, "="),
+        (True, True, ""),
+        (False, False, ""),
+    ]
+    assert text_bytes(hide(pieces, Hide(path="fi:x", n=2), STANDARD)) == len("1\n")
+
+
+def test_feedback_on_a_turn_that_was_compacted_stands_behind_what_is_left_of_it():
+    log = LogBuilder()
+    turn(log)
+    turn(log)
+    opened = log.n
+    log.message("next")
+    log.compact(cut=opened)
+    pieces = list(log.timeline().pieces)
+    said = Feedback(turn="turn_0001", at=log.at, reaction="ok")
+    made = answer_to(pieces, said, "ar:turn_0001.feedback.latest", "good\n", 1)
+    assert [(piece.kind, piece.turn) for piece in made[:3]] == [("memory", 0), ("feedback", 0), ("header", 3)]
+    assert answer_to(made, said, "ar:turn_0001.feedback.latest", "good\n", 1) == made
+    gone = Feedback(turn="turn_0001", at=log.at)
+    assert answer_to(made, gone, "ar:turn_0001.feedback.latest", "", 1) == pieces

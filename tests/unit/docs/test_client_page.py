@@ -1,0 +1,193 @@
+"""The client of docs/how-to/client.md against the use cases of the websocket, its connection cut at every frame."""
+
+import json
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import serve
+
+from stepline.adapters.memory.model import Say
+from stepline.adapters.memory.relay import MemoryRelay
+from stepline.delivery.posting import Posting
+from stepline.delivery.resume import resume
+from stepline.errors import Gone
+from stepline.ingress.message import receive
+from stepline.ports.channel import Principal
+from tests.support.conversation import FAR, LANE, USER, Conversation, durable
+from tests.support.generation import answered, called
+from tests.unit.docs.source import DOCS, run_blocks
+
+PAGE = DOCS / "how-to/client.md"
+ANSWER = "All is quiet: nothing moves, nobody speaks, and the last lamp has gone out."
+WAIT_S = 20
+PRINCIPAL = Principal(tenant=LANE.tenant, project=LANE.project, user=USER, expires_at=FAR)
+
+
+@pytest.fixture
+def page():
+    """The page's names, its blocks run one after the other."""
+    names = run_blocks(PAGE)
+    names["time"] = SimpleNamespace(sleep=lambda _: None)
+    return names
+
+
+class FarEnd:
+    """A websocket over one conversation, and where its frames are posted to; the first connection is cut after so many.
+
+    Then the turn stands still until the client has come back and resumed, so that it is in the middle of it.
+    """
+
+    def __init__(self, conversation, cut_after):
+        self.conversation = conversation
+        self.connections = 0
+        self.is_cut = False
+        self._left = cut_after
+        self._open = {}
+        self._turns = []
+        self._resumed = threading.Event()
+        ports = conversation.ports
+        conversation.ports = replace(
+            ports,
+            publisher=self,
+            broadcast=Posting(
+                subscriptions=ports.subscriptions, publisher=self, meter=ports.meter, clock=ports.clock
+            ),
+            relay=MemoryRelay(deltas=ports.deltas, subscriptions=ports.subscriptions, publisher=self),
+        )
+
+    def post(self, connection, frame):
+        if connection not in self._open:
+            raise Gone("the connection no longer exists", connection=connection)
+        if connection == "k1" and self._left is not None:
+            if not self._left:
+                self.is_cut = True
+                self._open.pop(connection).socket.shutdown(socket.SHUT_RDWR)
+                assert self._resumed.wait(WAIT_S)
+                return
+            self._left -= 1
+        self._open[connection].send(frame.decode())
+
+    def serve(self, websocket):
+        self.connections += 1
+        name = f"k{self.connections}"
+        self._open[name] = websocket
+        self.conversation.ports.subscriptions.connect(name, PRINCIPAL)
+        with suppress(ConnectionClosed):
+            for text in websocket:
+                receive(self.conversation.ports, name, text)
+                if json.loads(text)["action"] == "resume" and self.connections > 1:
+                    self._resumed.set()
+                while self.conversation.machine.queue:
+                    self._turns.append(
+                        threading.Thread(target=self.conversation.drive, args=self.conversation.take()[1:])
+                    )
+                    self._turns[-1].start()
+        self._open.pop(name, None)
+
+    def join(self):
+        for turn in self._turns:
+            turn.join(WAIT_S)
+            assert not turn.is_alive()
+
+
+@contextmanager
+def reachable(far):
+    """Yield the address of a far end."""
+    with serve(far.serve, "127.0.0.1", 0, close_timeout=1) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"ws://127.0.0.1:{server.socket.getsockname()[1]}/live"
+        far.join()
+        server.shutdown()
+        thread.join()
+
+
+def converse(page, cut_after):
+    """Let the page's client ask once over a connection that is cut; return the far end and what was shown."""
+    far = FarEnd(Conversation(called("react.plan"), Say(text=answered(ANSWER), piece_chars=5)), cut_after)
+    shown = []
+    with reachable(far) as url:
+        client = page["Client"](LANE.conversation, lambda: (url, "t"), lambda *what: shown.append(what))
+        end = client.ask("hello")
+    return far, end, shown
+
+
+def told(conversation):
+    """Return what a client that never lost anything has heard: the events of the log, from its first one on."""
+    inbox = conversation.app.ports.publisher.open("late")
+    ports = replace(conversation.ports, publisher=conversation.app.ports.publisher)
+    resume(ports, LANE, user=USER, connection="late", until_s=FAR, after=0, have={}, claim=0)
+    return [(n, event.type) for n, events in durable(inbox) for event in events]
+
+
+def check(far, end, shown):
+    """Compare what was shown with what stands in the log, and each lane with what the model wrote."""
+    events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
+    events = [(at, what["type"]) for lane, at, what in shown if lane == "event"]
+    assert events == told(far.conversation)
+    assert (end["type"], end["data"]["answer"]) == ("chat.complete", ANSWER)
+    answer = ""
+    for lane, at, what in shown:
+        if lane == "answer.0":
+            assert at == len(answer)
+            answer += what
+    assert ANSWER.startswith(answer)
+    return answer
+
+
+def test_it_shows_the_answer_while_it_is_written_and_every_event(page):
+    far, end, shown = converse(page, None)
+    assert check(far, end, shown) == ANSWER
+    assert far.connections == 1
+    assert sum(lane == "answer.0" for lane, _, _ in shown) > 1
+
+
+def test_wherever_its_connection_breaks_it_gets_exactly_what_it_missed(page):
+    cut_after, streamed = 0, 0
+    while True:
+        far, end, shown = converse(page, cut_after)
+        answer = check(far, end, shown)
+        if not far.is_cut:
+            break
+        assert far.connections == 2
+        streamed += answer == ANSWER
+        cut_after += 1
+    assert cut_after > 10
+    assert streamed
+
+
+def test_pieces_that_overlap_are_one_text_and_a_greater_claim_begins_another(page):
+    shown = []
+    client = page["Client"]("c", None, lambda *what: shown.append(what))
+
+    def hear(claim, off, text):
+        return client.misses({"frame": "delta", "claim": claim, "lane": "answer.0", "off": off, "text": text})
+
+    assert [hear(1, 0, "All is"), hear(1, 4, "is quiet"), hear(1, 0, "All"), hear(1, 20, "x")] == [
+        *(False, False, False),
+        True,
+    ]
+    assert hear(2, 0, "No.") is False
+    assert hear(1, 12, " here") is False
+    assert shown == [("answer.0", 0, "All is"), ("answer.0", 6, " quiet"), ("answer.0", 0, "No.")]
+
+
+def test_the_parts_of_a_batch_may_come_in_any_order(page):
+    shown = []
+    client = page["Client"]("c", None, lambda *what: shown.append(what))
+    whole = json.dumps([{"type": "chat.start"}, {"type": "chat.step"}])
+    for part, piece in ((2, whole[9:]), (1, whole[:9]), (1, whole[:9])):
+        client.misses({"frame": "events", "n": 1, "prev": 0, "part": part, "parts": 2, "piece": piece})
+    assert shown == [("event", 1, {"type": "chat.start"}), ("event", 1, {"type": "chat.step"})]
+
+
+def test_what_is_refused_is_told_and_not_tried_again(page):
+    far = FarEnd(Conversation(), None)
+    with reachable(far) as url, pytest.raises(RuntimeError, match="bad_message: `text` must not be empty"):
+        page["Client"](LANE.conversation, lambda: (url, "t"), print).ask("")
+    assert far.connections == 1

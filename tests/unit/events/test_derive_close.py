@@ -1,0 +1,225 @@
+"""The end of a turn: what it brings, in which order, and how the conversation goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepline.events.derive import derive
+from stepline.events.derive_close import ERROR_TYPES, closing_events, linked, weigh
+from stepline.model.entry import Closed, Deferred, Opened
+from stepline.model.source import Citation
+from stepline.model.usage import Usage
+from stepline.model.wire.event import ClientEvent
+from tests.support.log_builder import LogBuilder
+
+AT = "2026-11-22T10:00:00.000Z"
+CITED = (
+    Citation(sid=1, title="One", url="https://example.com/1"),
+    Citation(sid=3, title="A file", url=""),
+    Citation(sid=4, title="Bad", url="javascript:alert(1)"),
+)
+USAGE = Usage(
+    input_tokens=100,
+    cache_read_tokens=1000,
+    cache_write_5m_tokens=80,
+    cache_write_1h_tokens=10,
+    output_tokens=20,
+)
+
+
+def ended(*, next_turn: str = "", **fields: object) -> list[ClientEvent]:
+    made = {"turn": "turn_1", "outcome": "completed", "reason": "complete", "at": AT, **fields}
+    return closing_events(Closed(**made), next_turn)
+
+
+def failed(code: str, **fields: object) -> list[ClientEvent]:
+    return ended(outcome="error", reason="error", code=code, message="It failed.", **fields)
+
+
+def data(events: list[ClientEvent], kind: str) -> dict[str, object]:
+    (found,) = [event.data for event in events if event.type == kind]
+    return found
+
+
+def test_a_turn_with_everything_ends_in_the_order_that_is_promised():
+    events = ended(answer="[[S:1]]", citations=CITED, followups=("More?",), usage=USAGE)
+    assert [event.type for event in events] == [
+        "chat.citations",
+        "chat.followups",
+        "chat.conversation.turn.completed",
+        "chat.turn.summary",
+        "accounting.usage",
+        "chat.complete",
+        "conv.status",
+    ]
+    assert {(event.ts, event.turn_id, event.status) for event in events} == {(AT, "turn_1", "completed")}
+
+
+def test_what_does_not_apply_is_not_there():
+    assert [event.type for event in ended(answer="done")] == [
+        "chat.conversation.turn.completed",
+        "chat.turn.summary",
+        "chat.complete",
+        "conv.status",
+    ]
+
+
+def test_the_answer_has_links_and_says_what_it_cites():
+    events = ended(answer="so [[S:1,3,9]].", citations=CITED, model="m-1", followups=("More?",))
+    assert data(events, "chat.complete") == {
+        "final_answer": "so [One](https://example.com/1) A file.",
+        "answer": "so [One](https://example.com/1) A file.",
+        "followups": ["More?"],
+        "suggested_followups": ["More?"],
+        "reason": "complete",
+        "used_sources": [1, 3],
+        "unresolved_sids": [9],
+        "selected_model": "m-1",
+    }
+
+
+def test_an_answer_whose_sources_nobody_knows_stays_as_it_was_written():
+    found = data(ended(answer="so [[S:9-11]]."), "chat.complete")
+    assert (found["answer"], found["used_sources"]) == ("so [[S:9-11]].", [])
+    assert found["unresolved_sids"] == [9, 10, 11]
+    assert linked("so [[S:9]].", Deferred(turn="t", iteration=0)) == "so [[S:9]]."
+
+
+def test_a_number_that_no_source_of_the_pool_has_is_left_out_even_if_nothing_else_is_cited():
+    found = data(ended(answer="so [[S:9]], `[[S:8]]`.", unresolved=(9,)), "chat.complete")
+    assert (found["answer"], found["used_sources"]) == ("so , `[[S:8]]`.", [])
+    assert found["unresolved_sids"] == [9]
+    assert linked("so [[S:9]].", Deferred(turn="t", iteration=0, unresolved=(9,))) == "so ."
+
+
+def test_citations_come_in_the_order_of_their_numbers():
+    cited = tuple(Citation(sid=sid, title="T", url="https://example.com/") for sid in (7, 2, 5))
+    items = data(ended(answer="[[S:7,2,5]]", citations=cited), "chat.citations")["items"]
+    assert [item["sid"] for item in items] == [2, 5, 7]
+
+
+def test_only_what_lies_on_the_web_is_a_citation():
+    events = ended(answer="[[S:1,3,4]]", citations=CITED)
+    assert data(events, "chat.citations") == {
+        "count": 1,
+        "items": [{"sid": 1, "title": "One", "url": "https://example.com/1"}],
+    }
+    assert data(events, "chat.conversation.turn.completed")["citation_count"] == 1
+    assert "chat.citations" not in [event.type for event in ended(citations=CITED[1:])]
+
+
+def test_the_end_says_where_the_time_went():
+    events = ended(rounds=3, files=2, elapsed_ms=65_432, model_ms=60_000, tools_ms=1_040)
+    assert data(events, "chat.conversation.turn.completed") == {
+        "elapsed_ms": 65_432,
+        "produced_file_count": 2,
+        "citation_count": 0,
+    }
+    summary = data(events, "chat.turn.summary")
+    assert (summary["rounds"], summary["model_ms"], summary["tools_ms"]) == (3, 60_000, 1_040)
+    assert summary["markdown"] == (
+        "| | |\n|---|---|\n| rounds | 3 |\n| model | 60.0 s |\n| tools | 1.0 s |\n| whole turn | 65.4 s |"
+    )
+
+
+def test_what_a_turn_consumed_is_told_in_tokens_and_weighed_and_not_in_money():
+    found = data(ended(usage=USAGE, rounds=2, model="m-1"), "accounting.usage")
+    assert found == {
+        "rounds": 2,
+        "input_tokens": 100,
+        "cache_read_tokens": 1000,
+        "cache_write_5m_tokens": 80,
+        "cache_write_1h_tokens": 10,
+        "output_tokens": 20,
+        "total_input_tokens": 1190,
+        "weighted_tokens": 100 + 100 + 100 + 20 + 100,
+        "model": "m-1",
+    }
+    assert weigh(Usage()) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "completion"),
+    [
+        ("execution_lost", "turn_interrupted", "interrupted"),
+        ("step_timeout", "task_watchdog_timeout", "error"),
+        ("context_limit", None, "error"),
+    ],
+)
+def test_a_turn_that_fails_ends_with_its_code_and_what_it_consumed(code, kind, completion):
+    events = failed(code, usage=USAGE, answer="[[S:1]]", citations=CITED, followups=("More?",))
+    assert [event.type for event in events] == [
+        "chat.conversation.turn.completed",
+        "chat.turn.summary",
+        "accounting.usage",
+        "chat.error",
+        "conv.status",
+    ]
+    error = data(events, "chat.error")
+    assert (error["code"], error["error"], error.get("error_type")) == (code, "It failed.", kind)
+    assert data(events, "conv.status") == {
+        "state": "error",
+        "updated_at": AT,
+        "current_turn_id": "turn_1",
+        "completion": completion,
+    }
+
+
+def test_every_kind_of_error_is_one_that_a_turn_can_end_with():
+    from stepline.loop.close import MESSAGES
+
+    assert ERROR_TYPES.keys() <= MESSAGES.keys()
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "completion"),
+    [
+        ({}, "idle", "success"),
+        ({"next_turn": "turn_2"}, "in_progress", "queued_next"),
+        ({"outcome": "error", "code": "step_failed"}, "error", "error"),
+        ({"outcome": "error", "code": "step_failed", "next_turn": "turn_2"}, "in_progress", "error"),
+    ],
+)
+def test_behind_the_terminal_event_stands_how_the_conversation_goes_on(fields, state, completion):
+    found = data(ended(**fields), "conv.status")
+    assert (found["state"], found["completion"]) == (state, completion)
+    assert found["current_turn_id"] == fields.get("next_turn", "turn_1")
+
+
+def test_a_closing_batch_that_opens_the_next_turn_says_both_and_the_next_one_last():
+    log = LogBuilder()
+    log.message()
+    log.message("late")
+    log.answer(rendered=1)
+    log.close()
+    events = derive(log.batches[-1])
+    assert [(event.type, event.turn_id) for event in events[-3:]] == [
+        ("chat.complete", "turn_0001"),
+        ("conv.status", "turn_0001"),
+        ("chat.start", "turn_0004"),
+    ]
+    assert events[-2].data["completion"] == "queued_next"
+    assert any(isinstance(entry, Opened) for entry in log.batches[-1].entries)
+
+
+def test_an_end_of_a_log_that_was_not_counted_yet_is_told_all_the_same():
+    log = LogBuilder()
+    log.message()
+    log.answer("done")
+    log.close()
+    kinds = [event.type for event in derive(log.batches[-1])]
+    assert kinds[-2:] == ["chat.complete", "conv.status"]
+    assert "accounting.usage" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [("so far", {"message": "Stopped."}), ("Stopped.", {})], ids=["partial", "nothing"]
+)
+def test_a_stop_says_so_beside_what_there_was_of_an_answer(answer: str, told: dict[str, str]):
+    (end,) = [
+        event
+        for event in ended(answer=answer, reason="stop", message="Stopped.")
+        if event.type == "chat.complete"
+    ]
+    assert (end.data["final_answer"], end.data["reason"]) == (answer, "stop")
+    assert {name: end.data[name] for name in ("message",) if name in end.data} == told

@@ -1,0 +1,105 @@
+"""The one way out: exact names, and closed where anything is in doubt."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.events.derive import derive
+from stepline.events.filter import EventFilter, EventRule, is_listed
+from stepline.events.types import TABLE
+from stepline.model.wire.event import ClientEvent
+from tests.support.log_builder import LogBuilder, logs, patient
+
+START = ClientEvent(type="chat.start", route="chat_start", ts="", status="started")
+STEP = ClientEvent(type="chat.step", route="chat_step", ts="", step="deferred", status="update")
+WORDS = [word for row in TABLE for word in (row.type, row.route, row.step)] + [
+    "started",
+    "update",
+    "",
+    "chat",
+]
+
+
+@patient
+@given(logs())
+def test_everything_that_is_derived_may_leave(log: LogBuilder):
+    for batch in log.batches:
+        events = derive(batch)
+        assert EventFilter().sift(events) == (events, 0)
+
+
+@given(st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from(WORDS))
+def test_nothing_leaves_that_is_not_exactly_a_row_of_the_table(kind, route, step, status):
+    event = ClientEvent(type=kind, route=route, ts="", step=step, status=status)
+    rows = {(row.type, row.route, row.step) for row in TABLE}
+    known = (kind, route, step) in rows and status in ("started", "update")
+    assert is_listed(event) is known
+    assert EventFilter().sift([event]).events == ((event,) if known else ())
+
+
+# The route was looked for inside a text, so a part of a route's name passed.
+@pytest.mark.parametrize(
+    "part", ["chat", "step", "chat_", "_step", "chat_ste", "chat_step ", "CHAT_STEP", ""]
+)
+def test_a_part_of_a_routes_name_is_no_route(part):
+    event = msgspec.structs.replace(STEP, route=part)
+    assert EventFilter().sift([event]).events == ()
+    assert not EventRule(routes=frozenset({"chat_step"})).passes(event)
+
+
+@pytest.mark.parametrize("side", ["types", "routes", "steps", "statuses"])
+@pytest.mark.parametrize("names", ["chat_step", ("chat_step",), ["chat_step"], {"chat_step"}])
+def test_a_side_of_a_rule_is_a_set_of_names_and_never_a_text(side, names):
+    with pytest.raises(TypeError, match=side):
+        EventRule(**{side: names})
+
+
+@pytest.mark.parametrize(
+    ("side", "name", "other"),
+    [
+        ("types", "chat.step", "chat.start"),
+        ("routes", "chat_step", "chat_start"),
+        ("steps", "deferred", ""),
+        ("statuses", "update", "started"),
+    ],
+)
+def test_each_side_of_a_rule_lets_only_its_names_pass(side, name, other):
+    assert EventFilter((EventRule(**{side: frozenset({name})}),)).sift([START, STEP]).events == (STEP,)
+    assert EventFilter((EventRule(**{side: frozenset({other})}),)).sift([START, STEP]).events == (START,)
+    assert EventFilter((EventRule(**{side: frozenset()}),)).sift([START, STEP]).events == ()
+
+
+def test_a_rule_never_lets_pass_what_the_table_does_not_have():
+    unknown = ClientEvent(type="secret.thing", route="chat_step", ts="")
+    wide = EventRule(types=frozenset({"secret.thing", "chat.start"}))
+    assert EventFilter((wide,)).sift([unknown, START]).events == (START,)
+
+
+def test_every_rule_must_let_an_event_pass():
+    first, second = EventRule(routes=frozenset({"chat_step"})), EventRule(steps=frozenset({""}))
+    assert EventFilter((first, second)).sift([START, STEP]).events == ()
+    assert EventFilter((first, EventRule())).sift([START, STEP]).events == (STEP,)
+
+
+class Vague:
+    """A rule that answers with something that is true, and not with True."""
+
+    def passes(self, event, /):
+        return "yes"
+
+
+def test_an_answer_that_is_not_true_itself_withholds():
+    assert EventFilter((Vague(),)).sift([START]) == ((), 0)
+
+
+class Failing:
+    def passes(self, event, /):
+        raise RuntimeError
+
+
+def test_a_rule_that_fails_withholds_and_is_counted_once_an_event():
+    assert EventFilter((EventRule(), Failing())).sift([START, STEP]) == ((), 2)
+    assert EventFilter((EventRule(types=frozenset()), Failing())).sift([START]) == ((), 0)

@@ -1,0 +1,328 @@
+"""What a session does as time goes by, on a clock of its own: pings, repeats, new connections."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.errors import DependencyError, LimitError
+from stepline.local.client.change import Acknowledged, EventsApplied, Refused, Synced
+from stepline.local.client.pace import Pace
+from stepline.model.wire.client_message import Event, parse_message
+from stepline.model.wire.event import (
+    AckFrame,
+    ClientEvent,
+    ErrorFrame,
+    EventFrame,
+    PongFrame,
+    SyncFrame,
+    encode_frame,
+)
+from tests.unit.local.client.simulated_connection import PACE, C, RemoteEnd, drive
+
+HOURS = 3600
+GATEWAY_IDLE_S = 600
+GATEWAY_LIFE_S = 7200
+
+
+def batch(n, prev, kind="chat.step"):
+    event = ClientEvent(type=kind, route="chat_step", ts="", turn_id="turn_1")
+    return EventFrame(conversation=C, n=n, prev=prev, claim=0, events=(event,))
+
+
+def at_event(n, *, open=False):  # noqa: A002 - as the frame has it
+    """Return a far end's script: the conversation stands at event n."""
+
+    def script(request):
+        match request["action"]:
+            case "ping":
+                return [PongFrame(conversation=C, n=n)]
+            case "resume":
+                return [SyncFrame(conversation=C, n=n, open=open)]
+            case _:
+                return [AckFrame(message_id=request["message_id"], conversation=C, n=n, kind="prompt")]
+
+    return script
+
+
+def test_an_idle_session_is_never_silent_for_as_long_as_the_gateway_allows_and_never_as_old():
+    far = RemoteEnd(at_event(3))
+    with far.session(cursor=3) as session:
+        drive(session, 5 * HOURS)
+    assert len(far.wires) == 3
+    for wire in far.wires:
+        spoken = [wire.began_s, *(at_s for at_s, _ in wire.sent), wire.ended_s]
+        assert max(later - earlier for earlier, later in pairwise(spoken)) < GATEWAY_IDLE_S
+        assert wire.ended_s - wire.began_s < GATEWAY_LIFE_S
+    for old, new in pairwise(far.wires):
+        assert new.began_s <= old.ended_s
+        assert new.sent[0][1] == {"action": "resume", "conversation": C, "after": 3}
+
+
+def test_an_open_turn_is_asked_for_each_25_seconds():
+    far = RemoteEnd(at_event(3, open=True))
+    with far.session(cursor=3) as session:
+        drive(session, 200)
+    assert far.of("ping") == [25.0 * k for k in range(1, 8)]
+
+
+def test_a_pong_that_is_lost_is_asked_for_again_and_after_three_the_connection_is_new():
+    far = RemoteEnd(lambda request: [SyncFrame(conversation=C, n=3)] if request["action"] == "resume" else [])
+    with far.session(cursor=3) as session:
+        drive(session, 320)
+    assert far.of("ping") == [240.0, 260.0, 280.0]
+    assert [wire.began_s for wire in far.wires] == [0.0, 301.0]
+
+
+def test_a_newer_pong_in_the_middle_of_a_resume_asks_once_more_when_the_answer_is_late():
+    answers = iter([[], [batch(4, 3), batch(5, 4), SyncFrame(conversation=C, n=5)]])
+
+    def script(request):
+        return next(answers, []) if request["action"] == "resume" else [PongFrame(conversation=C, n=5)]
+
+    far = RemoteEnd(script)
+    with far.session(cursor=3) as session:
+        session._ask({"action": "ping", "conversation": C})
+        effects = drive(session, 60)
+    assert far.of("resume") == [0.0, PACE.resume_answer_s]
+    assert [effect.n for effect in effects if isinstance(effect, EventsApplied)] == [4, 5]
+
+
+def test_a_resume_whose_answer_is_lost_is_asked_for_again_though_nothing_is_known_to_be_missing():
+    answers = iter([[], [], [SyncFrame(conversation=C, n=3)]])
+    far = RemoteEnd(lambda request: next(answers, []) if request["action"] == "resume" else [])
+    with far.session(cursor=3) as session:
+        effects = drive(session, 100)
+    assert far.of("resume") == [0.0, 10.0, 20.0]
+    assert len(effects) == 1
+
+
+def test_a_resume_that_is_refused_for_now_is_asked_for_later_and_later_and_then_told():
+    refusal = ErrorFrame(code="dependency", message="later", conversation=C)
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "resume" else [])
+    with far.session(cursor=3) as session:
+        effects = drive(session, 200)
+    assert effects == [Refused(frame=refusal)]
+    gaps = [later - earlier for earlier, later in pairwise(far.of("resume"))]
+    assert len(gaps) == PACE.tries - 1
+    assert gaps == sorted(gaps)
+
+
+def test_a_ping_that_is_refused_for_now_is_told_to_nobody():
+    refusal = ErrorFrame(code="dependency", message="later", conversation=C)
+    script = at_event(3)
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "ping" else script(request))
+    with far.session(cursor=3) as session:
+        assert all(isinstance(effect, Synced) for effect in drive(session, 1000))
+    assert len(far.of("ping")) > 1
+
+
+def test_a_gap_that_closes_by_itself_is_not_asked_for():
+    far = RemoteEnd(at_event(1))
+    with far.session(cursor=1, pace=replace(PACE, tick_s=0.1)) as session:
+        drive(session, 2)
+        inbox = far.wires[0].inbox
+        inbox.append(encode_frame(batch(3, 2)))
+        inbox.append(encode_frame(batch(2, 1)))
+        inbox.append(encode_frame(batch(3, 2)))
+        drive(session, 5)
+        assert session.state.cursor == 3
+        inbox.append(encode_frame(batch(5, 4)))
+        drive(session, 5)
+    assert far.of("resume")[1:2] == [pytest.approx(7.3, abs=0.2)]
+
+
+def test_an_acknowledged_message_whose_batch_was_lost_is_asked_for():
+    script = at_event(1)
+
+    def answer(request):
+        if request["action"] == "resume":
+            return [batch(1, 0), SyncFrame(conversation=C, n=1)]
+        return script(request)
+
+    far = RemoteEnd(answer)
+    with far.session() as session:
+        session.say("hi")
+        effects = drive(session, 5)
+    assert [effect.n for effect in effects if isinstance(effect, EventsApplied)] == [1]
+
+
+def test_who_connects_again_waits_longer_each_time_until_something_comes():
+    far = RemoteEnd(at_event(3))
+    with far.session(cursor=3) as session:
+        drive(session, 10)
+        far.refuses = 3
+        far.wires[-1].cut()
+        drive(session, 30)
+        assert [at_s - 10.0 for at_s in far.tries_s[1:]] == [1.0, 3.0, 7.0, 15.0]
+        far.wires[-1].cut()
+        drive(session, 30)
+    assert far.tries_s[-1] == 41.0
+
+
+def test_a_connection_that_breaks_as_soon_as_it_stands_is_given_up_in_the_end():
+    far = RemoteEnd()
+
+    def script(_request):
+        far.wires[-1].cut()
+        return []
+
+    far.script = script
+    with far.session(cursor=3) as session, pytest.raises(DependencyError) as error:
+        drive(session, HOURS)
+    assert error.value.reason == "socket_unreachable"
+    assert len(far.wires) == 1 + len(PACE.reconnect_delays_s)
+
+
+def test_a_storm_does_not_come_back_in_step():
+    tries = []
+    for seed in range(50):
+        far = RemoteEnd(at_event(3), MemoryClock())
+        with far.session(cursor=3, uniform=random.Random(seed).uniform) as session:
+            far.wires[-1].cut()
+            drive(session, 10)
+        tries.append(far.tries_s[1])
+    assert max(tries) <= PACE.reconnect_delays_s[0]
+    by_tenth = [sum(1 for at_s in tries if low <= at_s * 10 < low + 1) for low in range(10)]
+    assert max(by_tenth) <= 15
+    ages = {random.Random(seed).uniform(*PACE.replace_s) for seed in range(50)}
+    assert max(ages) - min(ages) > 600
+
+
+def test_a_message_that_is_unanswered_when_the_connection_is_replaced_goes_out_on_the_new_one():
+    answered = []
+
+    def script(request):
+        if request["action"] == "resume":
+            return [SyncFrame(conversation=C, n=3)]
+        answered.append(request)
+        ack = AckFrame(message_id=request["message_id"], conversation=C, n=3, kind="prompt")
+        return [] if len(answered) == 1 else [ack]
+
+    far = RemoteEnd(script)
+    pace = Pace(tick_s=1.0, replace_s=(100.0, 100.0))
+    with far.session(cursor=3, pace=pace) as session:
+        drive(session, 95)
+        session.say("hi", message_id="m1")
+        effects = drive(session, 10)
+    assert [type(effect) for effect in effects if isinstance(effect, Acknowledged)] == [Acknowledged]
+    assert answered[0] == answered[1]
+    assert [request["action"] for _, request in far.wires[1].sent] == ["resume", "send"]
+
+
+def test_a_connection_that_cannot_be_replaced_now_goes_on():
+    far = RemoteEnd(at_event(3))
+    with far.session(cursor=3) as session:
+        far.refuses = 2
+        drive(session, 7100)
+        assert far.tries_s == [0.0, 6900.0, 6920.0, 6940.0]
+        assert far.wires[0].ended_s == 6940.0
+
+
+def steer(session):
+    return session.steer("shorter")
+
+
+def stop(session):
+    return session.stop()
+
+
+def form(session):
+    return session.tell("form", {"field": 1}, text="done", reactive=False)
+
+
+@pytest.mark.parametrize(
+    ("tell", "kind", "payload", "reactive"),
+    [
+        (steer, "steer", {"text": "shorter"}, None),
+        (stop, "stop", {}, None),
+        (form, "form", {"field": 1, "text": "done"}, False),
+    ],
+)
+def test_what_is_told_goes_out_again_under_the_same_id_until_it_is_answered(tell, kind, payload, reactive):
+    answers = iter([[], []])
+
+    def script(request):
+        ack = AckFrame(message_id=request["message_id"], conversation=C, n=0, kind=kind)
+        return next(answers, [ack])
+
+    far = RemoteEnd(script)
+    with far.session() as session:
+        message_id = tell(session)
+        assert session.state.unacked.keys() == {message_id}
+        drive(session, 100)
+        assert session.state.unacked == {}
+    requests = [request for wire in far.wires for _, request in wire.sent]
+    assert len(requests) == 3
+    assert requests[0] == requests[1] == requests[2]
+    event = parse_message(msgspec.json.encode(requests[0]).decode())
+    assert isinstance(event, Event)
+    assert (event.kind, event.payload, event.reactive, event.message_id) == (
+        kind,
+        payload,
+        reactive,
+        message_id,
+    )
+
+
+def test_an_event_that_is_too_large_is_refused_before_it_is_sent():
+    far = RemoteEnd()
+    with far.session() as session, pytest.raises(LimitError):
+        session.tell("form", {"what": "x" * 131_072})
+    assert far.actions() == []
+
+
+def test_a_message_over_which_every_connection_breaks_is_given_up():
+    def script(request):
+        if request["action"] == "resume":
+            return [SyncFrame(conversation=C, n=3)]
+        far.wires[-1].cut()
+        return []
+
+    far = RemoteEnd(script)
+    with far.session(cursor=3) as session:
+        session.say("poison", message_id="m1")
+        effects = drive(session, 200)
+        assert session.state.unacked == {}
+    assert [e.frame.code for e in effects if isinstance(e, Refused)] == ["no_answer"]
+    assert len(far.of("send")) == PACE.connections
+
+
+def test_a_message_that_fails_again_and_again_is_given_up_with_the_servers_own_word():
+    refusal = ErrorFrame(
+        code="internal", message="Something went wrong here.", message_id="m1", conversation=C
+    )
+    far = RemoteEnd(lambda request: [refusal] if request["action"] == "send" else [])
+    with far.session() as session:
+        session.say("hi", message_id="m1")
+        assert drive(session, 100) == [Refused(frame=refusal)]
+    assert len(far.of("send")) == PACE.tries
+
+
+def test_resumes_that_are_never_answered_are_told_though_pings_are():
+    far = RemoteEnd(lambda request: [PongFrame(conversation=C, n=3)] if request["action"] == "ping" else [])
+    with far.session(cursor=3) as session:
+        effects = drive(session, 10.0 * PACE.resumes + 1)
+    assert [effect.frame.code for effect in effects] == ["no_answer"]
+
+
+def test_a_gap_that_no_resume_closes_is_told():
+    far = RemoteEnd(at_event(5))
+    with far.session(cursor=3) as session:
+        effects = drive(session, 600)
+    told = [effect for effect in effects if isinstance(effect, Refused)]
+    assert {effect.frame.code for effect in told} == {"no_answer"}
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_open_turn_that_says_nothing_for_longer_than_one_may_take_is_told(is_open):
+    far = RemoteEnd(at_event(3, open=is_open))
+    with far.session(cursor=3) as session:
+        effects = drive(session, PACE.silent_s + 10)
+    told = [effect.frame.code for effect in effects if isinstance(effect, Refused)]
+    assert told == (["turn_silent"] if is_open else [])

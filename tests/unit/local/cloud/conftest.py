@@ -1,0 +1,50 @@
+"""An account of moto's, and what a deployment is run with. What needs an extra of ours is imported where it is used."""
+
+import pytest
+
+
+@pytest.fixture
+def account(aws):
+    from stepline.local.cloud.account import Account
+    from tests.unit.local.cloud.recorded_programs import REGION, session
+
+    return Account(session(REGION))
+
+
+@pytest.fixture
+def bootstrapped(account):
+    from tests.unit.local.cloud.recorded_programs import bootstrap
+
+    bootstrap(account)
+
+
+@pytest.fixture
+def programs():
+    from tests.unit.local.cloud.recorded_programs import Programs
+
+    return Programs()
+
+
+@pytest.fixture
+def prompts():
+    from tests.unit.local.cloud.recorded_programs import RecordedPrompts
+
+    return RecordedPrompts()
+
+
+@pytest.fixture
+def context(tmp_path, prompts, programs, account):
+    from stepline.local.cloud.account import Account
+    from stepline.local.cloud.deploy import Desk
+    from tests.unit.local.cloud.recorded_programs import REGION, session
+
+    return Desk(
+        home=tmp_path / "home",
+        confirm=prompts.confirm,
+        say=prompts.say,
+        run=programs,
+        open_account=lambda profile, region: Account(session(region or REGION), profile=profile),
+        install=lambda _home, _say: None,
+        stands=lambda _account, _stage: False,
+        try_turn=lambda _url, _token: "Yes.",
+    )

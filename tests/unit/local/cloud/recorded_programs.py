@@ -1,0 +1,132 @@
+"""Deployments without an account: programs that are recorded, recorded prompts, and a CDK that writes an assembly."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import boto3
+import pytest
+
+from stepline.errors import SteplineError
+from stepline.local.cloud.child import Done
+from stepline.local.cloud.deploy import Order
+from stepline.local.cloud.readiness import BOOTSTRAP_PARAMETER
+
+ACCOUNT_ID = "123456789012"
+REGION = "eu-central-1"
+BOOTSTRAPPED = BOOTSTRAP_PARAMETER.format("hnb659fds")
+CHOICES = ["name", "oidc_issuer", "model_secret_arn", "exec_image", "snap_start", "model_provider"]
+
+TEMPLATES = {
+    "stepline-dev-state": {
+        "Description": "logs",
+        "Resources": {
+            "Table": {"Type": "AWS::DynamoDB::GlobalTable", "DeletionPolicy": "Retain"},
+            "Bucket": {"Type": "AWS::S3::Bucket", "DeletionPolicy": "Delete"},
+        },
+    },
+    "stepline-dev-loop": {"Description": "loop", "Resources": {"Role": {"Type": "AWS::IAM::Role"}}},
+}
+
+
+class Programs:
+    """Starts nothing: notes each command line, does for the CDK what its caller reads later, fails where told to."""
+
+    def __init__(self) -> None:
+        self.commands: list[list[str]] = []
+        self.environments: list[dict[str, str]] = []
+        self.failing: set[str] = set()
+        self.outputs: dict[str, dict[str, str]] = {"stepline-dev-state": {"TableName": "t"}}
+        self.on_bootstrap = lambda: None
+
+    def __call__(self, command, environment, *, catch=False, cwd=None) -> Done:
+        self.commands.append(list(command))
+        self.environments.append(dict(environment))
+        verb = self.verb(command)
+        if verb in self.failing:
+            return Done(code=1, text="no")
+        if verb == "choices":
+            return Done(code=0, text=json.dumps(CHOICES))
+        if verb == "cost":
+            return Done(code=0, text="    1.60  USD a month while nobody talks to it\n")
+        if verb == "bootstrap":
+            self.on_bootstrap()
+        if verb == "synth":
+            write_assembly(Path(command[command.index("--output") + 1]))
+        if verb == "deploy":
+            Path(command[command.index("--outputs-file") + 1]).write_text(json.dumps(self.outputs))
+        return Done(code=0, text="")
+
+    @staticmethod
+    def verb(command) -> str:
+        if command[1] == "-c":
+            return "cost" if "price_idle" in command[2] else "choices"
+        return command[1]
+
+    @property
+    def verbs(self) -> list[str]:
+        return [self.verb(command) for command in self.commands]
+
+    def said(self, verb: str) -> str:
+        """Return the last command line of a verb."""
+        return " ".join(next(c for c in reversed(self.commands) if self.verb(c) == verb))
+
+
+def write_assembly(folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    artifacts = {
+        # The CDK lists them by name, and says apart which one needs which.
+        name: {
+            "type": "aws:cloudformation:stack",
+            "properties": {"templateFile": f"{name}.template.json"},
+            "dependencies": ["stepline-dev-state"] if name.endswith("loop") else [f"{name}.assets"],
+        }
+        for name in sorted(TEMPLATES)
+    }
+    assets = {"stepline-dev-state.assets": {"type": "cdk:asset-manifest"}}
+    (folder / "manifest.json").write_text(json.dumps({"artifacts": {**artifacts, **assets}}))
+    for name, template in TEMPLATES.items():
+        (folder / f"{name}.template.json").write_text(json.dumps(template))
+
+
+@cache
+def session(region) -> boto3.Session:
+    """Return one session for all tests: each would read the services' descriptions anew."""
+    return boto3.Session(region_name=region)
+
+
+def bootstrap(account, version="27") -> None:
+    account.client("ssm").put_parameter(Name=BOOTSTRAPPED, Value=version, Type="String")
+
+
+class RecordedPrompts:
+    """What was said and asked; answers `yes` until told otherwise."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.questions: list[str] = []
+        self.answers: list[bool] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def confirm(self, question: str) -> bool:
+        self.questions.append(question)
+        return self.answers.pop(0) if self.answers else True
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def order(stage="dev", **fields) -> Order:
+    return Order(stage=stage, **fields)
+
+
+def refused(call, *arguments) -> SteplineError:
+    """Return the error that a call raises."""
+    with pytest.raises(SteplineError) as caught:
+        call(*arguments)
+    return caught.value

@@ -1,0 +1,220 @@
+"""`stepline deploy`: the order of its steps, what it refuses, what it remembers. The boundary is the child process."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from stepline.errors import AuthError, DependencyError
+from stepline.local.cloud.deploy import UNANSWERED, deploy
+from stepline.local.cloud.deployment import Deployment, load, save
+from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
+
+URL = {"WebSocketUrl": "wss://far/live"}
+MODEL = {"model_provider": "bedrock", "model_roles": '{"*": "arn:aws:bedrock:::x"}'}
+
+
+def fail_with(error):
+    def try_turn(_url, _token):
+        raise error
+
+    return try_turn
+
+
+def with_turn(context, try_turn):
+    return replace(context, try_turn=try_turn)
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_stage_is_looked_at_shown_asked_for_deployed_and_remembered(context, programs, prompts):
+    programs.outputs["stepline-dev-loop"] = URL
+    deployment, code = deploy(order(choices={"oidc_issuer": "https://login.example"}), context)
+    assert code == 0
+    assert programs.verbs[:2] == ["choices", "synth"]
+    assert programs.verbs[-1] == "deploy"
+    assert prompts.questions == [f"deploy stage dev to account {ACCOUNT_ID}, {REGION}?"]
+    assert deployment == load(context.home, "dev")
+    assert deployment.outputs == {"TableName": "t", **URL}
+    assert deployment.deployed_at
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
+    deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
+    folder = programs.said("synth").split("--output ")[1].split()[0]
+    assert f"--app {folder} " in programs.said("deploy")
+    assert "--context oidc_issuer=https://login.example --context stage=dev" in programs.said("synth")
+    shown = prompts.text
+    assert shown.index("stepline-dev-state: 2 resources; kept") < shown.index(
+        "stepline-dev-loop: 1 resources"
+    )
+    assert "AWS::DynamoDB::GlobalTable" in shown
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_what_it_costs_is_said_before_it_asks(context, prompts):
+    prompts.answers = [False]
+    refused(deploy, order(), context)
+    assert prompts.lines[-1] == "    1.60  USD a month while nobody talks to it"
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_price_that_nobody_knows_holds_nothing_up(context, programs, prompts):
+    programs.failing.add("cost")
+    deploy(order(smoke=False), context)
+    assert "what it costs at rest is not known: no" in prompts.text
+    assert programs.verbs[-1] == "deploy"
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_choices_need_no_repetition_and_can_be_forgotten(context, programs):
+    deploy(
+        order(choices={"oidc_issuer": "https://login.example", "snap_start": "false"}, smoke=False), context
+    )
+    deploy(order(smoke=False), context)
+    assert "oidc_issuer=https://login.example" in programs.said("synth")
+    deploy(order(choices={"oidc_issuer": ""}, smoke=False), context)
+    assert "oidc_issuer" not in programs.said("synth")
+    assert load(context.home, "dev").context == {"snap_start": "false"}
+
+
+@pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize("has_pool", [False, True])
+def test_who_asks_for_the_users_lets_go_of_them_before_they_go(context, programs, has_pool):
+    if has_pool:
+        programs.outputs["stepline-dev-state"]["UserPoolId"] = "eu_1"
+    deploy(order(smoke=False), context)
+    programs.commands.clear()
+    deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
+    steps = [" ".join(c) for c in programs.commands if programs.verb(c) == "deploy"]
+    assert [" stepline-dev-ingress --exclusively " in step for step in steps] == [True, False][not has_pool :]
+    assert " --all " in steps[-1]
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_failed_deployment_names_the_next_command_and_keeps_the_choices(context, programs):
+    programs.failing.add("deploy")
+    error = refused(deploy, order(choices={"oidc_issuer": "https://login.example"}), context)
+    assert error.reason == "cloud_deploy"
+    assert "stepline deploy --stage dev" in str(error)
+    known = load(context.home, "dev")
+    assert known.context == {"oidc_issuer": "https://login.example"}
+    assert not known.deployed_at
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_misspelt_choice_is_refused_before_anything_is_done(context, programs):
+    error = refused(deploy, order(choices={"oidc_isuer": "https://login.example"}), context)
+    assert error.reason == "bad_choice"
+    assert "oidc_isuer" in str(error)
+    assert programs.verbs == ["choices"]
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_stage_that_another_checkout_deployed_is_told_apart(context, prompts):
+    standing = replace(context, stands=lambda _account, stage: stage == "dev")
+    deploy(order(smoke=False), standing)
+    assert "deployed from elsewhere" in prompts.text
+    prompts.lines.clear()
+    deploy(order(smoke=False), standing)
+    assert "deployed from elsewhere" not in prompts.text
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_no_is_an_answer(context, programs, prompts):
+    prompts.answers = [False]
+    assert refused(deploy, order(), context).reason == "cloud_deploy"
+    assert "deploy" not in programs.verbs
+    assert load(context.home, "dev") is None
+
+
+def test_an_empty_account_is_bootstrapped_after_asking(context, programs, prompts, account):
+    programs.on_bootstrap = lambda: bootstrap(account)
+    deploy(order(smoke=False), context)
+    assert programs.verbs[0] == "bootstrap"
+    assert f"aws://{ACCOUNT_ID}/{REGION}" in programs.said("bootstrap")
+    assert "cdk bootstrap" in prompts.questions[0]
+
+
+def test_an_account_that_may_not_be_bootstrapped_stops_the_deployment(context, programs, prompts):
+    prompts.answers = [False]
+    error = refused(deploy, order(), context)
+    assert f"cdk bootstrap aws://{ACCOUNT_ID}/{REGION}" in str(error)
+    assert programs.verbs == []
+
+
+def test_a_bootstrap_that_fails_stops_the_deployment(context, programs):
+    programs.failing.add("bootstrap")
+    assert refused(deploy, order(), context).reason == "cloud_deploy"
+    assert programs.verbs == ["bootstrap"]
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_an_image_of_our_own_needs_docker(context, programs):
+    programs.failing.add("version")
+    error = refused(deploy, order(choices={"exec_image": "asset"}), context)
+    assert "-c exec_image=codebuild" in str(error)
+    assert programs.verbs == ["choices", "version"]
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_an_image_that_aws_builds_needs_none(context, programs):
+    programs.failing.add("version")
+    deploy(order(choices={"exec_image": "codebuild"}, smoke=False), context)
+    assert programs.verbs[-1] == "deploy"
+
+
+@pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize("field", ["account", "region"])
+def test_a_stage_stays_where_it_is(context, programs, field):
+    elsewhere = {"account": ACCOUNT_ID, "region": REGION, field: "elsewhere"}
+    save(context.home, Deployment(stage="dev", **elsewhere))
+    fields = {"region": REGION} if field == "region" else {}
+    error = refused(deploy, order(**fields), context)
+    assert error.reason == "cloud_account"
+    assert "--profile" in str(error)
+    assert programs.verbs == []
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_profile_and_region_are_remembered_and_reach_the_children(context, programs):
+    save(context.home, Deployment(stage="dev", account=ACCOUNT_ID, region=REGION, profile="work"))
+    deploy(order(smoke=False), context)
+    assert programs.said("deploy").count("--profile work") == 1
+    assert programs.environments[-1]["AWS_PROFILE"] == "work"
+    assert programs.environments[-1]["AWS_REGION"] == REGION
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_given_token_is_used_for_the_smoke_turn(context, programs, prompts):
+    programs.outputs["stepline-dev-loop"] = URL
+    heard = []
+    tried = with_turn(context, lambda url, token: heard.append((url, token)) or "Blue.")
+    assert deploy(order(token="mine"), tried)[1] == 0
+    assert heard == [("wss://far/live", "mine")]
+    assert "Blue." in prompts.text
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_without_a_pool_and_a_token_it_says_how_to_try(context, programs, prompts):
+    programs.outputs["stepline-dev-loop"] = URL
+    tried = with_turn(context, fail_with(AuthError("nobody asked for this")))
+    assert deploy(order(), tried)[1] == 0
+    assert "STEPLINE_TOKEN=… stepline send --stage dev" in prompts.text
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_turn_that_fails_has_its_own_exit_code_and_leaves_the_stage(context, programs, prompts):
+    programs.outputs["stepline-dev-loop"] = URL
+    tried = with_turn(context, fail_with(DependencyError("the turn failed", code="smoke_failed")))
+    assert deploy(order(token="mine"), tried)[1] == UNANSWERED
+    assert "stepline doctor --aws --stage dev" in prompts.text
+    assert load(context.home, "dev").deployed_at
+
+
+@pytest.mark.usefixtures("bootstrapped")
+def test_a_token_is_never_written_or_handed_to_a_child(context, programs):
+    programs.outputs["stepline-dev-loop"] = URL
+    deploy(order(token="secret-token"), context)
+    assert "secret-token" not in (context.home / "stages/dev.json").read_text()
+    assert "secret-token" not in json.dumps([programs.commands, programs.environments])

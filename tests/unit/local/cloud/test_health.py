@@ -1,0 +1,298 @@
+"""Whether a deployed stage is alive, and what is left when it is destroyed. CloudFormation is a stub, the rest moto."""
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from botocore.stub import Stubber
+
+from stepline.errors import DependencyError
+from stepline.local.cloud.deploy import deploy
+from stepline.local.cloud.deployment import load
+from stepline.local.cloud.destroy import DELETE_COMMANDS, destroy, render_deletion
+from stepline.local.cloud.health import (
+    Resource,
+    Stack,
+    check_alarms,
+    check_functions,
+    check_outputs,
+    check_pool,
+    check_stacks,
+    find_stacks,
+    health,
+    stands,
+)
+from tests.unit.local.cloud.recorded_programs import TEMPLATES, order, refused
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+ALIAS = "arn:aws:lambda:eu-central-1:123456789012:function:stepline-dev-socket:live"
+
+
+def described(name, status="CREATE_COMPLETE", **outputs):
+    return {
+        "StackName": name,
+        "CreationTime": AT,
+        "StackStatus": status,
+        "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in outputs.items()],
+    }
+
+
+def listed(logical_id, physical_id, kind):
+    return {
+        "LogicalResourceId": logical_id,
+        "PhysicalResourceId": physical_id,
+        "ResourceType": kind,
+        "LastUpdatedTimestamp": AT,
+        "ResourceStatus": "CREATE_COMPLETE",
+    }
+
+
+RESOURCES = {
+    "stepline-dev-state": [
+        listed("Table", "the-table", "AWS::DynamoDB::GlobalTable"),
+        listed("Bucket", "the-bucket", "AWS::S3::Bucket"),
+    ],
+    "stepline-dev-loop": [listed("Role", "the-role", "AWS::IAM::Role")],
+}
+
+
+@pytest.fixture
+def cloud(account):
+    """Return a function that queues CloudFormation's answers for the stage's stacks, `rounds` of resources."""
+    with ExitStack() as stack:
+
+        def stand(*stacks, rounds=1, templates=False):
+            stub = stack.enter_context(Stubber(account.client("cloudformation")))
+            stub.add_response("describe_stacks", {"Stacks": list(stacks)})
+            names = [found["StackName"] for found in stacks]
+            for name in names if templates else []:
+                stub.add_response("get_template", {"TemplateBody": json.dumps(TEMPLATES[name])})
+            for name in names * rounds:
+                stub.add_response("list_stack_resources", {"StackResourceSummaries": RESOURCES.get(name, [])})
+
+        yield stand
+
+
+def test_only_the_stages_own_stacks_are_its(account, cloud):
+    names = ("stepline-dev-loop", "stepline-dev-two-loop", "stepline-development-loop", "other")
+    cloud(*(described(name) for name in names))
+    assert [stack.name for stack in find_stacks(account, "dev")] == ["stepline-dev-loop"]
+
+
+@pytest.mark.parametrize(("names", "found"), [(["stepline-dev-loop"], True), (["other"], False)])
+def test_a_stage_is_known_to_stand_by_its_stacks(account, cloud, names, found):
+    cloud(*(described(name) for name in names))
+    assert stands(account, "dev") is found
+
+
+def test_what_may_not_be_seen_does_not_stand(account):
+    with Stubber(account.client("cloudformation")) as stub:
+        stub.add_client_error("describe_stacks", "AccessDenied")
+        assert not stands(account, "dev")
+
+
+def test_a_stage_that_is_not_there_has_one_line(account, cloud):
+    cloud()
+    (check,) = health(account, "dev")
+    assert not check.ok
+    assert "stepline deploy --stage dev" in check.remedy
+
+
+def test_a_stage_without_its_resources_is_seen_through(account, cloud):
+    outputs = {"TableName": "gone", "WebSocketUrl": "wss://x", "BucketName": "b"}
+    cloud(described("stepline-dev-state", **outputs), described("stepline-dev-loop", "ROLLBACK_COMPLETE"))
+    found = {check.name: check for check in health(account, "dev")}
+    assert not found["stacks"].ok
+    assert "MachineArn" in found["outputs"].detail
+    assert not found["table"].ok
+    assert "machine" not in found
+    assert not found["functions"].ok
+
+
+def test_a_living_table_and_machine_are_alive(account, cloud):
+    account.client("dynamodb").create_table(
+        TableName="t",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+    )
+    arn = account.client("stepfunctions").create_state_machine(
+        name="m",
+        definition='{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}',
+        roleArn="arn:aws:iam::123456789012:role/r",
+    )["stateMachineArn"]
+    cloud(
+        described(
+            "stepline-dev-loop",
+            WebSocketUrl="wss://x",
+            HttpUrl="https://x",
+            TableName="t",
+            BucketName="b",
+            MachineArn=arn,
+        )
+    )
+    found = {check.name: check for check in health(account, "dev")}
+    assert [found[name].ok for name in ("stacks", "outputs", "table", "machine")] == [True] * 4
+
+
+def test_a_failed_stack_names_the_command_that_says_why():
+    check = check_stacks("dev", [Stack(name="stepline-dev-loop", status="UPDATE_ROLLBACK_COMPLETE")])
+    assert not check.ok
+    assert "describe-stack-events --stack-name stepline-dev-loop" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "mark"),
+    [
+        ("UPDATE_COMPLETE", "ok"),
+        ("UPDATE_IN_PROGRESS", "warn"),
+        ("UPDATE_ROLLBACK_IN_PROGRESS", "NO"),
+        ("DELETE_FAILED", "NO"),
+    ],
+)
+def test_a_deployment_that_is_under_way_is_waited_for(status, mark):
+    stacks = [
+        Stack(name="stepline-dev-state", status="CREATE_COMPLETE"),
+        Stack(name="stepline-dev-loop", status=status),
+    ]
+    assert check_stacks("dev", stacks).mark == mark
+
+
+def test_resources_that_may_not_be_listed_are_unknown_and_not_missing(account):
+    with Stubber(account.client("cloudformation")) as stub:
+        stub.add_response("describe_stacks", {"Stacks": [described("stepline-dev-loop")]})
+        stub.add_client_error("list_stack_resources", "AccessDenied")
+        found = {check.name: check for check in health(account, "dev")}
+    assert found["stacks"].mark == "unknown"
+    assert "cloudformation:ListStackResources" in found["stacks"].remedy
+    assert "functions" not in found
+
+
+def test_missing_outputs_are_named():
+    check = check_outputs("dev", {"WebSocketUrl": "wss://x", "TableName": "t", "BucketName": "b"})
+    assert not check.ok
+    assert check.detail == "missing: HttpUrl, MachineArn"
+
+
+@pytest.mark.parametrize(
+    ("state", "mark"),
+    [
+        ("Active", "ok"),
+        ("Inactive", "ok"),
+        ("Pending", "warn"),
+        ("Failed", "NO"),
+    ],
+)
+def test_functions_answer_under_their_alias(account, state, mark):
+    with Stubber(account.client("lambda")) as stub:
+        stub.add_response("get_function_configuration", {"State": state}, {"FunctionName": ALIAS})
+        check = check_functions(account, [ALIAS])
+    assert check.mark == mark
+
+
+def test_a_stage_without_functions_is_not_alive(account):
+    assert not check_functions(account, []).ok
+
+
+@pytest.mark.parametrize(("users", "mark"), [(0, "warn"), (3, "ok")])
+def test_a_pool_without_users_is_a_warning(account, users, mark):
+    with Stubber(account.client("cognito-idp")) as stub:
+        stub.add_response("describe_user_pool", {"UserPool": {"EstimatedNumberOfUsers": users}})
+        assert check_pool(account, "pool").mark == mark
+
+
+def test_alarms_that_ring_are_named(account):
+    cloudwatch = account.client("cloudwatch")
+    for name in ("stepline-dev-lost", "stepline-dev-slow", "another"):
+        cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            ComparisonOperator="GreaterThanThreshold",
+            EvaluationPeriods=1,
+            MetricName="m",
+            Namespace="n",
+            Period=60,
+            Statistic="Sum",
+            Threshold=1,
+        )
+    own = ["stepline-dev-lost", "stepline-dev-slow"]
+    assert check_alarms(account, "dev", own).ok
+    for name in ("stepline-dev-lost", "another"):
+        cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="x")
+    check = check_alarms(account, "dev", own)
+    assert not check.ok
+    assert check.detail == "in alarm: stepline-dev-lost"
+    assert check.remedy == "docs/how-to/runbook.md#lost"
+
+
+@pytest.fixture
+def deployed(context, bootstrapped, account, cloud):
+    """Return a context with a deployed stage, whose CloudFormation answers once."""
+    deploy(order(smoke=False), context)
+    bucket = account.client("s3")
+    bucket.create_bucket(
+        Bucket="the-bucket", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    bucket.put_bucket_versioning(Bucket="the-bucket", VersioningConfiguration={"Status": "Enabled"})
+    for text in (b"1", b"2"):
+        bucket.put_object(Bucket="the-bucket", Key="out/x", Body=text)
+    bucket.delete_object(Bucket="the-bucket", Key="out/x")
+    cloud(described("stepline-dev-state"), described("stepline-dev-loop"), rounds=2, templates=True)
+    # Every client of a fake account is the one whose CloudFormation is a stub.
+    return replace(context, open_account=lambda _profile, _region: account)
+
+
+def test_what_writes_goes_before_what_was_written_and_what_stays_is_told(
+    deployed, programs, account, prompts
+):
+    commands = destroy(order(), deployed, lambda name: name == "dev")
+    first, second = [command for command in programs.commands if command[1] == "destroy"]
+    assert first[2:4] == ["stepline-dev-loop", "--exclusively"]
+    assert second[2:4] == ["stepline-dev-state", "--exclusively"]
+    assert commands == [
+        "aws dynamodb update-table --table-name the-table --no-deletion-protection-enabled --region eu-central-1",
+        "aws dynamodb delete-table --table-name the-table --region eu-central-1",
+    ]
+    assert "stays: the-table" in prompts.text
+    assert "will be emptied and deleted with all that was said and made in it: the-bucket" in prompts.text
+    assert "Versions" not in account.client("s3").list_object_versions(Bucket="the-bucket")
+    assert load(deployed.home, "dev") is None
+
+
+def test_what_was_deployed_is_destroyed_without_another_synthesis(deployed, programs):
+    destroy(order(), deployed, lambda _name: True)
+    assert programs.verbs.count("synth") == 1
+
+
+def test_a_name_that_is_not_confirmed_destroys_nothing(deployed, programs, account):
+    assert refused(destroy, order(), deployed, lambda _name: False).reason == "cloud_deploy"
+    assert "destroy" not in programs.verbs
+    assert account.client("s3").list_object_versions(Bucket="the-bucket")["Versions"]
+    assert load(deployed.home, "dev") is not None
+
+
+def test_a_teardown_that_fails_is_remembered_and_keeps_the_data(deployed, programs, account):
+    programs.failing.add("destroy")
+    error = refused(destroy, order(), deployed, lambda _name: True)
+    assert "stepline destroy --stage dev" in str(error)
+    assert account.client("s3").list_object_versions(Bucket="the-bucket")["Versions"]
+    assert load(deployed.home, "dev") is not None
+
+
+def test_nothing_is_no_stage_to_destroy(context, account, cloud):
+    cloud()
+    here = replace(context, open_account=lambda _profile, _region: account)
+    with pytest.raises(DependencyError, match="nothing to destroy"):
+        destroy(order(), here, lambda _name: True)
+
+
+@pytest.mark.parametrize("kind", sorted(DELETE_COMMANDS))
+def test_every_command_names_what_it_deletes(kind):
+    lines = render_deletion(Resource(stack="s", logical_id="l", physical_id="the-id", type=kind), "r")
+    assert all("the-id" in line and line.endswith("--region r") for line in lines)
+
+
+def test_what_no_command_deletes_is_told_all_the_same():
+    (line,) = render_deletion(Resource(stack="s", logical_id="l", physical_id="i", type="AWS::X::Y"), "r")
+    assert line == "# no command of ours deletes AWS::X::Y i"

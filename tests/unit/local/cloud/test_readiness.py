@@ -1,0 +1,208 @@
+"""`stepline doctor --aws`: what an account must have. moto answers, and a stub where moto cannot."""
+
+from contextlib import contextmanager
+
+import pytest
+from botocore.exceptions import NoCredentialsError
+from botocore.stub import Stubber
+
+from stepline.errors import AuthError, InputError
+from stepline.local.cloud.account import Account, look, open_account
+from stepline.local.cloud.readiness import (
+    check_bootstrap,
+    check_concurrency,
+    check_identity,
+    check_model,
+    check_region,
+    check_tasks,
+    readiness,
+)
+from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, refused, session
+
+
+@contextmanager
+def answering(account, service, operation, response=None, error=""):
+    with Stubber(account.client(service)) as stub:
+        if error:
+            stub.add_client_error(operation, error, "refused")
+        else:
+            stub.add_response(operation, response)
+        yield
+        stub.assert_no_pending_responses()
+
+
+def test_who_we_are_is_said(account):
+    check = check_identity(account)
+    assert check.ok
+    assert ACCOUNT_ID in check.detail
+
+
+def test_another_account_than_the_stages_is_told(account):
+    (check,) = readiness(account, "dev", {}, expected="210987654321")
+    assert not check.ok
+    assert "210987654321" in check.detail
+
+
+def test_without_credentials_nothing_else_is_asked(account):
+    with answering(account, "sts", "get_caller_identity", error="ExpiredToken"):
+        (check,) = readiness(account, "dev", {})
+    assert not check.ok
+    assert "aws sso login" in check.remedy
+
+
+def test_an_account_without_bootstrap_is_told_the_command(account):
+    check = check_bootstrap(account, {})
+    assert not check.ok
+    assert check.remedy == f"cdk bootstrap aws://{ACCOUNT_ID}/{REGION}"
+
+
+@pytest.mark.parametrize(("version", "ok"), [("5", False), ("6", True), ("33", True)])
+def test_an_old_bootstrap_is_not_enough(account, version, ok):
+    bootstrap(account, version)
+    check = check_bootstrap(account, {})
+    assert check.ok is ok
+    assert bool(check.remedy) is not ok
+
+
+def test_a_bootstrap_of_another_name_is_found(account):
+    account.client("ssm").put_parameter(Name="/cdk-bootstrap/ours/version", Value="27", Type="String")
+    assert check_bootstrap(account, {"@aws-cdk/core:bootstrapQualifier": "ours"}).ok
+
+
+def test_what_may_not_be_looked_at_is_unknown_and_names_the_permission(account):
+    with answering(account, "ssm", "get_parameter", error="AccessDeniedException"):
+        check = check_bootstrap(account, {})
+    assert check.ok
+    assert check.mark == "unknown"
+    assert "ssm:GetParameter" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("region", "context", "ok"),
+    [
+        ("eu-central-1", {}, True),
+        ("ap-southeast-6", {}, False),
+        ("ap-southeast-6", {"snap_start": "false"}, True),
+    ],
+)
+def test_a_region_without_snapshots_is_refused_where_they_are_wanted(aws, region, context, ok):
+    check = check_region(Account(session(region)), "prod", context)
+    assert check.ok is ok
+    assert ok or "snap_start=false" in check.remedy
+
+
+def test_a_region_nobody_knows_is_a_warning(aws):
+    check = check_region(Account(session("eu-centrall-1")), "dev", {})
+    assert check.mark == "warn"
+
+
+@pytest.mark.parametrize(("value", "mark"), [(10.0, "warn"), (100.0, "ok"), (1000.0, "ok")])
+def test_a_new_account_has_few_functions_at_a_time(account, value, mark):
+    with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": value}}):
+        check = check_concurrency(account)
+    assert check.mark == mark
+    assert ("L-B99A9384" in check.remedy) is (mark == "warn")
+
+
+def test_a_quota_that_is_not_told_stops_nothing(account):
+    with answering(account, "service-quotas", "get_service_quota", error="NoSuchResourceException"):
+        assert check_concurrency(account).mark == "unknown"
+
+
+@pytest.mark.parametrize(("cpu", "programs", "mark"), [("1024", 6, "ok"), ("4096", 1, "warn")])
+def test_programs_at_a_time_follow_from_the_quota_and_their_size(account, cpu, programs, mark):
+    with answering(account, "service-quotas", "get_service_quota", {"Quota": {"Value": 6.0}}):
+        check = check_tasks(account, {"exec_cpu": cpu})
+    assert check.mark == mark
+    assert f"{programs} programs" in check.detail
+
+
+def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):
+    quota = {"Quota": {"Value": 1000.0}}
+    with answering(account, "service-quotas", "get_service_quota", quota):
+        assert "fargate" not in {check.name for check in readiness(account, "dev", {})}
+
+
+def test_of_a_stage_that_was_deployed_elsewhere_nobody_says_it_has_no_key(account):
+    quota = {"Quota": {"Value": 1000.0}}
+    with answering(account, "service-quotas", "get_service_quota", quota):
+        found = {check.name: check for check in readiness(account, "dev", None)}
+    assert (found["model"].mark, "dev" in found["model"].detail) == ("unknown", True)
+
+
+def test_a_stage_without_a_key_is_warned(account):
+    check = check_model(account, "dev", {})
+    assert check.mark == "warn"
+    assert "model_secret_arn" in check.remedy
+
+
+@pytest.mark.parametrize(("text", "ok"), [("sk-1", True), (" ", False)])
+def test_a_key_is_weighed_and_never_shown(account, text, ok):
+    secrets = account.client("secretsmanager")
+    arn = secrets.create_secret(Name="stepline/dev/model", SecretString=text)["ARN"]
+    check = check_model(account, "dev", {"model_secret_arn": arn})
+    assert check.ok is ok
+    assert "sk-1" not in f"{check.detail} {check.remedy}"
+
+
+def test_a_secret_that_is_not_there_is_told(account):
+    check = check_model(account, "dev", {"model_secret_arn": "nowhere"})
+    assert not check.ok
+    assert "create-secret" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("context", "ok"),
+    [
+        ({}, True),
+        ({"model_roles": '{"*": "anthropic.claude-z"}'}, True),
+        ({"model_roles": '{"strong": "eu.anthropic.gone"}'}, False),
+        ({"model_roles": '{"*": "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x"}'}, True),
+    ],
+)
+def test_models_are_compared_with_what_bedrock_offers(account, context, ok):
+    profile = {
+        "inferenceProfileName": "n",
+        "inferenceProfileArn": "arn:aws:bedrock:eu-central-1::inference-profile/x",
+        "inferenceProfileId": "global.anthropic.claude-sonnet-5",
+        "models": [{"modelArn": "arn:aws:bedrock:eu-central-1::foundation-model/x"}],
+        "status": "ACTIVE",
+        "type": "SYSTEM_DEFINED",
+    }
+    model = {
+        "modelArn": "arn:aws:bedrock:eu-central-1::foundation-model/anthropic.claude-z",
+        "modelId": "anthropic.claude-z",
+    }
+    with Stubber(account.client("bedrock")) as stub:
+        stub.add_response("list_inference_profiles", {"inferenceProfileSummaries": [profile]})
+        stub.add_response("list_foundation_models", {"modelSummaries": [model]})
+        check = check_model(account, "dev", {"model_provider": "bedrock", **context})
+    assert check.ok is ok
+    assert ok or "eu.anthropic.gone" in check.detail
+
+
+def test_a_request_that_never_arrives_is_a_failure_with_a_remedy():
+    def question():
+        raise NoCredentialsError
+
+    check = look("x", "x:Y", question)
+    assert not check.ok
+    assert check.remedy
+
+
+def test_a_profile_that_is_not_there_is_told(aws):
+    error = refused(open_account, "nobody-has-this")
+    assert isinstance(error, AuthError)
+    assert "nobody-has-this" in str(error)
+
+
+def test_without_a_region_nothing_begins(aws, monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    assert isinstance(refused(open_account), InputError)
+
+
+def test_the_region_is_read_as_the_cdk_reads_it(aws, monkeypatch):
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert open_account().region == "eu-west-1"
+    assert open_account(region="us-east-1").environment()["AWS_REGION"] == "us-east-1"

@@ -1,0 +1,175 @@
+"""The commands on conversations, on a deployed stage whose far end has a script."""
+
+from __future__ import annotations
+
+import _thread
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from stepline.adapters.memory.artifacts import MemoryArtifacts
+from stepline.adapters.memory.log import MemoryLog
+from stepline.local import caller
+from stepline.local.cloud.deployment import Deployment, save
+from stepline.local.command import batches as logview
+from stepline.local.command.cli import main
+from stepline.model.ids import make_lane
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame, EventFrame, PongFrame, SyncFrame
+from stepline.ports.log import Listing
+
+
+class RemoteEnd:
+    """A far end that knows some conversations, and answers whatever is said in one."""
+
+    def __init__(self, *known, refuses=None):
+        self.ends = dict.fromkeys(known, 2)
+        self.refuses = refuses
+        self.said = []
+
+    def __call__(self, request):
+        name = request["conversation"]
+        match request["action"]:
+            case "ping" if name in self.ends:
+                return [PongFrame(conversation=name, n=self.ends[name])]
+            case "resume" if name in self.ends:
+                return [SyncFrame(conversation=name, n=self.ends[name])]
+            case "ping" | "resume":
+                return [ErrorFrame(code="not_found", message="no such conversation", conversation=name)]
+        self.said.append(request)
+        if self.refuses:
+            return [self.refuses(request)]
+        n = self.ends.get(name, 0) + 1
+        self.ends[name] = n + 1
+        ack = AckFrame(message_id=request["message_id"], conversation=name, n=n, kind="prompt", turn_id="t")
+        return [batch(name, n, "chat.start"), ack, batch(name, n + 1, "chat.complete", answer="Yes.")]
+
+
+def batch(conversation, n, kind, **data):
+    event = ClientEvent(type=kind, route="", ts="", turn_id="t", data=data)
+    return EventFrame(conversation=conversation, n=n, prev=n - 1, events=(event,))
+
+
+@pytest.fixture
+def run(gateway, tmp_path, monkeypatch):
+    """Run a command on the deployed stage `dev`, whose websocket is the gateway."""
+    home = tmp_path / "home"
+    home.mkdir()
+    outputs = {"WebSocketUrl": gateway.url, "HttpUrl": "https://api.example"}
+    save(home, Deployment(stage="dev", account="1", region="r", outputs=outputs))
+    monkeypatch.setattr(caller, "HOME", home)
+    monkeypatch.setenv("STEPLINE_TOKEN", "ey.token")
+    return lambda *words, said="": CliRunner().invoke(main, [*words, "--stage", "dev"], input=said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [(["send", "hi"], ""), (["event", "form"], ""), (["chat"], "hi\n")]
+)
+def test_a_name_that_no_conversation_has_begins_none_unless_it_is_asked_for(gateway, run, words, said):
+    gateway.script = far = RemoteEnd("mine")
+    typo = run(*words, "--conversation", "mien", said=said)
+    assert (typo.exit_code, far.said) == (1, [])
+    assert typo.stderr.startswith("error: conversation_not_found: there is no conversation mien: --new ")
+    assert run(*words, "--conversation", "mine", said=said).exit_code == 0
+    assert run(*words, "--conversation", "mien", "--new", said=said).exit_code == 0
+    assert [request["conversation"] for request in far.said] == ["mine", "mien"]
+
+
+def test_new_begins_another_chat_though_the_last_one_is_known(gateway, run):
+    gateway.script = far = RemoteEnd()
+    for words in (["chat"], ["chat"], ["chat", "--new"]):
+        assert run(*words, said="hi\n").exit_code == 0
+    first, again, new = [request["conversation"] for request in far.said]
+    assert first == again != new
+
+
+def test_a_message_may_come_from_standard_input(gateway, run):
+    gateway.script = far = RemoteEnd()
+    assert run("send", "-", said="two\nlines\n").exit_code == 0
+    assert far.said[0]["text"] == "two\nlines"
+
+
+def test_a_refusal_is_told_beside_the_output_in_one_form(gateway, run):
+    gateway.script = RemoteEnd(
+        refuses=lambda request: ErrorFrame(
+            code="rate_limited",
+            message="Please send this one again in 15 s.",
+            message_id=request["message_id"],
+            retry_after_s=15,
+        )
+    )
+    plain, as_json = run("send", "hi"), run("send", "hi", "--json")
+    assert [(done.exit_code, done.stdout) for done in (plain, as_json)] == [(1, "")] * 2
+    assert plain.stderr.splitlines()[0] == "error: rate_limited: Please send this one again in 15 s."
+    told = json.loads(as_json.stderr)
+    assert (told["frame"], told["code"], told["retry_after_s"]) == ("error", "rate_limited", 15)
+
+
+@pytest.mark.parametrize("words", [["send", "hi"], ["event", "form"]])
+def test_ctrl_c_in_a_turn_says_how_to_watch_on(gateway, run, words):
+    far = RemoteEnd("mine")
+
+    def script(request):
+        if request["action"] in ("ping", "resume"):
+            return far(request)
+        _thread.interrupt_main()
+        return []
+
+    gateway.script = script
+    done = run(*words, "--conversation", "mine")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert done.stderr.splitlines()[0] == (
+        "a turn that runs goes on; watch it with: stepline watch mine --after 2 --stage dev"
+    )
+
+
+def test_a_token_of_a_deployed_stage_is_the_one_that_is_given(run, gateway):
+    assert run("token").stdout == "ey.token\n"
+    assert json.loads(run("token", "--json").stdout) == {"token": "ey.token", "url": gateway.url}
+    renewed = run("token", "--json", "--token-command", "echo other")
+    assert json.loads(renewed.stdout) == {
+        "token": "other",
+        "url": gateway.url,
+        "api_url": "https://api.example",
+    }
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """List the conversations of ann on a local stage that holds some."""
+    log = MemoryLog()
+    for name, title, owner, n in (
+        ("c-1", "Sales of \x1b[1mMay", "ann", 1),
+        ("c-2", "A plan", "ann", 2),
+        ("c-3", "His", "bob", 3),
+    ):
+        log.project(
+            Listing(
+                lane=make_lane(caller.TENANT, caller.PROJECT, name),
+                owner=owner,
+                title=title,
+                last_at=f"2026-11-22T10:0{n}:00.000Z",
+                applied_n=n,
+                turn="turn_1",
+                outcome="completed" if n == 2 else "",
+            )
+        )
+    monkeypatch.setattr(caller, "find_stage", lambda: None)
+    monkeypatch.setattr(logview, "open_log", lambda _: (log, MemoryArtifacts()))
+    return lambda *words: CliRunner().invoke(main, ["conversations", "--user", "ann", *words])
+
+
+def test_conversations_are_listed_newest_first_with_time_and_title(listed):
+    newest, oldest = listed().stdout.splitlines()
+    assert newest.split("  ")[0].strip() == "c-2"
+    assert newest.endswith("2026-11-22 10:02  completed  A plan")
+    assert "2026-11-22 10:01  open       Sales of" in oldest
+    assert "\x1b" not in oldest
+
+
+def test_with_json_a_conversation_is_an_object(listed):
+    found = [json.loads(line) for line in listed("--json").stdout.splitlines()]
+    assert [(one["conversation"], one["title"], one["n"]) for one in found] == [
+        ("c-2", "A plan", 2),
+        ("c-1", "Sales of \x1b[1mMay", 1),
+    ]

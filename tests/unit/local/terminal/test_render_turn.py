@@ -1,0 +1,407 @@
+"""Text of strangers on a terminal, and what a person and a program read of a turn."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from stepline.events.types import TABLE
+from stepline.local.client.change import (
+    Acknowledged,
+    EventsApplied,
+    HandedBack,
+    LaneEnded,
+    LaneKnown,
+    Refused,
+    StreamReset,
+    StreamSettled,
+    TextAppended,
+    TurnEnded,
+)
+from stepline.local.safe_text import clean, one_line
+from stepline.local.terminal.json_lines import render_effect, render_json
+from stepline.local.terminal.render import render_event, render_footer, render_usage
+from stepline.local.terminal.turn_view import PlainView, RichView
+from stepline.model.traversal import has_hidden
+from stepline.model.wire.event import AckFrame, ClientEvent, ErrorFrame
+from stepline.protocol.stream.lane import LaneFacts
+from tests.unit.local.terminal.recorded_surface import RecordedSurface
+
+EVIL = "\x1b]8;;https://evil\x07link\x1b[2J\x9b31m\r\x08\u202eabc [red]not markup[/red]"
+
+
+def event(kind, *, step="", **data):
+    return ClientEvent(type=kind, route="chat_step", ts="", turn_id="turn_1", step=step, data=data)
+
+
+@given(st.text())
+def test_cleaned_text_holds_nothing_that_acts_on_a_terminal(text):
+    assert not has_hidden(clean(text))
+
+
+@given(st.text())
+def test_a_line_is_one_line_of_bounded_length(text):
+    line = one_line(text, 40)
+    assert len(line) <= 40
+    assert len(line.splitlines()) <= 1
+
+
+def test_printable_text_stays_as_it_is():
+    text = "# Grüße → 🙂\n\tcode\n"
+    assert clean(text) == text
+
+
+@given(st.text())
+def test_json_lines_are_printable_ascii_and_say_the_same(text):
+    line = render_json({"text": text})
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line) == {"text": text}
+
+
+def test_tools_plans_and_files_are_lines():
+    assert render_event(event("react.tool.call", tool_id="react.write", params={"path": "a.md", "n": 2})) == [
+        "→ react.write path=a.md n=2"
+    ]
+    result = event(
+        "react.tool.result", tool_id="react.read", status="ok", duration_ms=12, preview="two\nlines"
+    )
+    assert render_event(result) == ["✓ react.read, 12 ms"]
+    failed = event("react.tool.result", tool_id="react.read", status="error", duration_ms=1, code="not_found")
+    assert render_event(failed) == ["✗ react.read, 1 ms: not_found"]
+    plan = event("react.plan", steps=["one", "two", "three"], status={"1": "done", "2": "in_progress"})
+    assert render_event(plan) == ["  ✓ 1. one", "  … 2. two", "  □ 3. three"]
+    over = replace(plan, data={**plan.data, "current": False, "open": False})
+    assert render_event(over) == ["  ✂ no longer the plan, 1 of 3 done: one …"]
+    files = event("chat.files", items=[{"logical_path": "fi:turn_1.outputs/a.md"}])
+    assert render_event(files) == ["⎙ fi:turn_1.outputs/a.md"]
+
+
+def test_a_program_is_shown_by_its_size_its_first_line_and_its_start():
+    code = event("code_exec.code", language="python", text="\nimport pandas\nprint(1)\n")
+    assert render_event(code) == ["  3 lines of python: import pandas"]
+    assert render_event(event("code_exec.status", status="exec")) == ["  … running"]
+    assert render_event(event("code_exec.status", status="done")) == []
+
+
+def test_what_a_tool_says_on_its_way_is_a_line():
+    said = event("react.tool.event", type="rows", data={"count": 3})
+    assert render_event(said) == ['  rows: {"count": 3}']
+
+
+def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
+    about = event("chat.compaction", step="context.compaction", before_tokens=81_000, after_tokens=40_000)
+    assert render_event(replace(about, status="started")) == ["… summing up what is older, to make room"]
+    assert render_event(replace(about, status="completed")) == [
+        "… summed up what is older: from 81000 to 40000 tokens"
+    ]
+    skipped = event("chat.compaction", reason=f"not_needed\n{EVIL}")
+    (line,) = render_event(replace(skipped, status="skipped"))
+    assert line.startswith("… nothing was summed up: not_needed")
+    assert line.isprintable()
+    silent = event("chat.compaction", reason="")
+    assert render_event(replace(silent, status="skipped")) == ["… nothing was summed up"]
+
+
+def test_a_refusal_names_the_action_or_the_whole_decision():
+    one = event("react.tool.rejected", code="multi_action_bundle_duplicate", action_index=2)
+    assert render_event(one) == ["✗ action 2 was not run: multi_action_bundle_duplicate"]
+    whole = event("react.tool.rejected", code="no_json_candidate")
+    assert render_event(whole) == ["✗ the decision was not taken: no_json_candidate"]
+
+
+def test_what_a_search_found_is_a_line():
+    found = event("web_search.filtered_results", results=[{}, {}], queries=["a", "b"])
+    assert render_event(found) == ["  2 results for a, b"]
+
+
+CITATIONS = event(
+    "chat.citations",
+    items=[{"sid": 1, "title": "One", "url": "https://example.com"}, {"sid": 2, "title": "", "url": "u"}],
+)
+FOLLOWUPS = event("chat.followups", items=["Compare the two"])
+USAGE = event("accounting.usage", rounds=2, total_input_tokens=1200, cache_read_tokens=900, output_tokens=50)
+
+
+def test_under_an_answer_stand_its_sources_and_how_to_go_on():
+    assert render_footer(CITATIONS) == ["[1] One — https://example.com", "[2] u"]
+    assert render_footer(FOLLOWUPS) == ["» Compare the two"]
+    assert not any(map(render_event, (CITATIONS, FOLLOWUPS, USAGE)))
+    assert render_footer(event("chat.complete", answer="Hello.")) == []
+
+
+def test_what_a_turn_consumed_is_a_line_for_those_who_ask():
+    assert render_footer(USAGE) == []
+    assert render_footer(USAGE, usage=True) == ["  rounds 2, tokens 1200 in (900 cached), 50 out"]
+    assert "about" in render_usage({"estimated": True})
+
+
+@pytest.mark.parametrize(
+    ("usage", "last"),
+    [(False, "» Compare the two"), (True, "  rounds 2, tokens 1200 in (900 cached), 50 out")],
+)
+def test_in_a_pipe_the_sources_stand_under_the_answer_and_the_usage_if_asked_for(usage, last):
+    written, complained = [], []
+    view = PlainView(written.append, complained.append, usage=usage)
+    view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS, USAGE)))
+    assert written == []
+    view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
+    assert written[:2] == ["\nHello.", "[1] One — https://example.com"]
+    assert (written[-1], complained) == (last, [])
+    view.show(TurnEnded(n=5, turn_id="t", outcome="error", answer="", code="step_failed"))
+    assert (written[-1], len(complained)) == (last, 1)
+
+
+def test_on_a_terminal_the_sources_stand_under_the_answer():
+    paper = RecordedSurface(width=80)
+    with RichView(paper) as view:
+        view.show(EventsApplied(n=3, prev=2, events=(CITATIONS, FOLLOWUPS)))
+        view.show(TurnEnded(n=3, turn_id="t", outcome="completed", answer="Hello."))
+    lines = [line.strip() for line in paper.printed().splitlines() if line.strip()]
+    assert lines[-4:] == ["Hello.", "[1] One — https://example.com", "[2] u", "» Compare the two"]
+
+
+wild = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+FIELDS = [
+    "items",
+    "results",
+    "queries",
+    "action_index",
+    "code",
+    "tool_id",
+    "params",
+    "notes",
+    "status",
+    "steps",
+    "current",
+]
+FIELDS += ["duration_ms", "reason", "before_tokens", "logical_path", "language", "text", "type", "data"]
+
+
+@given(st.sampled_from([row.type for row in TABLE]), st.dictionaries(st.sampled_from(FIELDS), wild))
+@example("react.tool.result", {"duration_ms": ""})
+@example("react.tool.rejected", {"code": "", "action_index": None})
+@example("chat.followups", {"items": [""]})
+def test_whatever_an_event_holds_its_lines_are_lines_and_nothing_in_them_acts(kind, data):
+    told = event(kind, **data)
+    for line in [*render_event(told), *render_footer(told, usage=True)]:
+        assert len(line.splitlines()) <= 1
+        assert line == one_line(line, len(line) + 1) or line.startswith("  ")
+        assert not has_hidden(line)
+
+
+def test_every_event_type_can_be_shown():
+    shown = {row.type: render_event(event(row.type)) for row in TABLE}
+    assert all(line.isprintable() for lines in shown.values() for line in lines)
+
+
+def test_an_event_of_a_later_release_says_nothing():
+    assert render_event(event("chat.something_new")) == []
+
+
+def effects():
+    return [
+        Acknowledged(frame=AckFrame(message_id="m1", conversation="c1", n=1, kind="prompt")),
+        TextAppended(claim=1, lane="thinking.0", off=0, text=f"hm {EVIL}"),
+        TextAppended(claim=1, lane="answer.1", off=0, text="Hel"),
+        StreamSettled(claim=1),
+        EventsApplied(n=2, prev=1, events=(event("react.tool.call", tool_id=EVIL, params={"path": EVIL}),)),
+        EventsApplied(n=3, prev=2, events=(event("chat.complete", answer="Hello."),)),
+        TurnEnded(n=3, turn_id="turn_1", outcome="completed", answer=f"Hello. {EVIL}"),
+    ]
+
+
+def test_a_pipe_gets_tool_lines_and_the_recorded_answer():
+    written, complained = [], []
+    with PlainView(written.append, complained.append) as view:
+        for effect in effects():
+            view.show(effect)
+    assert written[0].startswith("→ ")
+    assert written[-1].startswith("\nHello. ")
+    assert not complained
+    assert "\x1b" not in "".join(written)
+
+
+@pytest.mark.parametrize("evil", [EVIL, "a&#8238;b &#x202e; &#65279; `&#27;`", "<b>\x9b</b>\u2066"])
+def test_no_hidden_character_of_a_stranger_reaches_a_pipe_or_a_terminal(evil):
+    written, complained, paper = [], [], RecordedSurface()
+    data = dict.fromkeys(FIELDS, evil) | {"items": [{"sid": evil, "title": evil}]}
+    told = [event(row.type, **data) for row in TABLE]
+    lanes = [f"{kind}.{evil}" for kind in ("thinking", "answer", "notes", "canvas", "code")]
+    for view in (PlainView(written.append, complained.append, usage=True), RichView(paper)):
+        for lane in lanes:
+            view.show(TextAppended(claim=2, lane=lane, off=0, text=evil))
+            view.show(LaneKnown(claim=2, lane=lane, facts=LaneFacts(marker="canvas", artifact_name=evil)))
+        shown = paper.shown()
+        view.show(EventsApplied(n=3, prev=2, events=tuple(told)))
+        view.show(HandedBack(n=3, message_id="m", kind=evil, text=evil, reason=evil))
+        view.show(TurnEnded(n=3, turn_id=evil, outcome="completed", answer=evil))
+        view.show(TurnEnded(n=4, turn_id=evil, outcome="error", answer="", code=evil, message=evil))
+        view.show(Refused(frame=ErrorFrame(code=evil, message=evil)))
+        view.say(evil)
+        view.echo(evil)
+    for text in [*written, *complained, paper.printed(), paper.shown(), shown]:
+        assert not has_hidden(text)
+
+
+def test_a_turn_that_failed_complains_with_its_code():
+    written, complained = [], []
+    with PlainView(written.append, complained.append) as view:
+        view.show(
+            TurnEnded(n=3, turn_id="t", outcome="error", answer="", code="context_limit", message="too long")
+        )
+        view.show(Refused(frame=ErrorFrame(code="not_found", message="no such conversation")))
+    assert complained == ["error: context_limit: too long", "error: not_found: no such conversation"]
+    assert not written
+
+
+@pytest.mark.parametrize("width", [20, 100])
+def test_a_terminal_shows_thinking_tools_and_answer_and_no_escape_of_a_stranger(width):
+    paper = RecordedSurface(width=width)
+    with RichView(paper) as view:
+        for effect in effects():
+            view.show(effect)
+    shown = paper.printed()
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    words = " ".join(shown.split())
+    assert "hm " in words
+    assert "→" in words
+    assert "Hello." in words
+
+
+def test_what_was_thought_stands_above_what_was_decided_and_only_once():
+    paper = RecordedSurface(width=80)
+    decided = (
+        event("solver.react.decision", claim=2, notes="n"),
+        event("react.tool.call", tool_id="react.read", call_id="tc_1", params={}),
+    )
+    with RichView(paper) as view:
+        view.show(TextAppended(claim=2, lane="thinking.0", off=0, text="I look."))
+        view.show(EventsApplied(n=3, prev=2, events=decided))
+        view.show(StreamSettled(claim=2))
+    lines = [line.strip() for line in paper.printed().splitlines() if line.strip()]
+    assert [line[:7] for line in lines] == ["I look.", "· n", "→ react"]
+
+
+def test_markup_of_a_stranger_is_text():
+    paper = RecordedSurface(width=100)
+    with RichView(paper) as view:
+        view.say("[red]x[/red]")
+    assert "[red]x[/red]" in paper.printed()
+
+
+def test_each_event_is_a_json_line_and_the_last_one_is_the_only_terminal():
+    lines = [line for effect in effects() for line in render_effect(effect)]
+    assert [line["frame"] for line in lines] == ["ack", "delta", "delta", "settled", "event", "event"]
+    assert [line.get("terminal", False) for line in lines] == [False] * 5 + [True]
+    assert (lines[4]["n"], lines[4]["prev"], lines[4]["i"]) == (2, 1, 0)
+    assert (lines[2]["lane"], lines[2]["off"], lines[2]["text"]) == ("answer.1", 0, "Hel")
+
+
+def drawn(*effects, width=60, height=30):
+    """Return the panel as it stands behind these effects, in a terminal of this size."""
+    paper = RecordedSurface(width, height)
+    view = RichView(paper)
+    for effect in effects:
+        view.show(effect)
+    return paper.printed() + paper.shown()
+
+
+def text(lane, what, claim=1):
+    return TextAppended(claim=claim, lane=lane, off=0, text=what)
+
+
+def known(lane, name="", claim=1, replaces=""):
+    facts = LaneFacts(marker="canvas", artifact_name=name, replaces=replaces)
+    return LaneKnown(claim=claim, lane=lane, facts=facts)
+
+
+def test_a_file_is_shown_by_its_name_and_its_end_while_it_is_written_and_then_by_its_name():
+    lines = "".join(f"line {number}\n" for number in range(2_000))
+    begun = (text("notes.0", "writing"), known("canvas.0", f"outputs/a.md{EVIL}"), text("canvas.0", lines))
+    shown = drawn(*begun)
+    assert "outputs/a.md" in shown
+    assert "line 1999" in shown
+    assert "line 1980" not in shown
+    assert "writing" in shown
+    assert "\x1b" not in shown
+    shown = drawn(*begun, LaneEnded(claim=1, lane="canvas.0", chars=len(lines)))
+    assert "outputs/a.md" in shown
+    assert "line 1999" not in shown
+
+
+def test_a_program_is_shown_under_its_name_while_it_is_written():
+    shown = drawn(text("exec.1.name", "Sums"), text("code.1", f"print(1)  # {EVIL}"))
+    assert "Sums" in shown
+    assert "print(1)" in shown
+    assert "\x1b" not in shown
+    assert "program" in drawn(text("code.0", "x"))
+
+
+@pytest.mark.parametrize("lane", ["code", "code.", ".", "", f"canvas.{EVIL}", "[red]", "code.0.r1", "exec"])
+def test_whatever_a_lane_is_called_is_data(lane):
+    shown = drawn(known(lane, f"[b]{EVIL}[/b]", replaces=lane + "x"), text(lane, f"[red]{EVIL}"))
+    assert "\x1b" not in shown
+
+
+def test_a_lane_that_takes_the_place_of_another_one_is_all_that_is_shown_of_both():
+    shown = drawn(
+        text("answer.0", "he said"), known("answer.0.r1", replaces="answer.0"), text("answer.0.r1", "Whole.")
+    )
+    assert "Whole." in shown
+    assert "he said" not in shown
+
+
+def test_text_whose_lane_is_not_known_yet_is_shown_by_what_its_name_says():
+    assert "canvas.0" in drawn(text("canvas.0", "# A"))
+    assert "hm" in drawn(text("thinking.0", "hm"))
+
+
+def test_a_panel_is_never_higher_than_the_terminal():
+    many = [text(f"canvas.{number}", "line\n" * 50) for number in range(9)]
+    assert len(drawn(*many, text("thinking.0", "hm\n" * 50), height=20).splitlines()) <= 20
+
+
+def test_nothing_of_a_stream_is_left_when_it_is_void_or_another_one_begins():
+    begun = (known("canvas.0", "old.md"), text("canvas.0", "old"))
+    assert "old" not in drawn(*begun, StreamReset(claim=1))
+    assert "old" not in drawn(*begun, text("thinking.0", "new", claim=2))
+    assert "old" not in drawn(*begun, StreamSettled(claim=1))
+
+
+def test_what_an_answer_cites_stands_under_it():
+    cited = event("chat.citations", items=[{"sid": 1, "title": f"One{EVIL}", "url": "https://example.com/1"}])
+    ended = TurnEnded(n=3, turn_id="turn_1", outcome="completed", answer="See.")
+    written = []
+    with PlainView(written.append, written.append) as view:
+        view.show(EventsApplied(n=3, prev=2, events=(cited,)))
+        view.show(ended)
+    assert written[0] == "\nSee."
+    assert written[1].startswith("[1] One")
+    assert "https://example.com/1" in written[1]
+    shown = drawn(EventsApplied(n=3, prev=2, events=(cited,)), ended, width=300)
+    assert shown.index("See.") < shown.index("[1] One")
+    assert "\x1b" not in shown
+
+
+def test_what_a_lane_holds_and_its_end_are_json_lines():
+    assert render_effect(known("canvas.0", "a.md")) == [
+        {
+            "frame": "lane",
+            "claim": 1,
+            "lane": "canvas.0",
+            "facts": {"marker": "canvas", "artifact_name": "a.md"},
+        }
+    ]
+    assert render_effect(LaneEnded(claim=1, lane="canvas.0", chars=3, aborted="policy")) == [
+        {"frame": "lane_end", "claim": 1, "lane": "canvas.0", "chars": 3, "aborted": "policy"}
+    ]

@@ -1,0 +1,241 @@
+"""A chat with somebody at the keyboard: what is typed while the agent works, and what comes back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stepline.errors import DependencyError
+from stepline.local.client.change import (
+    EventsApplied,
+    HandedBack,
+    Steered,
+    StreamSettled,
+    TextAppended,
+    TurnEnded,
+)
+from stepline.local.client.session import Session
+from stepline.local.terminal.chat import HELP, INTERRUPTED, LATER, Chat
+from stepline.local.terminal.keyboard import Key, Pipe
+from stepline.local.terminal.output import JsonView
+from stepline.local.terminal.turn_view import PlainView, RichView
+from stepline.model.wire.event import ClientEvent, ErrorFrame
+from tests.unit.local.client.answering_gateway import Agent
+from tests.unit.local.client.simulated_connection import Pace, RemoteEnd
+from tests.unit.local.terminal.recorded_surface import RecordedSurface
+
+PACE = Pace(tick_s=1.0)
+
+
+class TypedInput:
+    """Says `lines` at the prompt; while the agent works, what stands in `meanwhile`, one a look."""
+
+    commands = True
+    draft = ""
+
+    def __init__(self, *lines, meanwhile=()):
+        self.lines = list(lines)
+        self.meanwhile = list(meanwhile)
+        self.given_back = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        """Nothing was changed."""
+
+    def line(self):
+        return self.lines.pop(0) if self.lines else Key.END
+
+    def typed(self):
+        if not self.meanwhile:
+            return []
+        piece = self.meanwhile.pop(0)
+        if piece is KeyboardInterrupt:
+            raise KeyboardInterrupt
+        return [piece] if piece else []
+
+    def give_back(self, text):
+        self.given_back.append(text)
+
+
+class Talk:
+    def __init__(self, home, person, patience=1, view=None):
+        self.written, self.noted, self.person = [], [], person
+        self.agent = Agent(patience)
+        self.far = RemoteEnd(self.agent)
+        view = view or PlainView(self.written.append, self.noted.append)
+        self.chat = Chat(self.session, view, person, user="ann", home=home)
+
+    def session(self, state):
+        return Session(self.far.dial, state, self.far.clock, PACE, uniform=max)
+
+
+@pytest.fixture
+def talk(tmp_path):
+    return lambda *args, **fields: Talk(tmp_path, *args, **fields)
+
+
+def test_a_line_that_is_typed_while_the_agent_works_is_said_beside_the_turn(talk):
+    here = talk(TypedInput("go", meanwhile=["", "and this"]))
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "go"), ("followup", "and this")]
+    assert here.written == ["\nall heard"]
+    assert "> and this" in here.noted
+
+
+def test_a_steer_interrupts_and_says_so(talk):
+    here = talk(TypedInput("go", meanwhile=["/steer  be short "]))
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "go"), ("steer", "be short")]
+    assert here.written == ["■ interrupted: be short (at most 2 rounds to come to an end)", "\nso far"]
+
+
+@pytest.mark.parametrize("stop", ["/stop", Key.INTERRUPT])
+def test_a_stop_ends_the_turn_and_what_was_not_heard_comes_back_to_the_prompt(talk, stop):
+    here = talk(TypedInput("go", meanwhile=["and this", "//path is odd", stop]), patience=9)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [
+        ("prompt", "go"),
+        ("followup", "and this"),
+        ("followup", "/path is odd"),
+        ("stop", ""),
+    ]
+    assert here.written[:2] == ["■ stopped", "\nso far"]
+    assert here.written[2] == "↩ not heard, the turn was stopped before: and this"
+    assert here.person.given_back == ["and this\n//path is odd"]
+
+
+def test_at_the_prompt_there_is_nothing_to_stop(talk):
+    here = talk(TypedInput("/stop", Key.INTERRUPT, "go", meanwhile=["", "", "more"]))
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("stop", ""), ("prompt", "go"), ("followup", "more")]
+    assert here.written == ["↩ not heard, nothing is running: stop", "\nall heard"]
+
+
+def test_a_command_that_cannot_be_done_is_explained_and_not_sent(talk):
+    here = talk(TypedInput("/steer ", "/hlep", "go", meanwhile=["/steer", "/new", "/tmp/a is odd", "more"]))
+    here.chat.run()
+    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
+    assert here.noted.count(HELP) == 2
+    assert here.noted.count(LATER) == 1
+    assert [note for note in here.noted if "is no command" in note] == [
+        "/hlep is no command, and was not sent; /help lists them, and //hlep sends it as a message",
+        "/tmp/a is no command, and was not sent; /help lists them, and //tmp/a sends it as a message",
+    ]
+
+
+def test_text_is_said_as_it_was_typed_and_blank_lines_are_not(talk):
+    typed = "\u00a0\tone  two 👩\u200d👩\u200d👧\n\n/three \t"
+    here = talk(TypedInput("  ", typed, meanwhile=["\u00a0", " //more "]))
+    here.chat.run()
+    assert here.agent.heard == [("prompt", typed), ("followup", " //more ")]
+
+
+def test_a_pipe_has_no_commands_but_the_one_for_a_new_conversation(talk):
+    here = talk(Pipe(iter(["/stop\n", "/new\n", "\t//tmp\u00a0\n"])), patience=0)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "/stop"), ("prompt", "\t//tmp\u00a0")]
+
+
+def test_with_json_a_chat_is_what_a_client_applies(talk, capsys):
+    here = talk(Pipe(iter(["hello\n"])), patience=0, view=JsonView())
+    assert here.chat.run() == 0
+    frames = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [frame["type"] for frame in frames if frame.get("terminal")] == ["chat.complete"]
+
+
+def test_a_line_that_is_too_large_leaves_the_turn_alone_and_comes_back(talk):
+    here = talk(TypedInput("go", meanwhile=["x" * 140_000, "more"]))
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
+    assert any("message_too_large" in note for note in here.noted)
+    assert here.person.given_back == ["x" * 140_000]
+
+
+def test_a_message_that_is_refused_comes_back(talk):
+    here = talk(TypedInput("//go"))
+    here.far.script = lambda request: (
+        [ErrorFrame(code="too_large", message="no", message_id=request["message_id"])]
+        if request["action"] == "send"
+        else []
+    )
+    assert here.chat.run() == 1
+    assert here.person.given_back == ["//go"]
+
+
+def test_a_second_ctrl_c_leaves_a_turn_that_goes_on(talk):
+    here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt]))
+    assert here.chat.run() == INTERRUPTED
+    assert "--conversation" in here.noted[-2]
+
+
+@pytest.mark.parametrize("leave", ["/quit", Key.END])
+def test_who_leaves_while_the_agent_works_leaves_once_everything_said_has_arrived(talk, leave):
+    here = talk(TypedInput("go", "never", meanwhile=["more", leave]), patience=9)
+    assert here.chat.run() == 0
+    assert here.agent.heard == [("prompt", "go"), ("followup", "more")]
+    assert not here.written
+    assert "--conversation" in here.noted[-1]
+
+
+def test_what_may_not_have_arrived_is_named_when_a_chat_is_left(talk):
+    here = talk(TypedInput("go", meanwhile=["", KeyboardInterrupt, "unread"]))
+    here.far.script = lambda _: []
+    assert here.chat.run() == INTERRUPTED
+    assert here.noted[-2:] == ["perhaps not sent: go", "not sent: unread"]
+
+
+def test_what_is_typed_when_there_is_no_connection_to_be_had_is_named(talk):
+    here = talk(TypedInput("go", meanwhile=["unread"]))
+    here.person.draft = "half a li"
+    here.far.refuses = 1_000
+    with pytest.raises(DependencyError):
+        here.chat.run()
+    assert here.noted[-2:] == ["not sent: unread", "not sent: half a li"]
+
+
+def panel(*effects):
+    paper = RecordedSurface()
+    view = RichView(paper)
+    for effect in effects:
+        view.show(effect)
+    return paper.printed(), paper.shown()
+
+
+def streamed(claim=1):
+    decided = ClientEvent(type="solver.react.decision", route="", ts="", data={"claim": claim})
+    return (
+        TextAppended(claim=claim, lane="answer.0", off=0, text="Half an ans"),
+        EventsApplied(n=3, prev=2, events=(decided,)),
+        StreamSettled(claim=claim),
+    )
+
+
+def steered(rounds):
+    return Steered(
+        n=2, turn_id="t", message_id="m2", text="x" if rounds else "", phase="", finalize_rounds=rounds
+    )
+
+
+def test_what_was_shown_of_an_interrupted_answer_stays_above_what_comes_next():
+    printed, left = panel(*streamed(), steered(2))
+    assert printed.index("Half an ans") < printed.index("■ interrupted: x")
+    assert "Half" not in left
+
+
+def test_a_stopped_answer_stands_once():
+    ended = TurnEnded(n=4, turn_id="t", outcome="completed", answer="Half an ans")
+    printed, _ = panel(*streamed(), steered(0), ended)
+    assert printed.count("Half an ans") == 1
+    assert printed.index("■ stopped") < printed.index("Half an ans")
+
+
+def test_what_is_handed_back_is_one_line_on_which_nothing_acts():
+    evil = "\x1b]8;;https://evil\x07link\n\x1b[2J"
+    effect = HandedBack(n=2, message_id="m2", kind=evil, text=evil, reason=evil)
+    printed, _ = panel(effect)
+    assert "\x1b" not in printed
+    assert len(printed.splitlines()) == 1
+    assert "\x1b" not in panel(HandedBack(n=2, message_id="m2", kind=evil, text="", reason=""))[0]

@@ -1,0 +1,177 @@
+"""What a task is handed: names in the state, a way to the parcel in the secret, rights to single objects in the parcel."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from stepline.errors import DependencyError
+from stepline.loop.programs import program
+from stepline.loop.programs import remote as launch_module
+from stepline.loop.programs.remote import GRANT_S, WAIT_S, readable_keys
+from stepline.loop.sweep import sweep_lane
+from stepline.model.batch import decode_batch
+from stepline.model.entry import Resulted
+from stepline.model.path import exec_key
+from stepline.model.program.execution import WorkFile
+from stepline.model.program.handover import Handover, Parcel, run_ref
+from tests.support.conversation import LANE
+from tests.support.generation import answered, called, coded
+from tests.support.log_builder import LogBuilder
+from tests.support.task_conversation import TaskConversation
+
+HELLO = "print('hello')"
+
+
+@pytest.fixture
+def play(tmp_path):
+    write = called("react.write", {"path": "in.csv", "content": "x,y"})
+    return TaskConversation(tmp_path, write, coded(HELLO, "totals.csv"), answered("done"))
+
+
+@pytest.fixture
+def step(play):
+    """The step that starts the program's task, after a round that wrote a file."""
+    play.send()
+    step = play.act(play.decide(play.take()[1]))
+    return play.act(play.decide(step))
+
+
+def handover(play, step):
+    return msgspec.json.decode(play.tasks.secrets[step.launch.secret], type=Handover)
+
+
+def parcel(play, step):
+    return msgspec.msgpack.decode(play.grants.get(handover(play, step).parcel), type=Parcel)
+
+
+def test_the_state_gets_names_only(play, step):
+    (decided,) = [play.state.running]
+    assert step.route == "execute_task"
+    assert step.launch.ref == run_ref(LANE, play.state.turn, decided)
+    assert step.launch.client_token == f"{step.launch.ref}-{step.epoch}"
+    said = msgspec.json.encode(step).decode()
+    assert HELLO not in said
+    assert "GET" not in said
+
+
+def test_the_parcel_holds_the_request_and_the_log_up_to_it(play, step):
+    found = parcel(play, step)
+    assert found.request.code == HELLO
+    batches = [decode_batch(body) for body in found.batches]
+    assert [batch.n for batch in batches] == list(range(1, found.request.n + 1))
+
+
+def test_the_parcel_has_a_right_to_each_object_of_the_run_and_to_the_files_it_finds(play, step):
+    found = parcel(play, step)
+
+    def name(grant):
+        return grant.url.split(" ")[2]
+
+    rights = {name(found.started), name(found.run), name(found.files)}
+    run = found.request.exec_id
+    assert rights == {
+        exec_key(LANE, play.state.turn, run, file) for file in ("started.json", "run.json", "files.bin")
+    }
+    (file,) = found.request.files
+    assert play.grants.get(found.reads[file.key]) == b"x,y"
+
+
+def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play, step):
+    assert handover(play, step).settings == {}
+    assert handover(play, step).descriptors == {}
+    assert set(parcel(play, step).reads) == {file.key for file in parcel(play, step).request.files}
+
+
+def test_a_step_that_leaves_the_state_carries_no_launch(play, step):
+    after = play.act(play.execute_task(step))
+    assert after.launch is None
+
+
+def settled(play):
+    """Return the error of the program's result, and whether anything is left once the sweeper has been there."""
+    (error,) = [entry.error for entry in play.entries(Resulted) if entry.program]
+    play.sweep()
+    return error["code"], play.left()
+
+
+def lose_owner(play):
+    """End the execution of the turn, and let another take it over."""
+    (name,) = play.machine._status
+    play.machine.end(name)
+    assert sweep_lane(play.ports, LANE) == "taken_over"
+
+
+def test_a_machine_that_has_no_state_for_tasks_is_not_led_in_circles(play, step):
+    back = play.decide(step)
+    assert back.route == "prepare"
+    assert play.act(back).route == "decide"
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def test_a_step_that_is_tried_again_launches_again(play, step):
+    assert play.act(replace(step, route="prepare", launch=None, attempt=1)) == step
+
+
+def test_a_run_that_is_taken_over_while_its_rights_last_is_launched_again(play, step):
+    play.clock.pause(GRANT_S - WAIT_S - 60)
+    lose_owner(play)
+    play.run()
+    assert [launch.ref for launch in play.launched] == [step.launch.ref]
+
+
+def test_a_run_whose_rights_would_end_before_it_does_is_not_launched_again(play, step):
+    play.clock.pause(GRANT_S - WAIT_S + 60)
+    lose_owner(play)
+    play.run()
+    assert play.launched == []
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def test_a_request_that_was_left_lying_is_not_launched_when_its_rights_have_ended(play):
+    play.send()
+    step = play.decide(play.act(play.decide(play.take()[1])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "start", lost)
+        with pytest.raises(DependencyError):
+            play.act(step)
+    play.clock.pause(GRANT_S)
+    assert play.act(step).route == "decide"
+    assert settled(play) == ("sandbox_not_started", {})
+
+
+def lost(*_, **__):
+    raise DependencyError("the table is away")
+
+
+def wrote(*names):
+    """Return a conversation whose calls wrote these files, one each, oldest first, and the files as a workspace."""
+    told = LogBuilder()
+    told.message("write")
+    told.act(*(("react.write", {"path": name}) for name in names))
+    for name in names:
+        told.result(blocks=(told.file(name, key=f"out/{name}"),))
+    return told, tuple(
+        WorkFile(
+            path=f"{told.turn}/outputs/{name}", key=f"out/{name}", sha256="", size_bytes=1, mime="text/plain"
+        )
+        for name in names
+    )
+
+
+def test_a_run_may_read_its_files_and_the_newest_artifacts_first(monkeypatch, request_of):
+    told, files = wrote("a", "b", "c", "d")
+    monkeypatch.setattr(launch_module, "READS_MAX", 2)
+    keys = readable_keys(told.timeline(), replace(request_of, files=files[:1]))
+    assert keys == ("out/a", "out/d", "out/c")
+
+
+def test_an_artifact_that_is_named_twice_is_granted_once(request_of):
+    told, files = wrote("a", "b")
+    told.act(("react.write", {"path": "a"}))
+    told.result(blocks=(told.file("a", key="out/a"),))
+    assert readable_keys(told.timeline(), replace(request_of, files=files)) == ("out/a", "out/b")
+
+
+@pytest.fixture
+def request_of(play, step):
+    return parcel(play, step).request

@@ -1,0 +1,92 @@
+"""What waits in a gate comes first, whatever comes meanwhile, and nothing of a refused action comes at all."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.protocol.stream.live_decision import Gate
+
+
+class Sink:
+    """Keeps what comes; `on_take` is called with each piece, as somebody who writes while others are served."""
+
+    def __init__(self, on_take=None):
+        self.got = []
+        self.on_take = on_take
+
+    def take(self, text):
+        self.got.append(text)
+        if self.on_take:
+            self.on_take(text)
+
+    def end(self):
+        self.got.append(None)
+
+
+def test_a_pending_gate_keeps_everything_and_lets_it_go_in_its_order():
+    gate, one, two = Gate(), Sink(), Sink()
+    order = []
+    one.on_take = two.on_take = order.append
+    first, second = gate.guard(one), gate.guard(two)
+    first.take("a")
+    first.end()
+    second.take("b")
+    assert order == []
+    gate.allow()
+    second.take("c")
+    second.end()
+    assert order == ["a", "b", "c"]
+    assert (one.got, two.got) == (["a", None], ["b", "c", None])
+
+
+# What was written while a gate let go what it had kept came out before that.
+def test_nothing_overtakes_what_waits_not_even_what_is_written_while_it_is_let_go():
+    gate = Gate()
+    sink = Sink(lambda text: text == "b0" and gate.push(sink, "late"))
+    for text in ("b0", "b1", "b2"):
+        gate.push(sink, text)
+    gate.allow()
+    gate.push(sink, "after")
+    assert sink.got == ["b0", "b1", "b2", "late", "after"]
+
+
+def test_a_denied_gate_drops_what_waits_and_what_comes():
+    gate, sink = Gate(), Sink()
+    waiting = gate.guard(sink)
+    waiting.take("a")
+    gate.deny()
+    waiting.take("b")
+    waiting.end()
+    gate.push(sink, "c")
+    assert sink.got == []
+    assert gate.guard(sink) is None
+
+
+def test_an_open_gate_stands_in_nobodys_way():
+    gate, sink = Gate(), Sink()
+    gate.allow()
+    assert gate.guard(sink) is sink
+
+
+def test_what_is_forgotten_never_comes_and_what_follows_does():
+    gate, sink = Gate(), Sink()
+    gate.push(sink, "a")
+    gate.forget()
+    gate.push(sink, "b")
+    gate.allow()
+    assert sink.got == ["b"]
+
+
+@given(st.lists(st.sampled_from(["push", "allow", "deny"]), max_size=20))
+def test_what_comes_out_is_everything_or_nothing_of_what_went_in(steps):
+    gate, sink = Gate(), Sink()
+    pushed, ruled = [], ""
+    for number, step in enumerate(steps):
+        if step == "push":
+            gate.push(sink, str(number))
+            pushed.append(str(number))
+        elif not ruled:
+            ruled = step
+            getattr(gate, step)()
+    assert sink.got == (pushed if ruled == "allow" else [])

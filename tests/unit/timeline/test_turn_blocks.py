@@ -1,0 +1,122 @@
+"""What a turn leaves behind its answer: how it stands, for people and for machines, and why it ended."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from stepline.model.entry import Closed
+from stepline.model.path import parse_path
+from stepline.model.usage import Usage
+from stepline.timeline.turn_blocks import ending_blocks, render_finalize
+from tests.support.log_builder import LogBuilder, logs, patient
+
+KINDS = ["react.turn.finalize", "react.state", "react.exit"]
+
+
+def ended(log: LogBuilder, **fields) -> Closed:
+    told = {
+        "turn": log.turn,
+        "outcome": "completed",
+        "reason": "complete",
+        "at": log.at,
+        "answer": "done",
+    }
+    usage = Usage(input_tokens=100, cache_read_tokens=900, output_tokens=50)
+    counts = {
+        "usage": usage,
+        "rounds": 3,
+        "files": 1,
+        "elapsed_ms": 12_340,
+        "model_ms": 9_000,
+        "tools_ms": 1_000,
+    }
+    return Closed(**{**told, **counts, **fields})
+
+
+def started() -> LogBuilder:
+    log = LogBuilder()
+    log.message("go")
+    return log
+
+
+def test_a_turn_says_what_it_came_to_and_what_it_leaves_open():
+    log = started()
+    plan = log.plan("look", "write", status={"1": "done", "2": "pending"})
+    assert render_finalize(ended(log), [plan]) == (
+        "╔══ TURN COMPLETED — complete ══╗\n"
+        "[BUDGET]\n"
+        "rounds  3\n"
+        "time_elapsed_in_turn  12.3s (model 9.0s, tools 1.0s)\n"
+        "tokens  1000 in (900 cached), 50 out\n"
+        "files  1\n"
+        "[OPEN PLANS]\n"
+        f"plan_id={plan.plan_id} (current)\n"
+        "✓ [1] look\n"
+        "□ [2] write\n"
+    )
+
+
+def test_a_plan_that_is_over_is_not_left_open_but_in_the_state():
+    log = started()
+    over = log.plan("look", status={"1": "done"})
+    finalize, state, _ = ending_blocks(ended(log), [over])
+    assert "[OPEN PLANS]" not in finalize.text
+    (row,) = msgspec.json.decode(state.text)["plans"]
+    assert (row["plan_id"], row["open"], row["done"], row["steps"]) == (over.plan_id, False, 1, 1)
+
+
+def test_a_machine_reads_the_same_as_people():
+    log = started()
+    _, state, leaving = ending_blocks(ended(log, reason="max_iterations"), [])
+    facts = msgspec.json.decode(state.text)
+    assert (facts["turn_id"], facts["reason"], facts["rounds"], facts["elapsed_ms"]) == (
+        *(log.turn, "max_iterations"),
+        *(3, 12_340),
+    )
+    assert facts["usage"][:2] == [100, 900]
+    assert msgspec.json.decode(leaving.text) == {"outcome": "completed", "reason": "max_iterations"}
+
+
+def test_a_turn_that_failed_says_by_what():
+    log = started()
+    failed = ended(log, outcome="error", reason="error", code="step_failed", answer="", usage=None)
+    finalize, _, leaving = ending_blocks(failed, [])
+    assert finalize.text.startswith("╔══ TURN FAILED — error ══╗\n")
+    assert msgspec.json.decode(leaving.text)["code"] == "step_failed"
+
+
+def test_only_plans_of_this_turn_are_told():
+    log = started()
+    log.act(("react.plan", {}))
+    log.result("made", tool="react.plan", plans=(log.plan("look"),))
+    log.answer("later")
+    log.close()
+    log.message("again")
+    log.answer("done")
+    log.close()
+    timeline = log.timeline()
+    first, second = (timeline.resolve(f"ar:{turn}.react.turn.finalize")[0].text for turn in timeline.turns)
+    assert "□ [1] look" in first
+    assert "[OPEN PLANS]" not in second
+
+
+@patient
+@given(logs())
+def test_every_turn_that_ended_has_its_end_at_paths_that_can_be_read(log: LogBuilder):
+    timeline = log.timeline()
+    for turn in timeline.history:
+        found = [block for block in timeline.turn_blocks(turn.id) if block.type in KINDS]
+        assert [block.type for block in found] == (KINDS if turn.closed else [])
+        for block in found:
+            assert str(parse_path(block.path)) == block.path
+            assert timeline.resolve(block.path) == (block,)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_what_stands_behind_an_answer_is_not_shown_to_the_model(kind):
+    log = started()
+    log.answer("done")
+    log.close()
+    assert not [piece for piece in log.timeline().pieces if kind in piece.path]

@@ -1,0 +1,132 @@
+"""The index of a turn, and the summary that stands in for one that nobody wrote."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+
+from stepline.model.source import Citation, Source
+from stepline.timeline.view import HINT_CHARS, index_path
+from tests.support.log_builder import LogBuilder, logs, patient
+
+ROW = re.compile(r"^(?:- .*|    (?:result|newest)): ((?:ar|tc|fi|so|su|ws|sk|ks):\S.*)$", re.MULTILINE)
+
+
+def index_of(log: LogBuilder, turn: str) -> str:
+    (block,) = log.timeline().resolve(index_path(turn))
+    return block.text
+
+
+@patient
+@given(logs())
+def test_the_index_names_every_path_of_a_turn_and_each_leads_somewhere(log: LogBuilder):
+    timeline = log.timeline()
+    for turn in timeline.turns:
+        named = ROW.findall(index_of(log, turn))
+        paths = {block.path for block in timeline.turn_blocks(turn) if block.path}
+        assert paths <= set(named)
+        assert all(timeline.resolve(path) for path in named if not path.startswith("so:"))
+
+
+@patient
+@given(logs())
+def test_nothing_that_was_said_can_forge_a_row(log: LogBuilder):
+    timeline = log.timeline()
+    for turn in timeline.turns:
+        text = index_of(log, turn)
+        paths = {block.path for block in timeline.turn_blocks(turn)} | {f"ws:{turn}.conv.working.summary"}
+        assert set(ROW.findall(text)) <= paths
+        assert all(
+            len(line) <= HINT_CHARS + len("    hint: ") for line in text.splitlines() if "hint:" in line[:10]
+        )
+        assert text.count("[TURN INDEX]\n") == 1
+
+
+def test_an_index_has_a_section_for_everything_there_is():
+    log = LogBuilder()
+    log.message("write a report")
+    log.act(("react.write", {"path": "a.md"}), notes="✓ [1] begun", thinking=("hm",), plan=log.plan("write"))
+    log.result("written", tool="react.write", blocks=(log.block("", "written"), log.file("a.md")))
+    log.message("shorter", event="followup")
+    source = Source(sid=1, title="A page", url="https://a.example/x", turn_id=log.turn)
+    log.act(("web_tools.web_search", {"queries": ["x"]}))
+    log.result("1 hit", tool="web_tools.web_search", status="error", sources=(source,))
+    cited = (Citation(sid=1, title="A page", url="https://a.example/x"),)
+    log.answer("The report [[S:1]].", summary="Goal: a report", citations=cited)
+    log.close()
+    turn, write, search = "turn_0001", log.batches[1].entries[0], log.batches[4].entries[0]
+    text = index_of(log, turn)
+    assert text.startswith(
+        f"[TURN INDEX]\n[path: ar:{turn}.react.turn.index]\nturn_id: {turn}\nstarted_at: {log.batches[0].at}\n"
+        f"ended_at: {log.batches[-1].at}\noutcome: completed (complete)\n\nsummaries:\n"
+        f"- of the turn, newest: ws:{turn}.conv.working.summary\n"
+        f"- conv.working.summary: ws:{turn}.conv.working.summary.attempt.1\n    hint: Goal: a report\n"
+    )
+    heads = ["summaries", "messages", "events", "tools", "artifacts", "plans", "record", "sources"]
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == heads
+    assert (
+        f"- react.write: tc:{turn}.{write.actions[0].call_id}.call\n    status: ok\n"
+        f"    result: tc:{turn}.{write.actions[0].call_id}.result\n    hint: written\n"
+    ) in text
+    assert f"- web_tools.web_search: tc:{turn}.{search.actions[0].call_id}.call\n    status: error\n" in text
+    assert f"- react.tool.result: fi:{turn}.outputs/a.md\n    mime: text/markdown\n    kind: file\n" in text
+    assert f"newest: ar:plan.latest:plan:{turn}:0a\n" in text
+    assert text.endswith("sources:\n- A page: so:sources_pool[1]\n    url: https://a.example/x\n")
+
+
+def test_the_index_of_an_open_turn_grows_with_it():
+    log = LogBuilder()
+    log.message("go")
+    log.act(("react.read", {}))
+    assert "status: no result yet" in index_of(log, log.turn)
+    assert "ended_at" not in index_of(log, log.turn)
+    assert "ws:" not in index_of(log, log.turn)
+    log.result("read")
+    assert "status: ok" in index_of(log, log.turn)
+
+
+def test_a_turn_that_is_not_there_has_no_index():
+    assert LogBuilder().timeline().resolve(index_path("turn_0009")) == ()
+
+
+@patient
+@given(logs())
+def test_every_turn_that_has_ended_has_a_summary(log: LogBuilder):
+    timeline = log.timeline()
+    for turn in timeline.history:
+        found = timeline.resolve(f"ws:{turn.id}.conv.working.summary")
+        assert len(found) == 1 if turn.closed else len(found) <= 1
+        assert not found or found[0].text
+
+
+def test_a_summary_that_nobody_wrote_says_what_was_wanted_done_and_left():
+    log = LogBuilder()
+    log.message("write\na report")
+    log.act(("react.write", {"path": "a.md"}))
+    log.result("written", tool="react.write", blocks=(log.file("a.md"),))
+    log.answer("It is\nwritten.")
+    log.close()
+    (block,) = log.timeline().resolve("ws:turn_0001.conv.working.summary")
+    assert block.meta["created_by"] == "runtime"
+    assert block.text == (
+        "Goal: write a report\nOutcome: It is written.\nTools: react.write\n"
+        "Refs: fi:turn_0001.outputs/a.md, ar:turn_0001.user.prompt, ar:turn_0001.assistant.completion\n"
+    )
+
+
+def test_a_turn_that_failed_says_so_in_its_summary():
+    log = LogBuilder()
+    log.message("go")
+    log.close(code="step_failed")
+    (block,) = log.timeline().resolve("ws:turn_0001.conv.working.summary")
+    assert "Outcome: the turn ended without an answer" in block.text
+
+
+def test_what_the_model_wrote_is_the_summary():
+    log = LogBuilder()
+    log.message("go")
+    log.answer("done", summary="Goal: go")
+    log.close()
+    (block,) = log.timeline().resolve("ws:turn_0001.conv.working.summary")
+    assert block.text == "Goal: go"
