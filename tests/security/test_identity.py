@@ -48,7 +48,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], i
     found = Stage(monkeypatch, capsys)
     found.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=SITE)
     yield found
-    _runtime.app.cache_clear()
+    _runtime.drop()
 
 
 # --- tokens that are forged, foreign, or not for us
