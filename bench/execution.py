@@ -65,7 +65,7 @@ def _process_rows() -> Iterator[Row]:
         def make(python: Path = python) -> Executor:
             return ProcessExecutor(python=python, home=EXECUTOR_HOME, host=_no_tools)
 
-        with _Runs(make, RuntimeProfile(mode="process"), program) as runs:
+        with _Runs(make, RuntimeProfile(backend="process"), program) as runs:
             cold = interleave({"cold": runs.cold_ms, "python": plain}, ROUNDS_COLD)
             warm = interleave(
                 {"warm": runs.to_status_ms, "whole": runs.whole_ms, "python": plain}, ROUNDS_PROCESS
@@ -99,7 +99,7 @@ def _docker_rows() -> Iterator[Row]:
                 "docker run": _command("docker", "run", "--rm", "--network", "none", image, *python),
                 "docker exec": _command("docker", "exec", container, *python),
             }
-            profile = RuntimeProfile(mode="docker", image=image, network_mode="none")
+            profile = RuntimeProfile(backend="docker", image=image, network_mode="none")
             with _Runs(DockerExecutor, profile, program) as runs:
                 cold = interleave({"cold": runs.cold_ms, **peers}, ROUNDS_COLD)
                 warm = interleave({"warm": runs.settled_ms, **peers}, ROUNDS_DOCKER)

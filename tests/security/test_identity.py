@@ -46,7 +46,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     found = LambdaRuntime(monkeypatch, capsys)
     found.wire(STEPLINE_OIDC_ISSUER=issuer.url, STEPLINE_ALLOWED_ORIGINS=SITE)
     yield found
-    _runtime.app.cache_clear()
+    _runtime.drop()
 
 
 # --- tokens that are forged, foreign, or not for us

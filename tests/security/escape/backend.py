@@ -104,7 +104,7 @@ def process_backend() -> Iterator[Backend]:
         python=Path(sys.executable), home=HOME, host=tool_host, preload=("json", "ctypes")
     )
     try:
-        backend = Backend("process", executor, RuntimeProfile(mode="process"))
+        backend = Backend("process", executor, RuntimeProfile(backend="process"))
         probe = backend.run("")
         if probe.run.error == "unsupported_platform":
             pytest.skip(probe.run.message)
@@ -123,7 +123,9 @@ def docker_backend(strategy: Strategy) -> Iterator[Backend]:
     )
     try:
         # The supervisor has the host's network, as by default: the walls of the program must not depend on it.
-        profile = RuntimeProfile(mode="docker", image=IMAGE, container_strategy=strategy, network_mode="host")
+        profile = RuntimeProfile(
+            backend="docker", image=IMAGE, container_strategy=strategy, network_mode="host"
+        )
         yield Backend(f"docker {strategy}", executor, profile)
     finally:
         executor.close()
@@ -143,4 +145,6 @@ def task_backend() -> Iterator[Backend]:
             # ECS puts the way to the task's credentials into both containers.
             variables={"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": f"/v2/credentials/{SECRET}"},
         )
-        yield Backend("fargate", executor, RuntimeProfile(mode="fargate"), definition.drift)
+        yield Backend(
+            "fargate", executor, RuntimeProfile(placement="remote", backend="fargate"), definition.drift
+        )

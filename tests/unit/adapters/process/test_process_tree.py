@@ -25,7 +25,7 @@ def home():
 
 def test_a_checkout_below_tmp_is_seen_there_beside_the_runs_own_files(home, tmp_path):
     executor = ProcessExecutor(python=Path(sys.executable), home=home, host=tool_host, preload=())
-    bench = Bench(executor, RuntimeProfile(mode="process"), tmp_path)
+    bench = Bench(executor, RuntimeProfile(backend="process"), tmp_path)
     program = f"""
         import executor, os
         before = "mine" in os.listdir("/tmp")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from stepline.model.program.execution import Mode, Run, RuntimeProfile
+from stepline.model.program.execution import Run, RuntimeProfile
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import bench_of, process_bench, tool_host
 
@@ -30,7 +30,7 @@ PROGRAMS = {
 class Idle:
     """A backend that never runs anything."""
 
-    mode: Mode = "none"
+    backend: str = ""
 
     def run(self, job: Job) -> Run:
         raise NotImplementedError
