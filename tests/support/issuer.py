@@ -13,7 +13,7 @@ import jwt
 
 from stepline.local.stage import issuer
 
-REMOVED: Final = object()
+REMOVED: Final = "left out"
 OURS: Final = {"tenant": "acme", "project": "support", "sub": "ada"}
 
 
