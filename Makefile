@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
+# Processes that run tests side by side; more than cores, for many wait for containers.
+WORKERS ?= 3
 TOOLS := .venv/.tools
 # Stage prod with all its stacks; neither the key's secret nor the image has to exist.
 SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf \
@@ -15,9 +17,13 @@ chat: up  ## start what is needed and talk to the agent
 	@stepline chat
 
 test: exec-env $(TOOLS)  ## unit, contract, handlers, stacks, and one turn end to end
-	pytest -q -m "not emulator" --ignore tests/repository tests
+	pytest -q -n $(WORKERS) -m "not emulator" --ignore tests/repository tests
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
+
+soak: up $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
+	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) -m "not emulator" --ignore tests/repository tests
+	STEPLINE_SOAK=1 pytest -q -m emulator tests/e2e
 
 check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
 	ruff format --check .
@@ -28,8 +34,8 @@ check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates 
 	@$(MAKE) --no-print-directory synth
 
 e2e: up $(TOOLS)  ## every end-to-end test, and the contracts of the ports, on the local stage
-	pytest -q -m emulator tests/e2e
-	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator tests/contract
+	pytest -q -m emulator $(SPLIT) --durations-path tests/e2e/durations.json tests/e2e
+	STEPLINE_TEST_ENDPOINT=$$(python -c 'from stepline.local.stage.deployed import load; print(load().endpoint)') pytest -q -k emulator $(SPLIT) tests/contract
 
 iam: exec-env $(TOOLS)  ## deploy a stage of its own, hold it to its roles, and take grants away
 	pytest -q -m enforced tests/e2e

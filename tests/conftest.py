@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.budget import budget
+
 EXTRAS = {
     "aws_cdk": "local",
     "awslambdaric": "local",
@@ -37,7 +39,7 @@ if find_spec("hypothesis"):
     from hypothesis import settings
 
     # How long an example takes says more about the machine than about the code.
-    settings.register_profile("stepline", settings(), deadline=None)
+    settings.register_profile("stepline", settings(), max_examples=budget(50, 1_000), deadline=None)
     settings.load_profile("stepline")
 
 MISSING = {package: extra for package, extra in EXTRAS.items() if find_spec(package) is None}

@@ -154,7 +154,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         partial("`EXEC_PAYLOAD_SECRET_ID`, `RUNTIME_GLOBALS_JSON`, `RUNTIME_TOOL_MODULES`", "model/program/handover.py", "EXEC_PAYLOAD_SECRET_ID", "contract/test_duty.py", "the first with our prefix, for a task; the others have no variables: what they would hold is in the parcel of the run"),
         done("`WORKDIR`, `OUTPUT_DIR`, `EXECUTION_ID`, `AGENT_IO_CONTEXT`", "adapters/sandbox/payload.py", "exec_id", _EXECUTOR, "made in `exec_task/executor/main.py`"),
         done("result envelope `ok`, `artifacts`, `error`, `report_text`, `user_out_tail`, `runtime_err_tail`", "programs/outcome.py", "user_out_tail", "unit/programs/test_envelope.py"),
-        done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/bundle/test_runtime_profile.py"),
+        done("`execution.runtime`: profiles, selection, precedence", "bootstrap/runtime_profile.py", "SELECTORS", "unit/bootstrap/test_runtime_profile.py"),
         done("five descriptors, `get_plain`, `get_secret`, `descriptor_payload_scope`", "bundle/descriptor_set.py", "get_secret", "unit/bundle/test_descriptor_set.py"),
         done("`fetch_ctx`", "tools/fetch.py", "fetch_ctx", _EXECUTOR),
     ),

@@ -2,7 +2,7 @@
 
 Every scenario is played once to count its boundaries. Then each boundary goes wrong in a run of its own: before the
 call, behind it, or with its answer lost; and whoever waits tries again, or is gone. A plain run takes one of these
-ways at each boundary, in turn; `-m faults` takes all of them.
+ways at each boundary, in turn; `make soak` takes all of them.
 Source: docs/concepts/log.md#how-it-is-checked.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.contract.fault.simulation import Simulation
+from tests.support.budget import SOAK
 
 from .fault.ablation import ABLATIONS, Ablation
 from .fault.boundary import READS, WRITES, methods, protocols
@@ -59,7 +60,6 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
         request.config.get_terminal_writer().line(f"\n{line}")
 
 
-@pytest.mark.faults
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
     scenario: Scenario, tally: Counter[str], request: pytest.FixtureRequest
@@ -67,7 +67,7 @@ def test_nothing_is_lost_or_done_twice_wherever_a_process_dies(
     plain = play(scenario, NOTHING)
     assert plain.problems == []
     plans = list(every_plan(plain.trace))
-    if "faults" not in request.config.getoption("markexpr"):
+    if not SOAK:
         plans = [plan for plan in plans if is_sampled(plan, plain.trace)]
     assert {plan.at for plan in plans} == set(range(len(plain.trace)))
     tally.update(scenarios=1, boundaries=len(plain.trace), runs=len(plans))

@@ -1,7 +1,7 @@
 """Everything at once: messages, steers, stops, forms, deaths, duplicates, expiry and reconnections, in any order.
 
 A run of it interleaves the real functions call by call; whatever happens, the invariants of the log hold after each
-step, and every promise once the simulation has come to rest. Longer: `pytest -m faults tests/contract/test_live_turn.py`.
+step, and every promise once the simulation has come to rest.
 Source: docs/concepts/log.md#how-it-is-checked.
 """
 
@@ -30,6 +30,7 @@ from stepline.ports.model import ModelRequest
 from tests.contract.fault.client import Client
 from tests.contract.fault.concurrent_run import ConcurrentRun, Flight
 from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
+from tests.support.budget import budget
 from tests.support.generation import PROGRAM, called, coded
 from tests.support.log_invariant import chain, effects, turns
 
@@ -203,16 +204,12 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.faults
-def test_a_live_turn_keeps_its_promises_whatever_happens_in_whichever_order(
-    request: pytest.FixtureRequest,
-) -> None:
-    long = "faults" in request.config.getoption("markexpr")
+def test_a_live_turn_keeps_its_promises_whatever_happens_in_whichever_order() -> None:
     run_state_machine_as_test(
         LiveTurn,
         settings=settings(
-            max_examples=1_000 if long else 60,
-            stateful_step_count=80 if long else 40,
+            max_examples=budget(60, 1_000),
+            stateful_step_count=budget(40, 80),
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

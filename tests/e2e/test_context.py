@@ -16,11 +16,11 @@ from tests.e2e.seen_lanes import place
 from tests.e2e.stage import a_word
 from tests.e2e.strict_client import Person
 from tests.e2e.test_recovery import check_log
+from tests.support.budget import budget
 
 pytestmark = pytest.mark.emulator
 
-TURNS = 200
-BUDGET = 60_000
+TURNS, BUDGET = budget((70, 32_000), (200, 60_000))
 COMPACTION = "chat.compaction"
 COMPLETE = "chat.complete"
 SLOW_MS = 4_000
@@ -82,7 +82,7 @@ def check_compactions(events):
     return done
 
 
-def test_two_hundred_turns_stay_within_a_small_context_and_the_third_is_read_word_for_word(
+def test_a_long_conversation_stays_within_a_small_context_and_its_third_turn_is_read_word_for_word(
     narrow, conversation, person
 ):
     word, told = a_word(), []

@@ -17,12 +17,14 @@ from tests.e2e.stage import a_word
 from tests.e2e.task import SWEEPER
 from tests.e2e.test_execution import EXEC, RUN
 from tests.e2e.test_recovery import check_log
+from tests.support.budget import budget
 
 pytestmark = pytest.mark.emulator
 
 LONG = "Make a plan with three steps, write it to a file with the word {word} in it and read it back."
 PROGRAM = "open('outputs/{word}.txt', 'w').write('{word}')"
-PICKS = {"sweeper": 2, "decide": 2, "act": 2, "execute": 2, "close": 2, "socket": 3}
+FUNCTIONS = ("sweeper", "decide", "act", "execute", "close", "socket")
+PICKS = dict.fromkeys(FUNCTIONS, budget(1, 4))
 """How many boundaries of each function are tried."""
 HOW = ("before", "after", "lost")
 NEVER_LOST = "executor.run"

@@ -19,11 +19,11 @@ from tests.e2e.mode import unhindered
 from tests.e2e.session_client import PATIENCE_S, Device, check_devices, stored_batches
 from tests.e2e.stage import Stage, a_word
 from tests.e2e.test_recovery import check_log
+from tests.support.budget import budget
 
 pytestmark = pytest.mark.emulator
 
-CLIENTS = 50
-CONVERSATIONS = 20
+CLIENTS, CONVERSATIONS = budget((16, 6), (50, 20))
 TURNS_AT_ONCE = 8
 DIALS_AT_ONCE = 5
 TOKEN_DELAY_MS = 20

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 from stepline.model.source import Citation
 from stepline.protocol.citation.citation_stream import render_citations
+from tests.support.budget import budget
 
 RENDERER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
@@ -130,7 +131,7 @@ def _leads_away(url: str) -> bool:
     return parts.scheme == "javascript" or "evil" in parts.netloc
 
 
-@settings(max_examples=600)
+@settings(max_examples=budget(100, 6000))
 @given(WRITTEN, st.tuples(HOSTILE, HOSTILE, HOSTILE))
 @example("[a]([[S:2]])", ("", "javascript:x", ""))
 @example("<div>\n<b [[S:2]]>", ("", "x onclick=a", ""))

@@ -47,6 +47,8 @@ class Ablation:
     syncs: bool = True
     why_masked: str = ""
     seeds: int = 3000
+    known: int = 0
+    """A seed at which the promise breaks, as the code is: tried before all others."""
     faults: dict[str, Any] = field(default_factory=dict)
     scenario: Callable[[int], Scenario] = drawn
     schedule: Callable[[Simulation], Chooser] | None = None
@@ -294,7 +296,7 @@ TAKEN_IN_A_RUN = Scenario((("a", SAY, 0),), sweeps=(7,))
 """Somebody takes the turn over while its program runs."""
 
 ABLATIONS = (
-    Ablation(rule="R3 a step compares turn and epoch", breaks=STALE, patch=_owns_any_open),
+    Ablation(rule="R3 a step compares turn and epoch", known=5, breaks=STALE, patch=_owns_any_open),
     Ablation(
         rule="R3 close compares its whole name",
         breaks=frozenset({"shown answer was never decided"}),
@@ -314,21 +316,25 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R6 the open mark is in the transaction",
+        known=1033,
         breaks=NOWHERE,
         simulation=lambda: Simulation(proxy=MarksLater),
     ),
     Ablation(
         rule="R8 a later attempt takes a claim",
+        known=10,
         breaks=frozenset({"two samples in one delta stream"}),
         patch=_no_claim,
     ),
     Ablation(
         rule="R10 a `once` action is started on record",
+        known=8,
         breaks=frozenset({"an effect twice, unmarked"}),
         simulation=lambda: Simulation(once="pure"),
     ),
     Ablation(
         rule="R11 whoever runs a program takes its marker first",
+        known=42,
         breaks=frozenset({"an effect twice, unmarked", "an effect twice, marked"}),
         patch=_runs_unclaimed,
         faults=ROUGH,
@@ -336,12 +342,14 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R11 who denies a run takes the right to it",
+        known=22,
         breaks=frozenset({"an effect denied that took place"}),
         patch=_denies_unclaimed,
         faults=ROUGH,
     ),
     Ablation(
         rule="R11 a task takes the marker of its run first",
+        known=1295,
         breaks=frozenset(
             {"an effect twice, unmarked", "an effect twice, marked", "an effect denied that took place"}
         ),
@@ -350,6 +358,7 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R11 the row of a handover is there before its secret",
+        known=146,
         breaks=frozenset({"a secret left behind"}),
         simulation=lambda: Simulation(placement="remote", row_first=False),
         faults=ROUGH,
@@ -357,25 +366,34 @@ ABLATIONS = (
     ),
     Ablation(
         rule="R12 the gate compares with what was rendered",
+        known=1,
         breaks=frozenset({"message in no turn"}),
         patch=_gate_by_conflict,
     ),
     Ablation(
-        rule="R13 promotion is in the closing batch", breaks=NOWHERE, patch=_promote_later, faults=ROUGH
+        rule="R13 promotion is in the closing batch",
+        known=33,
+        breaks=NOWHERE,
+        patch=_promote_later,
+        faults=ROUGH,
     ),
     Ablation(
         rule="R13 the mark is cleared on a condition",
+        known=1079,
         breaks=NOWHERE,
         simulation=lambda: Simulation(log=ClearsAnything()),
         scenario=lambda _: BACK_TO_BACK,
     ),
     Ablation(
         rule="R16 listeners are read after the put",
+        known=1026,
         breaks=SCREEN,
         simulation=lambda: Simulation(subscriptions_of=ListensBefore),
         syncs=False,
     ),
-    Ablation(rule="R18 subscribe, then replay", breaks=SCREEN, patch=_replay_then_subscribe, syncs=False),
+    Ablation(
+        rule="R18 subscribe, then replay", known=373, breaks=SCREEN, patch=_replay_then_subscribe, syncs=False
+    ),
     Ablation(
         rule="R18 the client syncs",
         breaks=SCREEN,

@@ -24,6 +24,7 @@ from stepline.rendering.turn_facts import prompt_path
 from stepline.timeline.fold import Timeline
 from stepline.timeline.segment import decode_segment, encode_segment
 from stepline.tools.content import load_content
+from tests.support.budget import budget
 from tests.support.conversation import LANE
 from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.context.simulated_context import LAB, RULES, SUMMARIES, Engine, Sent, decision
@@ -338,7 +339,7 @@ class ContextEngine(RuleBasedStateMachine):
 
 
 ContextEngine.TestCase.settings = settings(
-    max_examples=15,
+    max_examples=budget(15, 150),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -14,6 +14,7 @@ from stepline.errors import ContextLimit, ModelRefused
 from stepline.log.timeline_cache import History
 from stepline.model.entry import Compacted
 from stepline.tools.context import ToolContext, ToolOutput
+from tests.support.budget import budget
 from tests.support.conversation import closings, tool
 from tests.support.generation import called, said
 from tests.support.small_context import SmallContext, prose, tokens
@@ -66,7 +67,12 @@ class BusySmallContext(SmallContext):
         return ToolOutput(blocks=(*(context.result("docs.find", prose(*text)) for text in texts), *many))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(
+    max_examples=budget(40, 400),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
 @given(
     budget=st.sampled_from([8_000, 12_000, 30_000]),
     talk=st.lists(turns, min_size=1, max_size=4),

@@ -23,6 +23,7 @@ from stepline.model.ids import Lane
 from stepline.model.wire.live_event import RULES
 from stepline.ports.log import Put
 from stepline.tools.context import ToolContext, ToolOutput
+from tests.support.budget import budget
 from tests.support.conversation import Conversation, tool
 from tests.support.generation import BROKEN, answered, called
 from tests.support.log_invariant import homes, steers
@@ -126,7 +127,7 @@ def check(conversation: TimedConversation) -> None:
     script=st.lists(st.sampled_from(list(GENERATIONS)), max_size=8),
     said=st.dictionaries(st.integers(1, MOMENTS), st.sampled_from(list(SAYINGS)), max_size=6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=budget(100, 1500), deadline=None)
 def test_every_event_ends_in_one_place_and_every_call_has_a_result(
     script: list[str], said: dict[int, str]
 ) -> None:

@@ -19,6 +19,7 @@ from stepline.protocol.citation.citation_stream import CitationStream, CitedForm
 from stepline.protocol.decision.fanout import Admission, FanoutRule, identify
 from stepline.protocol.decision.json_repair import repair_object
 from stepline.protocol.decision.round_rules import RoundRules
+from tests.support.budget import budget
 from tests.support.generation import DECISION, end_tag, start_tag, tagged
 from tests.unit.protocol.play import CITING, RULES, SINGLE, SIZES, SOURCES, TOLERANT, Played, cut, play
 
@@ -247,7 +248,7 @@ def check_record(played: Played, rules: RoundRules) -> None:
 
 
 @pytest.mark.parametrize("rules", RULE_SETS)
-@settings(max_examples=150)
+@settings(max_examples=budget(100, 1500))
 @given(text=generations(), cuts=CUTS)
 def test_any_generation_is_shown_and_judged_the_same_however_it_is_cut(
     rules: str, text: str, cuts: list[int]
@@ -257,7 +258,7 @@ def test_any_generation_is_shown_and_judged_the_same_however_it_is_cut(
         assert outcome(play(pieces, RULE_SETS[rules])) == outcome(whole)
 
 
-@settings(max_examples=100)
+@settings(max_examples=budget(100, 1000))
 @given(
     text=generations(),
     at=st.integers(0, 400),
@@ -268,7 +269,7 @@ def test_a_generation_that_is_cut_off_leaves_no_lane_open(text: str, at: int, re
     assert all(lane.closed for lane in played.lanes.values())
 
 
-@settings(max_examples=300)
+@settings(max_examples=budget(100, 3000))
 @given(body=bodies() | TEXT)
 def test_a_body_is_mended_to_what_json_can_carry_or_not_at_all(body: str) -> None:
     fields = repair_object(body)
@@ -278,7 +279,7 @@ def test_a_body_is_mended_to_what_json_can_carry_or_not_at_all(body: str) -> Non
 
 
 @pytest.mark.parametrize("form", ["markdown", "text", "html"])
-@settings(max_examples=200)
+@settings(max_examples=budget(100, 2000))
 @given(text=st.lists(CITED, max_size=20).map("".join), cuts=CUTS)
 def test_any_text_is_cited_the_same_however_it_is_cut(form: CitedFormat, text: str, cuts: list[int]) -> None:
     whole = render_citations(text, SOURCES, form)

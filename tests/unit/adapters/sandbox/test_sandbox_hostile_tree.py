@@ -21,6 +21,7 @@ from stepline.model.path import from_physical, physical
 from stepline.model.program.execution import Limits, WorkFile
 from stepline.model.traversal import Names, clean_text
 from stepline.programs.manifest import FileFact, Manifest, admit
+from tests.support.budget import budget
 
 TURN = "turn_20261121T101500_ab12cd"
 SECRET = b"the secret of the host"
@@ -91,7 +92,7 @@ def spooled(base):
     return {path.name: path.read_bytes() for path in (base / "spool").iterdir()}
 
 
-@settings(max_examples=150)
+@settings(max_examples=budget(100, 1500))
 @given(trees, trees)
 @example({}, {b"a": ("file", b""), b"A": ("file", b"one")})
 def test_whatever_a_program_leaves_only_its_own_plain_files_are_taken_over(top, inner):

@@ -17,6 +17,7 @@ from stepline.bundle.generation.subscriber import ChannelSubscribers
 from stepline.ports.model import Part
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import DECISION_CHANNELS, ChannelSpec
+from tests.support.budget import budget
 from tests.support.generation import end_tag, start_tag, tagged
 from tests.unit.bundle.generation.channel_call import (
     ANSWER,
@@ -93,7 +94,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=budget(100, 1000), deadline=None)
 @given(text=st.lists(PARTS, max_size=20).map("".join), size=st.integers(1, 30))
 def test_any_text_is_shown_the_same_however_it_is_cut(text, size):
     assert shown_at(text, size) == shown_at(text, len(text) or 1)

@@ -12,6 +12,7 @@ import pytest
 
 from exec_task.executor import kernel, landlock, rules, seccomp
 from exec_task.executor.calls import NUMBERS
+from tests.support.temporary import open_parents
 from tests.unit.exec_task.executor.jailed import GID, PAYLOAD, UID, linux, run_jailed
 
 pytestmark = linux
@@ -356,8 +357,7 @@ found["asyncio"] = asyncio.run(talk())
     reason="the executor's packages are not installed (.stepline/exec-env)",
 )
 def test_the_packages_of_data_work_in_it(tmp_path):
-    for parent in list(tmp_path.parents)[:2]:  # pytest's own, closed to every other uid
-        parent.chmod(0o755)
+    open_parents(tmp_path)
     tmp_path.chmod(0o777)
     done = run_jailed(
         f"""

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from exec_task.executor import landlock
+from tests.support.temporary import open_parents
 from tests.unit.exec_task.executor.jailed import linux, run_jailed
 
 ABI = landlock.kernel_abi()
@@ -31,8 +32,7 @@ def rooms(tmp_path):
         (room / "file").write_text("text")
         (room / "file").chmod(0o666)
         room.chmod(0o777)
-    for parent in list(tmp_path.parents)[:2]:  # pytest's own, closed to every other uid
-        parent.chmod(0o755)
+    open_parents(tmp_path)
     tmp_path.chmod(0o755)
     return tmp_path
 

@@ -22,6 +22,7 @@ from stepline.local.client.change import (
 from stepline.local.client.reducer import ClientState, fold_frame, resume_request
 from stepline.model.wire.event import ClientEvent, DeltaFrame, SyncFrame, frame_events
 from stepline.protocol.stream.lane import CONTROL_LANE, LaneClosed, LaneFacts, LaneOpened
+from tests.support.budget import budget
 
 C = "c1"
 TEXTS = ("thinking", "answer")
@@ -239,4 +240,4 @@ class Replay(RuleBasedStateMachine):
 
 
 TestReplay = Replay.TestCase
-TestReplay.settings = settings(max_examples=300, stateful_step_count=60)
+TestReplay.settings = settings(max_examples=budget(100, 3000), stateful_step_count=60)

@@ -22,6 +22,7 @@ from stepline.local.client.state import ClientState, note_message, send_request
 from stepline.model.entry import Closed, Dropped, Inbound
 from stepline.model.entry import Steered as SteeredEntry
 from stepline.model.wire.event import decode_frame
+from tests.support.budget import budget
 from tests.support.conversation import LANE, Conversation, follow
 from tests.support.generation import answered, called
 
@@ -195,4 +196,4 @@ class Devices(RuleBasedStateMachine):
 
 
 TestDevices = Devices.TestCase
-TestDevices.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestDevices.settings = settings(max_examples=budget(60, 600), stateful_step_count=40, deadline=None)

@@ -20,6 +20,7 @@ from tests.e2e.test_execution import RUN, WAITING
 from tests.e2e.test_fanout import BACKWARDS
 from tests.e2e.test_generation import INSISTING, TOGETHER
 from tests.e2e.test_recovery import LONG
+from tests.support.budget import budget
 from tests.unit.docs.source import DOCS
 from tests.unit.local.scripted.scripted_conversation import ScriptedConversation
 
@@ -274,7 +275,7 @@ def test_in_the_last_round_it_answers():
     assert LAST_ROUND in ScriptedConversation(AI_REACT_MAX_ITERATIONS="1").say(LONG.format(word="plum"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=budget(25, 250), deadline=None)
 @given(st.lists(st.text(max_size=200).filter(str.strip), min_size=1, max_size=3))
 def test_every_conversation_gets_a_well_formed_round(said):
     chat = ScriptedConversation()
