@@ -89,7 +89,7 @@ def backend(request):
 
 @pytest.fixture
 def stage(backend):
-    made = Stage(backend.mode)
+    made = Stage(backend.backend)
     made.backend = backend
     if "unsupported_platform" in made.turn(RUN.format("open('outputs/probe.txt', 'w').write('x')")):
         pytest.skip("this machine allows no isolated programs")

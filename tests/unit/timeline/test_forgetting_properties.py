@@ -80,12 +80,17 @@ def test_pruning_twice_is_pruning_once(log: LogBuilder, keep: int, intact: int, 
 @given(logs(forgetting=True))
 def test_what_was_visible_once_is_read_at_its_path_whatever_became_of_it(log: LogBuilder):
     seen: dict[str, str] = {}
+    gone: set[str] = set()
     timeline = Timeline.empty(LANE)
     for batch in log.batches:
         timeline = timeline.extended([batch])
         rated = {feedback_path(entry.turn) for entry in batch.entries if isinstance(entry, Feedback)}
         visible = {piece.path for piece in timeline.pieces if piece.path}
-        for path in visible | (rated & seen.keys()):
+        withdrawn = {path for path in rated | gone if not timeline.resolve(path)}
+        gone = (gone - rated) | withdrawn
+        for path in gone & seen.keys():  # the user took it back: nothing stands there any more
+            del seen[path]
+        for path in (visible | (rated & seen.keys())) - gone:
             if path not in seen or is_renewed(path):
                 seen[path] = read_back(timeline, path)
     assert {path: read_back(timeline, path) for path in seen} == seen
