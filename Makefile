@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/.ready
 # Processes that run tests side by side; more than cores, for many wait for containers.
-WORKERS ?= 3
+WORKERS ?= 4
 TOOLS := .venv/.tools
 # Stage prod with all its stacks; neither the key's secret nor the image has to exist.
 SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf \
@@ -17,12 +17,12 @@ chat: up  ## start what is needed and talk to the agent
 	@stepline chat
 
 test: exec-env $(TOOLS)  ## unit, contract, handlers, stacks, and one turn end to end
-	pytest -q -n $(WORKERS) -m "not emulator" --ignore tests/repository tests
+	pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
 
 soak: up $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
-	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) -m "not emulator" --ignore tests/repository tests
+	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
 	STEPLINE_SOAK=1 pytest -q -m emulator tests/e2e
 
 check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates by AWS's rules

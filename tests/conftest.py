@@ -47,6 +47,24 @@ _NO_MODULE = re.compile(r"No module named '(\w+)")
 _skipped: dict[str, set[str]] = {}
 
 
+BACKENDS = {"attacked", "backend", "bench"}
+"""Fixtures that start a place for programs, once a module and parameter."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run side by side, tests that share what takes long to make stay in one process."""
+    for item in items:
+        shared = [str(value) for name, value in _parameters(item).items() if name in BACKENDS]
+        if item.path.parent.name == "stacks":
+            item.add_marker(pytest.mark.xdist_group("stacks"))
+        elif shared:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem} {shared[0]}"))
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     package = NEEDS.get(collection_path.name) if collection_path.parent == Path(__file__).parent else None
     if package not in MISSING:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
+from tests.support.temporary import open_parents
 
 from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
 from .escape.drift import DRIFTS, find_drift
@@ -65,8 +66,8 @@ def attacked(
 ) -> Iterator[AttackedBackend]:
     """A backend with a secret in its environment, in two files beside it, and a socket that somebody listens on."""
     folder = tmp_path_factory.mktemp("planted")
-    for parent in (folder, *list(folder.parents)[:2]):
-        parent.chmod(0o755)
+    folder.chmod(0o755)
+    open_parents(folder)
     for name, mode in (("everybody", 0o644), ("root", 0o600)):
         (folder / name).write_text(SECRET)
         (folder / name).chmod(mode)
