@@ -20,7 +20,7 @@ LIBRARY = (
     ROOT / "exec_task",
 )
 AROUND = (ROOT / "tests", ROOT / "bench")
-TEST_LINES, FUNCTION_LINES, FOLDER_MODULES = 500, 60, 15
+TEST_LINES, FUNCTION_LINES, FOLDER_MODULES, LOOK_HARD_LINES = 500, 60, 15, 600
 RIDDLE = re.compile(r"(What|Whoever|Who|Whether)\b")
 VAGUE = {"util", "utils", "helper", "helpers", "common", "manager", "misc", "base_utils"}
 CORE = (
@@ -276,6 +276,12 @@ def test_what_names_an_adapter_is_found_and_no_exception_is_left_over():
     code = 'class FargateTask: "ecs"\ndef process(aws_region): use("ecs:runTask", mode="process", at=S3)\n'
     assert adapters_named_in(ast.parse(code)) == {"FargateTask", "aws_region", "ecs:runTask", "process", "S3"}
     assert set().union(*map(literals, core_trees().values())) >= NAMED
+
+
+def test_a_module_above_600_lines_has_its_reason_in_agents_md():
+    reasons = (ROOT / "AGENTS.md").read_text()
+    large = [path for path in modules(RUNTIME) if len(path.read_text().splitlines()) > LOOK_HARD_LINES]
+    assert [path for path in large if f"`{path.relative_to(RUNTIME)}`" not in reasons] == []
 
 
 def test_a_file_of_tests_has_a_name_of_its_own():

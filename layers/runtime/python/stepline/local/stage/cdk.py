@@ -201,6 +201,8 @@ def _cdk(home: Path, endpoint: str, arguments: list[str], *, cwd: Path, log: Pat
         CDK_DEFAULT_ACCOUNT=ACCOUNT,
         CDK_DEFAULT_REGION=REGION,
         CDK_DISABLE_CLI_TELEMETRY="true",
+        # Two stages that deploy at once would break each other's file of known accounts in ~/.cdk.
+        CDK_HOME=str(home / "cdk"),
         CI="true",
     )
     _run([str(CDK), *arguments, "--no-notices", "--no-version-reporting"], environment, cwd=cwd, log=log)

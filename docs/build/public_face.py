@@ -1,0 +1,54 @@
+"""docs/reference/public-face.md: what bundles, services and clients import from `stepline`."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Final
+
+import stepline
+from docs.build import DOCS
+from stepline import errors
+
+PATH: Final = DOCS / "reference/public-face.md"
+
+GROUPS: Final = {
+    "Bundles": (
+        *("BaseWorkflow", "PayloadLike", "TurnResult", "Skill", "Settings", "Lane"),
+        *("Tool", "ToolSpec", "ToolContext", "ToolOutput"),
+        *("stream_with_channels", "ChannelSpec", "ChannelSubscribers", "CompositeJsonArtifactStreamer"),
+        *("ModelService", "system_message", "user_message"),
+    ),
+    "Services": ("event_source", "EventSource", "follow", "InProcess", "in_memory"),
+    "Clients": ("Session", "ClientState"),
+}
+
+HEAD: Final = """\
+# The public face
+
+What authors of bundles, services and clients import from `stepline`; a name is loaded when it is used, so the import
+itself costs nothing. Everything else is private to its package and may change. Generated from the docstrings by
+`make docs`.
+
+A workflow's agent comes from its method `build_react` ([write a bundle](../how-to/write-a-bundle.md)), an event is sent by
+`submit_event` of an `EventSource` ([send events](../how-to/send-events.md)), and a [client](../how-to/client.md) is a `Session`.
+"""
+
+
+ALIASES: Final = {"PayloadLike": "A payload, or a mapping with its fields."}
+"""Names of types, which have no docstrings of their own."""
+
+
+def render() -> str:
+    """Return the page's text."""
+    parts = [HEAD]
+    for title, names in GROUPS.items():
+        rows = "\n".join(f"| `{name}` | {_first_line(name)} |" for name in names)
+        parts.append(f"## {title}\n\n| name | what it is |\n|---|---|\n{rows}\n")
+    kinds = ", ".join(f"`{name}`" for name in stepline.__all__ if hasattr(errors, name))
+    parts.append(f"## Errors\n\n{kinds}. Each has a stable `code`: [errors](errors.md).\n")
+    return "\n".join(parts)
+
+
+def _first_line(name: str) -> str:
+    said = ALIASES.get(name) or inspect.getdoc(getattr(stepline, name)) or ""
+    return said.partition("\n")[0].replace("|", "\\|")
