@@ -21,9 +21,9 @@ test: exec-env $(TOOLS)  ## unit, contract, handlers, stacks, and one turn end t
 	@stepline up </dev/null
 	pytest -q -m "emulator and smoke" tests/e2e
 
-soak: up $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
+soak: up exec-env $(TOOLS)  ## what a landing samples, at length: properties, explorer, faults, storms; takes hours
 	STEPLINE_SOAK=1 pytest -q -n $(WORKERS) --dist loadgroup -m "not emulator" --ignore tests/repository tests
-	STEPLINE_SOAK=1 pytest -q -m emulator tests/e2e
+	STEPLINE_SOAK=1 pytest -q -m "emulator or enforced" tests/e2e
 
 check: $(TOOLS)  ## format, lint, import rules, types, pages, and the templates by AWS's rules
 	ruff format --check .

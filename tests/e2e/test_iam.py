@@ -16,11 +16,12 @@ from stepline.local.stage.program_environment import MODE_VARIABLE, process_back
 from tests.e2e.enforced import Scene
 from tests.e2e.grant import read_grants, without
 from tests.e2e.strict_client import BrokenTurnError
+from tests.support.budget import budget
 
 pytestmark = pytest.mark.enforced
 
 SEED_VARIABLE = "STEPLINE_TEST_GRANT_SEED"
-TAKEN = 5
+TAKEN = budget(5, 100)
 SETTINGS = {**ENFORCED, "SFN_WAIT_SCALE": "0"}
 """Retries of the state machine come at once, so that a turn without its grant ends soon."""
 
@@ -37,6 +38,10 @@ NOT_SHOWN = {
     ),
     "for a message that waits for the end of a turn, and for the listing of a turn that is given up": (
         *("close dynamodb:UpdateItem *", "close states:StartExecution *", "sweeper dynamodb:UpdateItem *"),
+    ),
+    "for a program that runs long enough to be asked to stop": ("execute dynamodb:GetItem *",),
+    "since the sweeper does what Close could not": (
+        *("close dynamodb:GetItem *", "close execute-api:ManageConnections *"),
     ),
     "for a message that finds a turn open": (
         *("socket states:DescribeExecution *", "events states:DescribeExecution *"),
@@ -94,7 +99,7 @@ def taken(stage, request):
     tell(request, f"{SEED_VARIABLE}={seed}")
     candidates = [grant for grant in read_grants(stage[0]) if not reasons(grant)]
     assert len(candidates) > 20
-    return random.Random(seed).sample(candidates, TAKEN)
+    return random.Random(seed).sample(candidates, min(TAKEN, len(candidates)))
 
 
 def tell(request, text):
@@ -123,10 +128,14 @@ def test_every_exception_is_one_for_a_grant_that_is_there(stage):
             assert any(fnmatchcase(str(grant), pattern) for grant in grants), pattern
 
 
-@pytest.mark.parametrize("chosen", range(TAKEN))
-def test_the_way_is_broken_without_a_grant_and_whole_again_with_it(stage, scene, taken, chosen, request):
-    grant = taken[chosen]
-    with without(stage[0], grant), pytest.raises(BrokenTurnError) as broken:
+def test_the_way_is_broken_without_a_grant_and_whole_again_with_it(stage, scene, taken, request):
+    not_shown = []
+    for grant in taken:
+        with without(stage[0], grant):
+            try:
+                scene.play()
+                not_shown.append(str(grant))
+            except BrokenTurnError as broken:
+                tell(request, f"without {grant}: {str(broken).partition(chr(10))[0]}")
         scene.play()
-    tell(request, f"without {grant}: {str(broken.value).partition(chr(10))[0]}")
-    scene.play()
+    assert not_shown == []
