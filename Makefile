@@ -51,7 +51,7 @@ docs: $(TOOLS)  ## write the generated pages of the documentation
 
 synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of stage prod to cdk.out and check it
 	rm -rf cdk.out
-	cdk synth --quiet --strict -c stage=prod -c nag=true $(foreach value,$(SYNTH),-c $(value))
+	cdk synth --quiet --strict -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
 	cfn-lint --config-file stacks/cfnlint.yaml
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers

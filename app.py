@@ -6,6 +6,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 
+from stacks.bytecode import find_python, render_missing
 from stacks.code import Code, read_packages
 from stacks.deployment import Deployment
 from stacks.stage import Stage
@@ -16,8 +17,14 @@ ROOT = Path(__file__).resolve().parent
 def main() -> None:
     app = cdk.App()
     stage = Stage.from_context(app.node)
-    code = _local_code(app) if stage.is_local else Code.for_aws(ROOT)
-    Deployment(app, stage, code=code, packages=read_packages(ROOT / "exec_task/requirements.txt"))
+    compiler = None if stage.is_local or not stage.bytecode else find_python(stage.python)
+    code = _local_code(app) if stage.is_local else Code.for_aws(ROOT, version=stage.python, compiler=compiler)
+    deployment = Deployment(
+        app, stage, code=code, packages=read_packages(ROOT / "exec_task/requirements.txt")
+    )
+    if stage.bytecode and not (stage.is_local or compiler):
+        warning = render_missing(stage.python)
+        cdk.Annotations.of(deployment.ingress).add_warning_v2("stepline:bytecode", warning)
     if app.node.try_get_context("nag") == "true":
         from stacks.review import check  # noqa: PLC0415 - the rules are a developer's, and take a second
 

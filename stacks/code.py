@@ -1,8 +1,8 @@
 """The code of the functions: handlers and layers in AWS, the project's own environment on the emulator.
 
-Docker is never needed. The dependency layer is built by pip for the functions' platform; the emulator needs
-no layer, since a two-line bootstrap runs AWS's own runtime client in the environment this app is synthesized
-with.
+Docker is never needed. The dependency layer is built by pip for the functions' platform, and an interpreter of the
+runtime's version compiles it and our own code. The emulator needs no layer, since a two-line bootstrap runs AWS's own
+runtime client in the environment this app is synthesized with.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from stacks.bytecode import compile_folder, copy_sources, digest_of
+
 RUNTIME = lambda_.Runtime.PYTHON_3_14
-"""The newest Python with SnapStart on Lambda; the dependency layer is built for it."""
+"""The newest Python with SnapStart on Lambda."""
 PYTHON_VERSION = RUNTIME.name.removeprefix("python")
-PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_28_aarch64")
+ARCHITECTURE = "aarch64"
+LAYER_AT = "/opt/python"
+HANDLERS_AT = "/var/task"
+"""Where Lambda mounts the packages of a layer, and a function's own code."""
+_DEPS_STAMP = "python/.requirements.sha256"
 _BUNDLED = ("lambdas", "bundles")
 _UNBUNDLED = ["__pycache__", "*.pyc"]
+_LOCAL_ONLY = ("local",)
+"""Parts of the library that no function imports."""
 
 
 class Package(NamedTuple):
@@ -39,22 +47,42 @@ class Package(NamedTuple):
 class Code:
     """The runtime of every function, its code folder with the relevant packages, and the layers' folders.
 
-    Each layer's folder has a `python/`.
+    Each layer's folder has a `python/`. `compiled` folders contain the bytecode of that runtime.
     """
 
     runtime: lambda_.Runtime
     folder: Path
     layers: tuple[Path, ...] = ()
     packages: tuple[str, ...] = _BUNDLED
+    compiled: bool = False
 
     @classmethod
-    def for_aws(cls, root: Path, *, deps: Path | None = None) -> Code:
-        """Return unchanged handlers, one layer with the library, and one with dependencies, built if stale."""
-        return cls(
-            runtime=RUNTIME,
-            folder=root,
-            layers=(root / "layers/runtime", deps or build_deps(root / "layers/deps")),
-        )
+    def for_aws(
+        cls,
+        root: Path,
+        *,
+        version: str = PYTHON_VERSION,
+        compiler: Path | None = None,
+        deps: Path | None = None,
+    ) -> Code:
+        """Return the handlers, one layer with the library, and one with dependencies, built if stale.
+
+        `compiler` is an interpreter of this `version`; without one there is no bytecode.
+        """
+        runtime: lambda_.Runtime = getattr(lambda_.Runtime, f"PYTHON_{version.replace('.', '_')}")
+        deps = deps or build_deps(root / "layers/deps", version)
+        if compiler is None:
+            return cls(runtime=runtime, folder=root, layers=(root / "layers/runtime", deps))
+        built = root / ".stepline/functions"
+        handlers, library = built / "handlers", built / "library"
+        packages = library / "python"
+        content = copy_sources(tuple(root / name for name in _BUNDLED), handlers)
+        compile_folder(compiler, version, handlers, mounted_at=HANDLERS_AT, content=content)
+        content = copy_sources((root / "layers/runtime/python/stepline",), packages, without=_LOCAL_ONLY)
+        compile_folder(compiler, version, packages, mounted_at=LAYER_AT, content=content)
+        content = (deps / _DEPS_STAMP).read_text()
+        compile_folder(compiler, version, deps / "python", mounted_at=LAYER_AT, content=content)
+        return cls(runtime=runtime, folder=handlers, layers=(library, deps), compiled=True)
 
     @classmethod
     def for_emulator(cls, root: Path, folder: Path, *, bundle: Path | None = None) -> Code:
@@ -75,7 +103,10 @@ class Code:
                 shutil.copy(path, folder)
         bootstrap = folder / "bootstrap"
         bootstrap.write_text(
-            render_bootstrap(str(Path(sys.prefix) / "bin/python"), digest_of(root / "layers/runtime"))
+            render_bootstrap(
+                str(Path(sys.prefix) / "bin/python"),
+                digest_of(root / "layers/runtime/python", without=_LOCAL_ONLY),
+            )
         )
         bootstrap.chmod(0o755)
         packages = dict.fromkeys([*_BUNDLED, *(path.name for path in own)])
@@ -83,9 +114,10 @@ class Code:
 
     def add_to(self, scope: Construct) -> Package:
         """Add code and layers to a stack. The local stage's code is not included."""
+        unbundled = [] if self.compiled else _UNBUNDLED
         handlers = lambda_.Code.from_asset(
             str(self.folder),
-            exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *_UNBUNDLED],
+            exclude=["/*", "!/bootstrap", *(f"!/{name}" for name in self.packages), *unbundled],
             ignore_mode=cdk.IgnoreMode.GIT,
         )
         layers = [
@@ -94,7 +126,7 @@ class Code:
                 f"Layer{folder.name.title()}",
                 code=lambda_.Code.from_asset(
                     str(folder),
-                    exclude=["/*", "!/python", "python/stepline/local", *_UNBUNDLED],
+                    exclude=["/*", "!/python", "python/stepline/local", *unbundled],
                     ignore_mode=cdk.IgnoreMode.GIT,
                 ),
                 compatible_runtimes=[self.runtime],
@@ -119,24 +151,15 @@ def read_packages(requirements: Path) -> tuple[str, ...]:
     return tuple(line.partition("==")[0] for line in lines if line)
 
 
-def digest_of(folder: Path) -> str:
-    """Return a digest of the files below a folder that functions may import, by name and content."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not {"__pycache__", "local"} & set(path.parts):
-            digest.update(f"{path.relative_to(folder)}\0".encode())
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def build_deps(folder: Path) -> Path:
-    """Install the locked requirements for the functions' platform into `folder/python`, unless present."""
+def build_deps(folder: Path, version: str, *, architecture: str = ARCHITECTURE) -> Path:
+    """Install the locked requirements for a Python on Lambda into `folder/python`, unless present."""
     requirements = folder / "requirements.txt"
-    stamp = folder / "python" / ".requirements.sha256"
-    wanted = hashlib.sha256(requirements.read_bytes() + PYTHON_VERSION.encode()).hexdigest()
+    stamp = folder / _DEPS_STAMP
+    wanted = hashlib.sha256(requirements.read_bytes() + f"{version} {architecture}".encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == wanted:
         return folder
     shutil.rmtree(stamp.parent, ignore_errors=True)
+    platforms = (f"manylinux2014_{architecture}", f"manylinux_2_28_{architecture}")
     subprocess.run(  # noqa: S603 - fixed command, our own requirements file
         [
             *(
@@ -149,8 +172,8 @@ def build_deps(folder: Path) -> Path:
                 "--no-deps",
                 "--require-hashes",
             ),
-            *("--only-binary=:all:", "--implementation", "cp", "--python-version", PYTHON_VERSION),
-            *(flag for name in PLATFORMS for flag in ("--platform", name)),
+            *("--only-binary=:all:", "--implementation", "cp", "--python-version", version),
+            *(flag for name in platforms for flag in ("--platform", name)),
             *("--target", str(stamp.parent), "--requirement", str(requirements)),
         ],
         check=True,

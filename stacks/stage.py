@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 import aws_cdk as cdk
 from constructs import Node
 
+from stacks.bytecode import MAGIC
+from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.handover import secret_name
 
@@ -26,6 +28,13 @@ _CALLER = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:(root|(role|user)/[\w+=,.@/-]{
 """The principals that may assume a role: an account, or a role or user of one; never everyone."""
 _EMULATED = "arn:aws:iam::000000000000:root"
 """The account of the emulator."""
+_WORDS: Mapping[str, Collection[str]] = {
+    "multi_action": FANOUT_MODES,
+    "protocol": ("strict", "tolerant"),
+    "agent_version": ("v2", "v3"),
+    "python": MAGIC,
+}
+"""Choices between a few words; those of `python` are Lambda's with snapshots."""
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
@@ -83,6 +92,8 @@ class Stage:
     alarm_topic_arn: str = ""
     descriptors_dir: str = ""
     snap_start: bool = False
+    python: str = PYTHON_VERSION
+    bytecode: bool = True
     requests_per_s: int = 50
     burst: int = 100
 
@@ -94,12 +105,9 @@ class Stage:
             raise ValueError("stage local, and no other, runs at an emulator's endpoint: use `stepline up`")
         if self.exec_mode not in ("none", "fargate", *(HOST_MODES if self.is_local else ())):
             raise ValueError(f"stage {self.name} cannot run programs in mode {self.exec_mode!r}")
-        if self.multi_action not in FANOUT_MODES:
-            raise ValueError(f"multi_action: {self.multi_action!r} is none of {', '.join(FANOUT_MODES)}")
-        if self.protocol not in ("strict", "tolerant"):
-            raise ValueError(f"protocol: {self.protocol!r} is neither strict nor tolerant")
-        if self.agent_version not in ("v2", "v3"):
-            raise ValueError(f"agent_version: {self.agent_version!r} is neither v2 nor v3")
+        for name, known in _WORDS.items():
+            if (word := getattr(self, name)) not in known:
+                raise ValueError(f"{name}: {word!r} is none of {', '.join(known)}")
         if self.redis_secret_arn and not self.redis_secret_arn.startswith("arn:"):
             raise ValueError("redis_secret_arn: not the ARN of a secret; the URL itself belongs into one")
         for arn in self.event_source_principals:
@@ -185,64 +193,39 @@ class Stage:
 
     @classmethod
     def from_context(cls, node: Node) -> Stage:
-        """Read the stage from the command line's context. SnapStart is on in `prod` unless disabled."""
+        """Read the stage from the command line's context. SnapStart and alarms are on in `prod` unless disabled."""
+        given = {
+            one.name: _parse(one, str(value))
+            for one in fields(cls)
+            if (value := node.try_get_context(one.name)) is not None
+        }
+        name = str(node.try_get_context("stage") or cls.name)
+        is_local, is_prod = name == LOCAL, name == "prod"
+        image = given.get("exec_image", "" if is_local else "none")
+        defaults = {
+            "exec_image": image,
+            "exec_mode": "fargate" if image not in ("", "none") else "none",
+            "event_source_principals": (_EMULATED,) if is_local else (),
+            "alarms": is_prod,
+            "snap_start": is_prod,
+        }
+        exec_tasks = is_local and given.get("exec_tasks", False)
+        return cls(**{**defaults, **given, "name": name, "exec_tasks": exec_tasks})
 
-        def text(key: str, default: str = "") -> str:
-            value: Any = node.try_get_context(key)
-            return default if value is None else str(value)
 
-        name = text("stage", "dev")
-        image = text("exec_image", "" if name == LOCAL else "none")
-        return cls(
-            name=name,
-            endpoint=text("endpoint"),
-            oidc_issuer=text("oidc_issuer"),
-            oidc_audience=text("oidc_audience", "stepline"),
-            oidc_jwks_url=text("oidc_jwks_url"),
-            tenant_claim=text("tenant_claim"),
-            project_claim=text("project_claim"),
-            allowed_origins=tuple(filter(None, text("allowed_origins").split(","))),
-            model_provider=text("model_provider", "anthropic"),
-            model_roles=json.loads(text("model_roles", "{}")),
-            model_secret_arn=text("model_secret_arn"),
-            max_iterations=int(text("max_iterations", "15")),
-            multi_action=text("multi_action", "off"),
-            max_actions_per_round=int(text("max_actions_per_round", "8")),
-            protocol=text("protocol", "strict"),
-            agent_version=text("agent_version", "v3"),
-            context_max_tokens=int(text("context_max_tokens", "80000")),
-            context_window_tokens=int(text("context_window_tokens", "200000")),
-            cache_ttl_s=int(text("cache_ttl_s", "300")),
-            keep_recent_turns=int(text("keep_recent_turns", "6")),
-            keep_intact_turns=int(text("keep_intact_turns", "2")),
-            cache_minimum_tokens=json.loads(text("cache_minimum_tokens", "{}")),
-            search_corpus=text("search_corpus"),
-            steer_poll_ms=int(text("steer_poll_ms", "300")),
-            finalize_rounds=int(text("finalize_rounds", "2")),
-            finalize_max_tokens=int(text("finalize_max_tokens", "3000")),
-            event_credit=int(text("event_credit", "1")),
-            redis_secret_arn=text("redis_secret_arn"),
-            bundle=text("bundle", "bundles.default"),
-            bundle_props=json.loads(text("bundle_props", "{}")),
-            assembly=json.loads(text("assembly", "{}")),
-            exec_mode=text("exec_mode", "fargate" if image not in ("", "none") else "none"),
-            exec_image=image,
-            exec_python=text("exec_python"),
-            exec_home=text("exec_home"),
-            exec_tasks=name == LOCAL and text("exec_tasks") == "true",
-            exec_cpu=int(text("exec_cpu", "1024")),
-            exec_memory_mib=int(text("exec_memory_mib", "2048")),
-            user_messages_per_minute=int(text("user_messages_per_minute", "60")),
-            event_source_principals=tuple(
-                filter(None, text("event_source_principals", _EMULATED if name == LOCAL else "").split(","))
-            ),
-            alarms=text("alarms", "true" if name == "prod" else "false") == "true",
-            alarm_topic_arn=text("alarm_topic_arn"),
-            descriptors_dir=text("descriptors_dir"),
-            snap_start=text("snap_start", "true" if name == "prod" else "false") == "true",
-            requests_per_s=int(text("requests_per_s", "50")),
-            burst=int(text("burst", "100")),
-        )
+def _parse(choice: Field[Any], text: str) -> Any:
+    """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
+    match choice.default:
+        case bool():
+            return text == "true"
+        case int():
+            return int(text)
+        case tuple():
+            return tuple(filter(None, text.split(",")))
+        case str():
+            return text
+        case _:
+            return json.loads(text)
 
 
 def _colon_arn(stack: cdk.Stack, service: str, resource: str, name: str) -> str:

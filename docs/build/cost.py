@@ -48,6 +48,9 @@ _NOTES: Final = """
   deletes the version before. Without snapshots the first message after a pause waits for the model's SDK to load.
 - Metrics of our own cost 0.30 USD each in a month in which they are counted all the time, less by the hour; at rest
   none is.
+- The code of a function is 127 MB, of which bytecode is 37: 120 MB of dependencies, 6 of the library, 1 of handlers
+  (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. What bytecode saves
+  at a cold start is in [measurements](bench.md).
 - There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
 
 What else a deployment is made of costs nothing at rest:

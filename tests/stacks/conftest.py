@@ -27,7 +27,7 @@ class Synthesis:
         code = (
             Code.for_emulator(ROOT, folder / "code")
             if stage.is_local
-            else Code.for_aws(ROOT, deps=folder / "deps")
+            else Code.for_aws(ROOT, version=stage.python, deps=folder / "deps")
         )
         deployment = Deployment(app, stage, code=code, packages=("numpy", "pandas"))
         self.stage = stage
