@@ -12,10 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import (
+    cold,
     cost,
     execution,
     fanout,
     field,
+    first_token,
     imports,
     parser,
     pipeline,
@@ -43,6 +45,8 @@ TOPICS: dict[str, Callable[[], list[Row]]] = {
     "stream": stream.rows,
     "steer": steer.rows,
     "imports": imports.rows,
+    "cold": cold.rows,
+    "first_token": first_token.rows,
     "execution": execution.rows,
     "stage": stage.rows,
     "fanout": fanout.rows,

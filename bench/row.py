@@ -9,6 +9,9 @@ from pathlib import Path
 
 HANDLERS = ("authorizer", "socket", "decide", "act", "close", "sweeper")
 
+COLD = ("authorizer", "socket", "decide", "act", "close")
+"""The functions that a turn waits for."""
+
 SHAPES = ("linear", "fanout")
 
 EXEC_METRICS = tuple(
@@ -54,6 +57,8 @@ LISTED = (
     "reads_per_round_cold",
     "read_bytes_per_round_cold",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
+    *(f"cold_cpu_{handler}" for handler in COLD),
+    "cold_first_token",
     *EXEC_METRICS,
 )
 """The required metrics; a run without one of them has failed."""

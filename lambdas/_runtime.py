@@ -10,11 +10,11 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
-from snapshot_restore_py import register_after_restore, register_before_snapshot
+from snapshot_restore_py import register_after_restore
 
 from stepline.bootstrap.app import App
 from stepline.bootstrap.aws_wiring import on_aws
-from stepline.bootstrap.snapshot import forget, warm
+from stepline.bootstrap.snapshot import forget, initialise
 from stepline.errors import SteplineError
 from stepline.metrics import EDGE_ERRORS, NAMESPACE, SERVICE, dimensions
 from stepline.model.step import Step, read_step
@@ -87,11 +87,11 @@ class PowertoolsMeter:
 def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
     """Make a handler: its log lines name the request, its metrics go out, its errors keep their class's name.
 
-    Where Lambda keeps a snapshot of the function, its process is warmed before and cleared after; elsewhere these two
-    are not called.
+    Its process loads what the first call needs while Lambda initialises it. Where Lambda keeps a snapshot of the function,
+    the process is cleared after it.
     """
-    register_before_snapshot(warm, run.__module__.rpartition(".")[2])
     register_after_restore(restored)
+    initialise(run.__module__.rpartition(".")[2], os.environ)  # noqa: TID251 - Lambda's own variables
 
     @logger.inject_lambda_context(clear_state=True)
     @wraps(run)

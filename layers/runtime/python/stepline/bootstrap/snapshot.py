@@ -1,7 +1,9 @@
-"""A function's process as a snapshot that many environments continue: code is loaded into it, and nothing else.
+"""Imports of a function before its first call, and the part of its process that a snapshot may keep.
 
-No client, no credential, no time of the clock: everything that the process has made until then is dropped when an
-environment is restored, and made again on its next use.
+Lambda lends a function a whole core while it initialises, whatever its memory buys it later, so imports belong there and
+not into the first request. A snapshot keeps code and nothing else: no client, no credential, no time of the clock.
+Everything that the process has made until then is dropped when an environment is restored, and made again on its next use.
+Source: serverlessland.com, "Utilize initialization phase"; docs.aws.amazon.com/lambda, "Execution environment lifecycle".
 """
 
 from __future__ import annotations
@@ -13,27 +15,36 @@ from typing import Final
 
 from stepline.adapters.aws import client
 
+_RUNTIME: Final = "AWS_LAMBDA_RUNTIME_API"
+_INITIALIZATION: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
+_AWS: Final = "stepline.adapters.aws.client"
+_AGENT: Final = ("stepline.bundle.assembly", "bundles.default.tools_descriptor")
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
-    "authorizer": ("stepline.adapters.aws.client", "stepline.bootstrap.token_identity"),
-    "socket": ("stepline.adapters.aws.client", "stepline.ingress.message"),
-    "decide": (
-        "stepline.adapters.aws.client",
-        "stepline.adapters.anthropic.client",
-        "stepline.bundle.assembly",
-        "bundles.default.tools_descriptor",
-    ),
+    "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
+    "socket": (_AWS, "stepline.ingress.message"),
+    "api": (_AWS,),
+    "decide": (_AWS, "stepline.adapters.anthropic.client", *_AGENT),
+    "act": (_AWS, *_AGENT),
+    "execute": (_AWS,),
+    "close": (_AWS,),
+    "sweeper": (_AWS,),
 }
-"""Modules that the first call loads, for each function that a person waits for."""
+"""Modules that the first call of each function loads."""
 
 
-def warm(function: str) -> None:
-    """Load what a function's first call needs. It takes a second at most, and a snapshot may take minutes.
+def initialise(function: str, environ: Mapping[str, str]) -> None:
+    """Load what a function's first call needs, in a process that Lambda has started.
 
-    The `MODULES` of an adapter are the parts of an SDK that it loads on first use.
+    The `MODULES` of an adapter are the parts of a library that it loads on first use. The first client of AWS reads the
+    description of its service, which the session keeps for later ones.
     """
-    for name in WARMED.get(function, ()):
+    if _RUNTIME not in environ:
+        return
+    for name in WARMED[function]:
         for part in getattr(importlib.import_module(name), "MODULES", ()):
             importlib.import_module(part)
+    if environ.get(_INITIALIZATION) != "snap-start":
+        client.connect("dynamodb", read_timeout_s=1)
 
 
 def forget() -> None:

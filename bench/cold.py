@@ -1,0 +1,368 @@
+"""Cold starts: the CPU time of a new process of a function, up to the first remote call that it is made for.
+
+The functions run as they ship: handlers and layers built for this machine's architecture, never written to, by an
+interpreter of Lambda. AWS is the local stage behind a proxy, which looks at a caller's CPU clock when the call arrives.
+The conversation of each call is prepared beforehand, in this process.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import platform
+import secrets
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from bench.row import MeasureError, Row
+from stacks.bytecode import MAGIC, find_python
+from stacks.code import Code, build_deps
+from stepline.adapters.memory.machine import MemoryMachine
+from stepline.bootstrap.aws_wiring import on_aws
+from stepline.bootstrap.loop_app import LoopApp
+from stepline.ingress.access import issue_ticket
+from stepline.ingress.admit import Arrival, admit
+from stepline.local.stage.deployed import LocalStage, client, credentials
+from stepline.local.stage.lifecycle import status, up
+from stepline.loop.decide import decide
+from stepline.model.ids import make_lane
+from stepline.model.step import Step
+from stepline.ports.channel import Principal
+from stepline.settings import Settings
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+HOME: Final = ROOT / ".stepline/bench-cold"
+ROUNDS: Final = 5
+GOALS: Final = {"authorizer": 1.3, "socket": 1.5, "decide": 2.0, "act": 1.6, "close": 1.6}
+USER: Final = Principal(tenant="local", project="default", user="bench", expires_at=4_000_000_000)
+TALK: Final = "Tell me about cold starts."
+PLAN: Final = "Make a plan with three steps, write it to a file and read it back."
+
+PEER: Final = """\
+import json, botocore.session
+botocore.session.get_session().create_client("dynamodb").get_item(TableName="none", Key={"pk": {"S": "x"}, "sk": {"S": "x"}})
+"""
+FUNCTION: Final = """\
+import json, sys
+from types import SimpleNamespace
+from lambdas.{name} import handler
+context = SimpleNamespace(
+    function_name="bench", memory_limit_in_mb=512, invoked_function_arn="arn:aws:lambda:::function:bench:live", aws_request_id="1"
+)
+handler(json.loads(sys.argv[1]), context)
+"""
+
+
+def rows() -> list[Row]:
+    """Return `cold_cpu_<function>`; the stage is started if it is not up."""
+    found = next(((name, path) for name in reversed(MAGIC) if (path := find_python(name))), None)
+    if found is None:
+        note = f"no interpreter of {', '.join(MAGIC)} on this machine"
+        return [
+            Row(metric=f"cold_cpu_{name}", value=None, unit="x", goal=goal, note=note)
+            for name, goal in GOALS.items()
+        ]
+    running = status()
+    stage = running.stage if running.stage and running.up else up(lambda text: print(text, file=sys.stderr))
+    version, python = found
+    ways = {way: _build(version, python, way) for way in ("bytecode", "no bytecode")}
+    with _proxy(stage) as proxy, _environment(stage, proxy) as prepared:
+        runs = {way: Runs(python, code, proxy, prepared) for way, code in ways.items()}
+        times: dict[tuple[str, str], list[float]] = {}
+        for _ in range(ROUNDS):
+            for way, run in runs.items():
+                times.setdefault(("peer", way), []).append(run.peer_ms())
+                for name in GOALS:
+                    times.setdefault((name, way), []).append(run.function_ms(name))
+    least = {key: statistics.median(found_ms) for key, found_ms in times.items()}
+    return [_row(name, goal, least, version) for name, goal in GOALS.items()]
+
+
+def _row(name: str, goal: float, spent_ms: Mapping[tuple[str, str], float], version: str) -> Row:
+    own, peer = spent_ms[name, "bytecode"], spent_ms["peer", "bytecode"]
+    return Row(
+        metric=f"cold_cpu_{name}",
+        value=round(own / peer, 2),
+        unit="x",
+        peers={"without bytecode": round(spent_ms[name, "no bytecode"] / peer, 2)},
+        goal=goal,
+        note=f"{own:.0f} ms of CPU over {peer:.0f} of a function that makes one client; {spent_ms[name, 'no bytecode']:.0f} "
+        f"without bytecode, then the other has {spent_ms['peer', 'no bytecode']:.0f}; Python {version}, median of {ROUNDS}",
+    )
+
+
+def _build(version: str, python: Path, way: str) -> tuple[Path, ...]:
+    """Return the folders that such a function imports from, for this machine's architecture."""
+    deps = HOME / f"deps-{version}"
+    deps.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "layers/deps/requirements.txt", deps)
+    build_deps(deps, version, architecture=platform.machine())
+    code = Code.for_aws(ROOT, version=version, compiler=python, deps=deps)
+    folders = [code.folder, *(layer / "python" for layer in code.layers)]
+    runtime = HOME / "runtime"  # Lambda's own part
+    runtime.mkdir(exist_ok=True)
+    spec = find_spec("snapshot_restore_py")
+    shutil.copy(str(spec.origin if spec else ""), runtime)
+    folders.append(runtime)
+    if way == "bytecode":
+        subprocess.run(
+            [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", runtime], check=True
+        )
+        return tuple(folders)
+    bare = [HOME / "sources" / str(at) for at, _ in enumerate(folders)]
+    for source, target in zip(folders, bare, strict=True):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    return tuple(bare)
+
+
+Mark = Callable[[str, bytes], bool]
+
+
+def _writes_log(target: str, body: bytes) -> bool:
+    return target.endswith((".PutItem", ".TransactWriteItems")) and b'"LOG#' in body
+
+
+MARKS: Final[Mapping[str, Mark]] = {
+    "peer": lambda target, _: target.endswith(".GetItem"),
+    "authorizer": lambda target, _: target.endswith(".DeleteItem"),
+    "socket": _writes_log,
+    "decide": lambda target, _: target == "/v1/messages",
+    "act": _writes_log,
+    "close": _writes_log,
+}
+"""The call that each is made for, by its operation, or its path, and its body."""
+
+
+class Proxy(ThreadingHTTPServer):
+    """Passes requests on to the stage and to the model; ends a watched process at the call it is made for."""
+
+    daemon_threads = True
+
+    def __init__(self, stage: LocalStage) -> None:
+        super().__init__(("127.0.0.1", 0), _Pass)
+        self.stage = stage
+        self.watched: tuple[subprocess.Popen[bytes], Mark] | None = None
+        self.spent_ms = 0.0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def saw(self, target: str, body: bytes) -> bool:
+        """Take the CPU time of the watched process and end it, if this is the call."""
+        if self.watched is None or not self.watched[1](target, body):
+            return False
+        process, _ = self.watched
+        self.spent_ms = time.clock_gettime(_cpu_clock(process.pid)) * 1000
+        process.kill()
+        return True
+
+
+def _cpu_clock(pid: int) -> int:
+    """Return the id of a process's CPU clock. Source: clock_getcpuclockid(3), as Linux encodes it."""
+    return (~pid << 3) | 2
+
+
+class _Pass(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Proxy
+
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        path = urlsplit(self.path).path  # of an absolute address, as clients of a proxy send it
+        is_model = path.startswith("/v1/messages")
+        target = path if is_model else self.headers.get("x-amz-target", "")
+        if self.server.saw(target, body):
+            self.close_connection = True
+            return
+        upstream = urlsplit(self.server.stage.model_url if is_model else self.server.stage.endpoint)
+        connection = http.client.HTTPConnection(upstream.hostname or "", upstream.port, timeout=30)
+        query = urlsplit(self.path).query
+        connection.request(self.command, f"{path}?{query}" if query else path, body, dict(self.headers))
+        answer = connection.getresponse()
+        content = answer.read()
+        self.send_response(answer.status)
+        for name, value in answer.getheaders():
+            if name.lower() not in ("transfer-encoding", "connection", "content-length", "server", "date"):
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+        connection.close()
+
+    do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _pass  # noqa: N815 - the base class's names
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing: a request is no news here."""
+
+
+@contextmanager
+def _proxy(stage: LocalStage) -> Iterator[Proxy]:
+    proxy = Proxy(stage)
+    thread = threading.Thread(target=proxy.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+@dataclass
+class Prepared:
+    """The environments of the functions, and an app that prepares their events; its executions never run."""
+
+    variables: Mapping[str, Mapping[str, str]]
+    app: LoopApp
+
+    def event(self, name: str) -> dict[str, Any]:
+        """Return an event of a function, in a conversation of its own."""
+        match name:
+            case "authorizer":
+                ticket = issue_ticket(self.app.ports, USER, "").ticket
+                arn = "arn:aws:execute-api:us-east-1:000000000000:api/stage/$connect"
+                return {
+                    "methodArn": arn,
+                    "headers": {},
+                    "queryStringParameters": {"ticket": ticket},
+                    "requestContext": {},
+                }
+            case "socket":
+                connection = secrets.token_hex(8)
+                self.app.ports.subscriptions.connect(connection, USER)
+                body = {"action": "send", "conversation": _word(), "message_id": _word(), "text": TALK}
+                return {
+                    "requestContext": {"connectionId": connection, "routeKey": "$default"},
+                    "body": json.dumps(body),
+                }
+            case "decide":
+                return _state(self._opened(TALK))
+            case "act":
+                return _state(self._decided(PLAN, "act"))
+            case _:
+                return _state(self._decided(TALK, "close"))
+
+    def _opened(self, text: str) -> Step:
+        """Open a turn and return the first step of its execution."""
+        lane = make_lane(USER.tenant, USER.project, _word())
+        admit(self.app.ports, lane, Arrival(user=USER.user, message_id=_word(), text=text))
+        machine = self.app.ports.machine
+        if not isinstance(machine, MemoryMachine):
+            raise MeasureError("an execution would run")
+        return machine.queue.pop()[1]
+
+    def _decided(self, text: str, route: str) -> Step:
+        step = self._opened(text)
+        app = self.app
+        while (step := decide(app.ports, app.agent, app.model, app.history, step)).route == "decide":
+            pass
+        if step.route != route:
+            raise MeasureError(f"the model leads to {step.route}, not to {route}")
+        return step
+
+
+def _state(step: Step) -> dict[str, Any]:
+    return {"step": msgspec.to_builtins(step), "attempt": 0}
+
+
+def _word() -> str:
+    return f"bench-{secrets.token_hex(6)}"
+
+
+@contextmanager
+def _environment(stage: LocalStage, proxy: Proxy) -> Iterator[Prepared]:
+    """Read the deployed functions' variables, and prepare an app from those of Decide."""
+    functions = client("lambda", stage)
+    variables = {
+        name: functions.get_function_configuration(FunctionName=f"stepline-local-{name}")["Environment"][
+            "Variables"
+        ]
+        for name in GOALS
+    }
+    own = {
+        **credentials(Path(stage.home)),
+        "AWS_ENDPOINT_URL": stage.endpoint,
+        "AWS_DEFAULT_REGION": stage.region,
+    }
+    with _variables(own):
+        model = {"ANTHROPIC_API_KEY": "scripted", "ANTHROPIC_BASE_URL": stage.model_url}
+        app = on_aws(Settings.from_env({**variables["decide"], **model}), _NoMeter(), LoopApp)
+        through = {**own, **model, "HTTP_PROXY": proxy.url, "ANTHROPIC_BASE_URL": proxy.url}
+        yield Prepared(
+            variables={name: {**given, **through} for name, given in variables.items()},
+            app=replace(app, ports=replace(app.ports, machine=MemoryMachine())),
+        )
+
+
+@contextmanager
+def _variables(own: Mapping[str, str]) -> Iterator[None]:
+    """Let the clients of this process reach the stage."""
+    environ = os.environ  # noqa: TID251 - AWS's own variables, as its clients read them
+    kept = dict(environ)
+    environ.update(own)
+    try:
+        yield
+    finally:
+        environ.clear()
+        environ.update(kept)
+
+
+class _NoMeter:
+    def count(self, name: str, value: float = 1, *, reason: str = "") -> None:
+        """Count nothing: what is prepared is not measured."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """New processes of an interpreter that imports from these folders."""
+
+    python: Path
+    folders: tuple[Path, ...]
+    proxy: Proxy
+    prepared: Prepared
+
+    def peer_ms(self) -> float:
+        return self._spent_ms("peer", PEER, "", self.prepared.variables["authorizer"])
+
+    def function_ms(self, name: str) -> float:
+        event = json.dumps(self.prepared.event(name))
+        return self._spent_ms(name, FUNCTION.format(name=name), event, self.prepared.variables[name])
+
+    def _spent_ms(self, name: str, program: str, argument: str, variables: Mapping[str, str]) -> float:
+        path = os.pathsep.join(map(str, self.folders))
+        environment = {
+            **variables,
+            "PYTHONPATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONSAFEPATH": "1",
+            "PATH": os.defpath,
+        }
+        process = subprocess.Popen(
+            [self.python, "-S", "-c", program, argument],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        self.proxy.spent_ms, self.proxy.watched = 0.0, (process, MARKS[name])
+        said, _ = process.communicate(timeout=60)
+        self.proxy.watched = None
+        if not self.proxy.spent_ms:
+            raise MeasureError(f"{name} ended before its call: {said.decode()[:2000]}")
+        return self.proxy.spent_ms
