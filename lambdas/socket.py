@@ -5,6 +5,7 @@ from __future__ import annotations
 from lambdas._handshake import read_principal
 from lambdas._runtime import Event, edge, logger, wired
 from stepline.bootstrap.app import App
+from stepline.ingress.message import receive, report_internal
 from stepline.metrics import EDGE_ERRORS
 
 OK = {"statusCode": 200}
@@ -29,8 +30,6 @@ def handler(event: Event) -> Event:
 
 
 def _receive(connection: str, body: str) -> None:
-    from stepline.ingress.message import receive, report_internal  # noqa: PLC0415 - pydantic: 70 ms of CPU, for messages only
-
     try:
         receive(app().ports, connection, body)
     except Exception:  # noqa: BLE001 - the edge: logged, counted, and told to the client without saying what it was

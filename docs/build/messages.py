@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, get_args
 
 import msgspec
-from pydantic import TypeAdapter
 
 from docs.build import DOCS
 from stepline.model.wire import event
@@ -15,7 +15,7 @@ from stepline.ports.identity import TICKET_TTL_S
 
 PATH: Final = DOCS / "reference/messages.md"
 
-MESSAGES: tuple[type, ...] = get_args(Message)
+MESSAGES: tuple[type[msgspec.Struct], ...] = get_args(Message)
 FRAMES: tuple[type[msgspec.Struct], ...] = get_args(event.Frame)
 
 _CONVERSATION = "conv_7f3a"
@@ -93,10 +93,9 @@ SAMPLES: dict[str, event.Frame] = {
 }
 
 
-def action(message: type) -> str:
+def action(message: type[msgspec.Struct]) -> str:
     """Return a message's action."""
-    schema = TypeAdapter(message).json_schema()
-    return str(schema["properties"]["action"]["const"])
+    return str(message.__struct_config__.tag)
 
 
 def render() -> str:
@@ -152,10 +151,10 @@ def _opening() -> list[str]:
     ]
 
 
-def _message(message: type) -> list[str]:
-    schema = TypeAdapter(message).json_schema()
+def _message(message: type[msgspec.Struct]) -> list[str]:
+    _, shared = msgspec.json.schema_components([message])
     word = action(message)
-    rows = _rows(schema, schema.get("$defs", {}), "")
+    rows = _rows(shared[message.__name__], shared, "")
     return [
         f"### {word}",
         "",
@@ -189,8 +188,8 @@ def _rows(schema: dict[str, Any], shared: dict[str, Any], prefix: str) -> list[s
 
 
 def _type(rule: dict[str, Any]) -> str:
-    if "const" in rule:
-        return f"`{json.dumps(rule['const'])}`"
+    if "enum" in rule:
+        return f"`{json.dumps(rule['enum'][0])}`"
     if rule["type"] == "object":
         inner = rule.get("additionalProperties")
         return f"map of {inner['type']}" if isinstance(inner, dict) else "object"
@@ -212,12 +211,17 @@ def _constraint(rule: dict[str, Any]) -> str:
         "maximum": "at most {}",
         "maxItems": "at most {}",
     }
-    found = [text.format(rule[key]) for key, text in facts.items() if key in rule]
+    found = [text.format(_shown(rule[key])) for key, text in facts.items() if key in rule]
     if "propertyNames" in rule:
         found.append(f"names of at most {rule['propertyNames']['maxLength']} characters")
     if isinstance(rule.get("additionalProperties"), dict) and "minimum" in rule["additionalProperties"]:
         found.append(f"at least {rule['additionalProperties']['minimum']} each")
     return ", ".join(found)
+
+
+def _shown(limit: Any) -> Any:
+    """Return a limit as people write it: a pattern for a whole text between `^` and `$`."""
+    return re.sub(r"^\^\(\?:(.*)\)\\Z$", r"^\1$", limit) if isinstance(limit, str) else limit
 
 
 def _frame(frame: type[msgspec.Struct]) -> list[str]:

@@ -160,7 +160,7 @@ def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_
             "loaded = set(sys.modules)\n"
             "from stepline.adapters.aws.client import connect\n"
             "connect('dynamodb', read_timeout_s=1)\n"
-            "print(*sorted({'anthropic', 'jwt', 'pydantic'} & loaded), len(set(sys.modules) - loaded))\n"
+            "print(*sorted({'anthropic', 'jwt', 'stepline.ingress.message'} & loaded), len(set(sys.modules) - loaded))\n"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -170,7 +170,7 @@ def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_
             env={**LAMBDA, "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"},
         )
         *loaded, left = done.stdout.split()
-        expected = {"authorizer": "jwt", "socket": "pydantic", "decide": "anthropic"}
+        expected = {"authorizer": "jwt", "socket": "stepline.ingress.message", "decide": "anthropic"}
         assert function not in expected or expected[function] in loaded
         assert int(left) < 5
 

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from docs.build.messages import EXAMPLES, FRAMES, MESSAGES, PATH, SAMPLES, action
@@ -13,9 +15,7 @@ def test_every_message_and_frame_has_a_heading():
 
 @pytest.mark.parametrize("word", EXAMPLES)
 def test_every_example_is_a_message(word):
-    import json
-
-    assert parse_message(json.dumps(EXAMPLES[word])).action == word
+    assert action(type(parse_message(json.dumps(EXAMPLES[word])))) == word
 
 
 @pytest.mark.parametrize("word", SAMPLES)

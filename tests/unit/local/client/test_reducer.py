@@ -371,4 +371,4 @@ def test_what_is_told_is_what_the_server_reads():
     told = parse_message(msgspec.json.encode(send_request(state, "m1")).decode())
     assert isinstance(told, Event)
     assert (told.kind, told.payload, told.reactive) == ("form", {"field": 1, "text": "done"}, False)
-    assert [one.model_dump() for one in told.attachments] == [reference]
+    assert msgspec.to_builtins(told.attachments) == [reference]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from stepline.delivery.effect import deliver
 from stepline.delivery.resume import pong, resume
 from stepline.errors import (
@@ -112,7 +114,9 @@ def read_arrival(user: str, message: Send | Event) -> Arrival:
         kind=message.kind,
         reactive=message.reactive,
         payload=message.payload,
-        attachments=tuple(Attachment(**reference.model_dump()) for reference in message.attachments),
+        attachments=tuple(
+            msgspec.convert(reference, Attachment, from_attributes=True) for reference in message.attachments
+        ),
     )
 
 

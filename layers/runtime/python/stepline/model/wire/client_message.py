@@ -1,11 +1,13 @@
-"""Messages from clients on the websocket: one strict pydantic model per message."""
+"""Messages from clients on the websocket: one closed value per message."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+import re
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from msgspec import Meta
 
 from stepline.errors import InputError, LimitError
 from stepline.model.base import Value
@@ -19,86 +21,86 @@ from stepline.model.file.attachment import (
 from stepline.model.ids import SEGMENT
 from stepline.model.wire.live_event import KIND
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 MESSAGE_MAX_BYTES = 128 * 1024
 """API Gateway's own limit for one websocket message, in bytes of UTF-8."""
 
-_Segment = Annotated[str, Field(pattern=f"^{SEGMENT.pattern}$")]
-_Number = Annotated[int, Field(ge=0)]
+
+def _whole(pattern: re.Pattern[str]) -> str:
+    """Return a pattern for a whole text: it is searched for, and `$` would allow a line break at the end."""
+    return f"^(?:{pattern.pattern})\\Z"
 
 
-class _Closed(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+_Segment = Annotated[str, Meta(pattern=_whole(SEGMENT))]
+_Number = Annotated[int, Meta(ge=0)]
 
 
-class _Message(_Closed):
-    conversation: _Segment
+class _Closed(Value, forbid_unknown_fields=True):
+    """A value with no other fields than its own."""
 
 
-class Send(_Message):
+class Send(_Closed, tag_field="action", tag="send"):
     """Send a message. The same `message_id` again is the same message, answered but not admitted twice."""
 
-    action: Literal["send"]
+    conversation: _Segment
     message_id: _Segment
-    text: Annotated[str, Field(min_length=1)]
+    text: Annotated[str, Meta(min_length=1)]
 
 
 class AttachmentReference(_Closed):
     """A file that was stored before; `sha256` names its bytes."""
 
-    filename: Annotated[str, Field(min_length=1, max_length=FILENAME_MAX_BYTES)]
-    mime: Annotated[str, Field(pattern=f"^{MIME.pattern}$")]
-    size_bytes: Annotated[int, Field(ge=0, le=ATTACHMENT_MAX_BYTES)]
-    sha256: Annotated[str, Field(pattern=f"^{SHA256.pattern}$")]
+    filename: Annotated[str, Meta(min_length=1, max_length=FILENAME_MAX_BYTES)]
+    mime: Annotated[str, Meta(pattern=_whole(MIME))]
+    size_bytes: Annotated[int, Meta(ge=0, le=ATTACHMENT_MAX_BYTES)]
+    sha256: Annotated[str, Meta(pattern=_whole(SHA256))]
 
 
-class Event(_Message):
+class Event(_Closed, tag_field="action", tag="event"):
     """Send an event: a message, a form, a wizard's step, an alert, a steer or a stop.
 
     `payload` has its content; its `text` is the event's text. The same `message_id` again is the same event.
     """
 
-    action: Literal["event"]
+    conversation: _Segment
     message_id: _Segment
-    kind: Annotated[str, Field(pattern=f"^{KIND.pattern}$")]
+    kind: Annotated[str, Meta(pattern=_whole(KIND))]
     reactive: bool | None = None
-    payload: dict[str, Any] = {}
-    attachments: Annotated[list[AttachmentReference], Field(max_length=ATTACHMENTS_MAX)] = []
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    attachments: Annotated[list[AttachmentReference], Meta(max_length=ATTACHMENTS_MAX)] = msgspec.field(
+        default_factory=list
+    )
 
 
 class StreamCursor(_Closed):
     """How much of the running stream the client has: characters per lane of `claim`."""
 
     claim: _Number
-    off: dict[Annotated[str, Field(max_length=64)], _Number] = {}
+    off: dict[Annotated[str, Meta(max_length=64)], _Number] = msgspec.field(default_factory=dict)
 
 
-class Resume(_Message):
+class Resume(_Closed, tag_field="action", tag="resume"):
     """Subscribe, and get every event after number `after`, then the running text beyond `stream`."""
 
-    action: Literal["resume"]
+    conversation: _Segment
     after: _Number = 0
     stream: StreamCursor | None = None
 
 
-class Ping(_Message):
+class Ping(_Closed, tag_field="action", tag="ping"):
     """Ask for the newest event number; heals a lost last frame."""
 
-    action: Literal["ping"]
+    conversation: _Segment
 
 
-class Auth(_Closed):
+class Auth(_Closed, tag_field="action", tag="auth"):
     """Renew with a ticket for a later token of the same user, tenant and project; also after expiry."""
 
-    action: Literal["auth"]
-    ticket: Annotated[str, Field(min_length=1, max_length=128)]
+    ticket: Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 Message = Send | Event | Resume | Ping | Auth
 
-_ADAPTER: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="action")])
+_DECODER: Final[msgspec.json.Decoder[Message]] = msgspec.json.Decoder(Message)
 
 
 def parse_message(body: str) -> Message:
@@ -113,13 +115,14 @@ def parse_message(body: str) -> Message:
     if len(encoded) > MESSAGE_MAX_BYTES:
         raise LimitError(f"a message has at most {MESSAGE_MAX_BYTES} bytes", code="message_too_large")
     try:
-        return _ADAPTER.validate_json(encoded)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        code = {"json_invalid": "bad_json", "union_tag_invalid": "unknown_action"}.get(
-            first["type"], "bad_message"
-        )
-        raise InputError(_render_problem(first), code=code) from error
+        return _DECODER.decode(encoded)
+    except msgspec.ValidationError as error:
+        code = "unknown_action" if str(error).endswith(" - at `$.action`") else "bad_message"
+        raise InputError(_render_problem(str(error)), code=code) from error
+    except RecursionError as error:
+        raise InputError("the message is nested too deep", code="bad_json") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError("the message is not JSON", code="bad_json") from error
 
 
 class Names(Value):
@@ -153,43 +156,49 @@ def _readable(name: object) -> str:
 
 _ACTIONS: Final = "`send`, `event`, `resume`, `ping` or `auth`"
 _WORDS: Final = {
-    f"^{SEGMENT.pattern}$": "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
-    f"^{KIND.pattern}$": "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
-    f"^{MIME.pattern}$": "is a media type, for example `text/plain`",
-    f"^{SHA256.pattern}$": "is a SHA-256 in 64 hexadecimal digits",
+    repr(_whole(SEGMENT)): "is at most 64 letters, digits, `_` and `-`, and begins with a letter or a digit",
+    repr(_whole(KIND)): "is at most 32 small letters, digits, `_` and `-`, and begins with a letter",
+    repr(_whole(MIME)): "is a media type, for example `text/plain`",
+    repr(_whole(SHA256)): "is a SHA-256 in 64 hexadecimal digits",
 }
-_SENTENCES: Final = {
-    "missing": "is missing",
-    "extra_forbidden": "is no field of this message",
-    "string_type": "must be a text",
-    "string_too_short": "must not be empty",
-    "string_too_long": "has at most {max_length} characters",
-    "int_type": "must be a whole number",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "list_type": "must be a list",
-    "too_long": "has at most {max_length} entries",
+_KINDS: Final = {
+    "str": "must be a text",
+    "int": "must be a whole number",
+    "bool": "must be true or false",
+    "object": "must be an object",
+    "array": "must be a list",
 }
+_SENTENCES: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...]] = (
+    (re.compile(r"Expected `str` matching regex (.*)"), lambda found: _WORDS.get(found[1], "is malformed")),
+    (re.compile(r"Expected `str` of length >= 1"), lambda _: "must not be empty"),
+    (re.compile(r"Expected `str` of length <= (\d+)"), lambda found: f"has at most {found[1]} characters"),
+    (re.compile(r"Expected `array` of length <= (\d+)"), lambda found: f"has at most {found[1]} entries"),
+    (re.compile(r"Expected `int` >= (\d+)"), lambda found: f"must be at least {found[1]}"),
+    (re.compile(r"Expected `int` <= (\d+)"), lambda found: f"must be at most {found[1]}"),
+    (re.compile(r"Expected `(\w+)"), lambda found: _KINDS.get(found[1], "is malformed")),
+)
+_PROBLEM: Final = re.compile(r"(?P<said>.*?)(?: - at (?P<key>`key` in )?`\$(?P<where>[^`]*)`)?", re.DOTALL)
+_FIELD: Final = re.compile(
+    r"Object (?P<wrong>missing required|contains unknown) field `(?P<name>.*)`", re.DOTALL
+)
 
 
-def _render_problem(problem: ErrorDetails) -> str:
-    """Return a validation error as a sentence that names the field, without its value."""
-    kind, facts = problem["type"], problem.get("ctx", {})
-    if kind == "json_invalid":
-        deep = "recursion" in problem["msg"]
-        return "the message is nested too deep" if deep else "the message is not JSON"
-    if kind == "union_tag_invalid":
-        return f"`action` must be {_ACTIONS}"
-    if kind == "union_tag_not_found":
-        return f"`action` is missing: it must be {_ACTIONS}"
+def _render_problem(problem: str) -> str:
+    """Return a validation error of msgspec as a sentence that names the field, without its value."""
+    parts = _PROBLEM.fullmatch(problem)
+    said, path = (parts["said"], parts["where"] or "") if parts else (problem, "")
     # Lane names in a stream cursor are chosen by the sender, so they are left out.
-    where = ".".join(str(part)[:_NAME_MAX_CHARS] for part in problem["loc"][1:4] if part != "[key]")
-    where = "stream.off" if where.startswith("stream.off.") else where
+    where = path.replace("[...]", "").replace("[", ".").replace("]", "").lstrip(".")
+    if wrong := _FIELD.fullmatch(said):
+        if wrong["name"] == "action":
+            return f"`action` is missing: it must be {_ACTIONS}"
+        name = f"{where}.{wrong['name'][:_NAME_MAX_CHARS]}".lstrip(".")
+        return (
+            f"`{name}` is {'missing' if wrong['wrong'] == 'missing required' else 'no field of this message'}"
+        )
+    if where == "action":
+        return f"`action` must be {_ACTIONS}"
     if not where:
         return "the message must be an object"
-    if kind == "string_pattern_mismatch":
-        return f"`{where}` {_WORDS.get(facts['pattern'], 'is malformed')}"
-    return f"`{where}` {_SENTENCES.get(kind, 'is malformed').format(**facts)}"
+    sentences = (render(found) for pattern, render in _SENTENCES if (found := pattern.match(said)))
+    return f"`{where}` {next(sentences, 'is malformed')}"
