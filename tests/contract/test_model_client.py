@@ -1,4 +1,4 @@
-"""One suite for every ModelClient: the memory twin, and the SDK's adapter against the scripted server."""
+"""One suite for every ModelClient: the memory twin, and each transport of the adapter against the scripted server."""
 
 from __future__ import annotations
 
@@ -57,22 +57,28 @@ class MemoryHarness:
 
 
 class ServerHarness:
-    def __init__(self, server: ScriptedServer) -> None:
+    def __init__(self, server: ScriptedServer, transport: str) -> None:
         self.server = server
-        retry = Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1)
-        roles = plan_roles("anthropic", {})
-        self.sdk = AnthropicModelClient(roles=roles, api_key=lambda: "test", base_url=server.url, retry=retry)
-        self.client: ModelClient = self.sdk
+        self.asking = AnthropicModelClient(
+            roles=plan_roles("bedrock" if transport == "bedrock" else "anthropic", {}),
+            api_key=lambda: "test",
+            base_url=server.url,
+            aws_region="eu-central-1",
+            retry=Retry(base_s=0.001, cap_s=0.001, retry_after_max_s=1),
+            by_sdk=transport == "sdk",
+        )
+        self.client: ModelClient = self.asking
+        self.overload = "serviceUnavailableException" if transport == "bedrock" else "overloaded_error"
 
     def given(self, *steps: Say | Fail) -> None:
         for step in steps:
-            self.server.faults._faults.append(_fault(step))
+            self.server.faults._faults.append(_fault(step, overload=self.overload))
 
     def asked(self) -> int:
         return len(self.server.requests)
 
 
-def _fault(step: Say | Fail) -> Fault:
+def _fault(step: Say | Fail, *, overload: str) -> Fault:
     if isinstance(step, Say):
         return Fault(
             kind="fixture", text=step.text, stop_reason=step.stop_reason * (step.stop_reason != "end_turn")
@@ -84,7 +90,10 @@ def _fault(step: Say | Fail) -> Fault:
             return Fault(kind="rate_limited", retry_after_s=float(asked) if asked is not None else None)
         case ModelOverloaded():
             return Fault(
-                kind="error_in_stream" if step.text else "overloaded", text=step.text, after_chars=after
+                kind="error_in_stream" if step.text else "overloaded",
+                text=step.text,
+                after_chars=after,
+                error_type=overload,
             )
         case ContextLimit():
             return Fault(kind="context_limit")
@@ -98,15 +107,17 @@ def _fault(step: Say | Fail) -> Fault:
             )
 
 
-@pytest.fixture(params=["memory", "anthropic"])
-def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
+@pytest.fixture(params=["memory", "http", "sdk", "bedrock"])
+def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Harness]:
     if request.param == "memory":
         yield MemoryHarness()
         return
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with ScriptedServer(token_delay_ms=0) as server:
-        served = ServerHarness(server)
+        served = ServerHarness(server, request.param)
         yield served
-        served.sdk.close()
+        served.asking.close()
 
 
 CUT = DependencyError("cut", code="stream_cut")

@@ -83,7 +83,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> Any:
 def held() -> dict[str, Any]:
     """What a function that has worked keeps."""
     app = decide.app()
-    model = app.model._client("anthropic")
+    model = app.model._transport("anthropic")
     return {
         "app": app,
         "session": session(),
@@ -147,32 +147,41 @@ def test_nothing_is_kept_beside_the_app(deployed: Any) -> None:
     assert {name for name, size in caches.items() if size} == set()
 
 
+def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], int]:
+    """Return which of some packages are loaded then, and how many modules the first client of AWS loads after it."""
+    program = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('opened')\n"
+        "socket.socket.connect = refuse\n"
+        f"import lambdas.{function}\n"
+        f"from lambdas.{function} import app\n"
+        "from stepline.adapters.aws.client import session\n"
+        "assert app.cache_info().currsize == session.cache_info().currsize == 0\n"
+        "loaded = set(sys.modules)\n"
+        "from stepline.adapters.aws.client import connect\n"
+        "connect('dynamodb', read_timeout_s=1)\n"
+        "print(*sorted({'anthropic', 'jwt', 'stepline.ingress.message', 'urllib3'} & loaded), len(set(sys.modules) - loaded))\n"
+    )
+    environment = {**LAMBDA, "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start", **settings}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    *loaded, left = done.stdout.split()
+    return set(loaded), int(left)
+
+
 def test_before_a_snapshot_a_function_loads_what_its_first_call_needs_and_opens_nothing() -> None:
     for function in WARMED:
-        program = (
-            "import socket, sys\n"
-            "def refuse(*_): raise AssertionError('opened')\n"
-            "socket.socket.connect = refuse\n"
-            f"import lambdas.{function}\n"
-            f"from lambdas.{function} import app\n"
-            "from stepline.adapters.aws.client import session\n"
-            "assert app.cache_info().currsize == session.cache_info().currsize == 0\n"
-            "loaded = set(sys.modules)\n"
-            "from stepline.adapters.aws.client import connect\n"
-            "connect('dynamodb', read_timeout_s=1)\n"
-            "print(*sorted({'anthropic', 'jwt', 'stepline.ingress.message'} & loaded), len(set(sys.modules) - loaded))\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**LAMBDA, "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"},
-        )
-        *loaded, left = done.stdout.split()
-        expected = {"authorizer": "jwt", "socket": "stepline.ingress.message", "decide": "anthropic"}
+        loaded, left = loaded_before_snapshot(function)
+        expected = {"authorizer": "jwt", "socket": "stepline.ingress.message", "decide": "urllib3"}
         assert function not in expected or expected[function] in loaded
-        assert int(left) < 5
+        assert left < 5
+
+
+@pytest.mark.parametrize(("provider", "loads"), [("anthropic", False), ("bedrock", True)])
+def test_only_a_stage_on_bedrock_loads_the_models_sdk(provider: str, loads: bool) -> None:
+    loaded, _ = loaded_before_snapshot("decide", STEPLINE_MODEL_PROVIDER=provider)
+    assert ("anthropic" in loaded) is loads
 
 
 def test_every_function_says_what_its_first_call_loads() -> None:

@@ -89,7 +89,7 @@ class LoopApp(App):
 
     @cached_property
     def model(self) -> ModelClient:
-        """The provider's client. Its SDK loads beside the first round's reading: it takes longer than that."""
+        """The provider's client. It is made ready for the first call while the first round reads."""
         if self.given is not None:
             return self.given
         model = self.provider_model()
@@ -97,7 +97,7 @@ class LoopApp(App):
         return model
 
     def provider_model(self) -> AnthropicModelClient:
-        """Return a client of the provider; nothing of its SDK is loaded yet."""
+        """Return a client of the provider; nothing that reaches it is loaded yet."""
         from stepline.bootstrap.model_choice import model_of  # noqa: PLC0415 - Act and Execute ask none: 4 ms of CPU
 
         return model_of(self.settings)

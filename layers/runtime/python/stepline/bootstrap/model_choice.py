@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def model_of(settings: Settings) -> AnthropicModelClient:
-    """Return the model client; nothing of the provider's SDK is imported yet."""
+    """Return the model client; nothing that reaches the provider is imported yet."""
     return AnthropicModelClient(
         roles=plan_roles(settings.model_provider, settings.model_roles),
         api_key=lambda: settings.anthropic_api_key or secret_text(settings.model_secret_arn),

@@ -17,19 +17,25 @@ from stepline.adapters.aws import client
 
 _RUNTIME: Final = "AWS_LAMBDA_RUNTIME_API"
 _INITIALIZATION: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
+_PROVIDER: Final = "STEPLINE_MODEL_PROVIDER"
 _AWS: Final = "stepline.adapters.aws.client"
 _AGENT: Final = ("stepline.bundle.assembly", "bundles.default.tools_descriptor")
 WARMED: Final[Mapping[str, tuple[str, ...]]] = {
     "authorizer": (_AWS, "stepline.bootstrap.token_identity"),
     "socket": (_AWS, "stepline.ingress.message"),
     "api": (_AWS,),
-    "decide": (_AWS, "stepline.adapters.anthropic.client", *_AGENT),
+    "decide": (_AWS, *_AGENT),
     "act": (_AWS, *_AGENT),
     "execute": (_AWS,),
     "close": (_AWS,),
     "sweeper": (_AWS,),
 }
 """Modules that the first call of each function loads."""
+TRANSPORTS: Final[Mapping[str, str]] = {
+    "anthropic": "stepline.adapters.anthropic.http_transport",
+    "bedrock": "stepline.adapters.anthropic.sdk_transport",
+}
+"""The module through which Decide reaches each provider."""
 
 
 def initialise(function: str, environ: Mapping[str, str]) -> None:
@@ -40,7 +46,8 @@ def initialise(function: str, environ: Mapping[str, str]) -> None:
     """
     if _RUNTIME not in environ:
         return
-    for name in WARMED[function]:
+    asked = (TRANSPORTS[environ.get(_PROVIDER, "anthropic")],) if function == "decide" else ()
+    for name in (*WARMED[function], *asked):
         for part in getattr(importlib.import_module(name), "MODULES", ()):
             importlib.import_module(part)
     if environ.get(_INITIALIZATION) != "snap-start":

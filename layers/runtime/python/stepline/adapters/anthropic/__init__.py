@@ -1,1 +1,1 @@
-"""The model port over the `anthropic` SDK, for the Anthropic API and Bedrock."""
+"""The model port for the Anthropic API, over HTTP, and for Bedrock, over the provider's SDK."""

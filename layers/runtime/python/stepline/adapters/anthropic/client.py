@@ -1,24 +1,25 @@
-"""ModelClient over the `anthropic` SDK, for the Anthropic API (or any compatible server) and for Bedrock.
+"""ModelClient for the Anthropic API (or any compatible server) and for Bedrock.
 
-The SDK takes 1.7 s of CPU to import, so this module does not: `warm` loads it in a thread while the caller
-reads the conversation, and the first call waits for that thread. Retries happen here, never in the SDK, and
-only before the first text was yielded; after that the caller, who has recorded text, handles a failure.
+A transport sends a call and yields the events of its answer: `http_transport` for the Anthropic API,
+`sdk_transport` for Bedrock. All that they have in common is here: roles, retries, the fold of the events,
+and `abort`. This module imports neither: `warm` loads the one it needs in a thread while the caller reads the
+conversation, and the first call waits for that thread. Retries happen here, never in a transport, and only
+before the first text was yielded; after that the caller, who has recorded text, handles a failure.
 
 `MessageFold` folds the events of a Messages stream into a completion: the text so far, and its usage.
 
 `PendingHead` waits for the head of a response in a thread of its own, so that the caller may give up. A
 provider reads the whole prompt before it answers, and a thread that waits for the head cannot be woken, since
-the transport exposes its socket only with the response.
+a transport exposes its socket only with the response.
 """
 
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from msgspec.structs import replace
 
@@ -30,20 +31,41 @@ from stepline.adapters.anthropic.call import (
     draw_wait_s,
     plan_call,
 )
-from stepline.adapters.anthropic.error import map_sdk_error
 from stepline.errors import DependencyError, ModelRefused, SteplineError
 from stepline.model.usage import Usage, estimate_tokens
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
-MODULES: Final = ("anthropic", "httpx2", "httpcore2")
-"""The SDK and the modules that its first client loads."""
 
 logger = logging.getLogger(__name__)
 
 
+class Answer(Protocol):
+    """A streamed answer, whose head has come."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield its events, which have the fields of the provider's. Raises SteplineError."""
+        ...
+
+    def close(self) -> None: ...
+
+    def shut_down(self) -> None:
+        """Wake a thread that waits for the next event; callable from another thread."""
+        ...
+
+
+class Transport(Protocol):
+    """The connections to a provider."""
+
+    def send(self, call: Mapping[str, Any]) -> Answer:
+        """Send the arguments of `plan_call`. Raises SteplineError."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class AnthropicModelClient:
-    """Serves roles with their models; one SDK client per provider, created on first use and kept."""
+    """Serves roles with their models; one transport per provider, created on first use and kept."""
 
     def __init__(
         self,
@@ -54,10 +76,12 @@ class AnthropicModelClient:
         aws_region: str = "",
         retry: Retry | None = None,
         timeouts: Timeouts | None = None,
+        by_sdk: bool = False,
     ) -> None:
         """Store the configuration; nothing is imported or sent.
 
-        `api_key` is called once, when the client is created.
+        `api_key` is called once, when the transport is created. `by_sdk`: the Anthropic API, too, is called
+        through the SDK.
         """
         self._roles = dict(roles)
         self._api_key = api_key
@@ -65,11 +89,12 @@ class AnthropicModelClient:
         self._aws_region = aws_region
         self._retry = retry or Retry()
         self._timeouts = timeouts or Timeouts()
-        self._clients: dict[str, Any] = {}
+        self._by_sdk = by_sdk
+        self._transports: dict[str, Transport] = {}
         self._lock = threading.Lock()
 
     def warm(self, role: str = DEFAULT_ROLE) -> threading.Thread:
-        """Start loading the SDK and creating the client of a role.
+        """Start loading and creating the transport of a role.
 
         A failure is raised by the first call instead.
         """
@@ -81,15 +106,15 @@ class AnthropicModelClient:
         """Prepare a call of the role's model. Raises ModelRefused if neither the role nor `*` is mapped."""
         role = self._role(request.role)
         return AnthropicStream(
-            connect=lambda: self._client(role.provider), request=request, role=role, retry=self._retry
+            connect=lambda: self._transport(role.provider), request=request, role=role, retry=self._retry
         )
 
     def close(self) -> None:
         """Close the kept connections."""
         with self._lock:
-            for client in self._clients.values():
-                client.close()
-            self._clients.clear()
+            for transport in self._transports.values():
+                transport.close()
+            self._transports.clear()
 
     def _role(self, name: str) -> ModelRole:
         role = self._roles.get(name) or self._roles.get(DEFAULT_ROLE)
@@ -99,42 +124,43 @@ class AnthropicModelClient:
 
     def _warm(self, provider: str) -> None:
         try:
-            self._client(provider)
+            self._transport(provider)
         except SteplineError as error:
             logger.info("model client not ready", extra={"code": error.reason})
 
-    def _client(self, provider: str) -> Any:
+    def _transport(self, provider: str) -> Transport:
         with self._lock:
-            if provider not in self._clients:
-                self._clients[provider] = self._connect(provider)
-            return self._clients[provider]
+            if provider not in self._transports:
+                self._transports[provider] = self._connect(provider)
+            return self._transports[provider]
 
-    def _connect(self, provider: str) -> Any:
-        import anthropic  # noqa: PLC0415 - see the module's docstring
-        import httpx2  # noqa: PLC0415 - comes with the SDK
-
-        limits = self._timeouts
-        timeout = httpx2.Timeout(
-            connect=limits.connect_s, read=limits.read_s, write=limits.write_s, pool=limits.connect_s
-        )
-        shared: dict[str, Any] = {"timeout": timeout, "max_retries": 0, "open_telemetry": False}
+    def _connect(self, provider: str) -> Transport:
         if provider == "bedrock":
-            return anthropic.AnthropicBedrock(
-                aws_region=self._aws_region or None, base_url=self._base_url or None, **shared
+            from stepline.adapters.anthropic.sdk_transport import SdkTransport  # noqa: PLC0415 -- loads the SDK
+
+            return SdkTransport.bedrock(
+                region=self._aws_region, base_url=self._base_url, timeouts=self._timeouts
             )
         key = self._api_key()
         if not key:
             raise ModelRefused("no API key for the model's provider", code="model_credentials")
-        return anthropic.Anthropic(api_key=key, base_url=self._base_url or DEFAULT_BASE_URL, **shared)
+        place = {"api_key": key, "base_url": self._base_url or DEFAULT_BASE_URL}
+        if self._by_sdk:
+            from stepline.adapters.anthropic.sdk_transport import SdkTransport  # noqa: PLC0415 -- loads the SDK
+
+            return SdkTransport.direct(**place, timeouts=self._timeouts)
+        from stepline.adapters.anthropic.http_transport import HttpTransport  # noqa: PLC0415 -- loads urllib3
+
+        return HttpTransport(**place, timeouts=self._timeouts)
 
 
 class AnthropicStream:
     """One call. Iterated in one thread; `abort` may be called from another."""
 
     def __init__(
-        self, *, connect: Callable[[], Any], request: ModelRequest, role: ModelRole, retry: Retry
+        self, *, connect: Callable[[], Transport], request: ModelRequest, role: ModelRole, retry: Retry
     ) -> None:
-        """Prepare the call; `connect` returns the SDK's client and may block while it loads."""
+        """Prepare the call; `connect` returns the transport and may block while it loads."""
         self._connect = connect
         self._request = request
         self._role = role
@@ -143,7 +169,7 @@ class AnthropicStream:
         self._aborted = threading.Event()
         self._failed = False
         self._head: PendingHead | None = None
-        self._response: Any = None
+        self._answer: Answer | None = None
 
     def __enter__(self) -> Self:
         """Return self; nothing is sent yet."""
@@ -206,54 +232,40 @@ class AnthropicStream:
             raise DependencyError("the answer ended before it was complete", code="stream_cut")
 
     def _events(self) -> Iterator[Any]:
-        """Yield all of the SDK's events; otherwise the connection could not be reused."""
+        """Yield all events of the answer; otherwise the connection could not be reused."""
         try:
             if not self._aborted.is_set():
                 head = self._head = PendingHead(self._send)
                 if self._aborted.is_set():  # aborted in between, when there was no head to give up
                     head.give_up()
-                self._response = head.wait()
+                self._answer = head.wait()
+            events: Iterator[Any] = iter(self._answer or ())
             while not self._aborted.is_set():
-                event = next(self._response, None)
+                event = next(events, None)
                 if event is None:
                     return
                 yield event
-        except SteplineError:
-            raise
         except Exception as error:
-            # All errors of the SDK and its transport are mapped here; other exceptions pass.
             if self._aborted.is_set() or self._fold.ended:
                 return
-            mapped = map_sdk_error(error)
-            if mapped is None:
+            if not isinstance(error, SteplineError):
                 logger.exception("model call failed in a way we do not know")
-                raise
-            raise mapped from error
+            raise
         finally:
             self._close()
 
-    def _send(self) -> Any:
-        return self._connect().messages.create(**plan_call(self._request, self._role))
+    def _send(self) -> Answer:
+        return self._connect().send(plan_call(self._request, self._role))
 
     def _close(self) -> None:
-        response, self._response = self._response, None
-        if response is not None:
-            response.close()
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            answer.close()
 
     def _shut_down(self) -> None:
-        """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
-        response = self._response
-        if response is None:
-            return
-        network = response.response.extensions.get("network_stream")
-        sock = network.get_extra_info("socket") if network is not None else None
-        if isinstance(sock, socket.socket):
-            try:
-                socket.socket.shutdown(
-                    sock, socket.SHUT_RDWR
-                )  # below TLS, whose shutdown would wait for the peer
-            except OSError as error:  # it ended by itself at the same moment
-                logger.debug("connection already closed", extra={"errno": error.errno})
+        answer = self._answer
+        if answer is not None:
+            answer.shut_down()
 
 
 ABORTED = "aborted"
@@ -275,7 +287,7 @@ class MessageFold:
         self.ended = False
 
     def take(self, event: Any) -> str:
-        """Apply one event of the SDK and return the text it adds. Unknown events change nothing.
+        """Apply one event and return the text it adds. Unknown events change nothing.
 
         Raises AttributeError or TypeError for a malformed event.
         """

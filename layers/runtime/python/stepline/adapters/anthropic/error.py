@@ -15,8 +15,9 @@ checked only where the code is not specific: a rate limit also mentions tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
-from typing import Any, Final, NamedTuple
+from collections.abc import Container, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from stepline.errors import (
     ContextLimit,
@@ -106,6 +107,9 @@ _REST: Final = (
 )
 
 
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 def says_context_limit(kind: str, message: str) -> bool:
     """Return True if an error's kind or wording means that the request is too large for the model."""
     return kind.lower() in CONTEXT_LIMIT_KINDS or any(w.search(message) for w in CONTEXT_LIMIT_WORDINGS)
@@ -150,7 +154,7 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
     import httpx2  # noqa: PLC0415 - comes with the SDK
 
     if isinstance(error, anthropic.APIStatusError):
-        return _map_status_error(error)
+        return map_body(error.status_code, error.body, error.response.headers, message=error.message)
     if isinstance(error, anthropic.APIConnectionError) and isinstance(error.__cause__, RuntimeError):
         # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
         return ModelRefused(_words(error.__cause__), code="model_credentials")
@@ -177,19 +181,29 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
     return None
 
 
-def _map_status_error(error: Any) -> SteplineError:
-    body = error.body if isinstance(error.body, dict) else {}
-    inner = body.get("error")
-    inner = inner if isinstance(inner, dict) else {"message": body.get("message") or inner}
+def map_body(
+    status: int, body: object, headers: Mapping[str, str] = _NO_HEADERS, *, message: str = ""
+) -> SteplineError:
+    """Map an error response, or an error in a stream, whose status is 200.
+
+    Args:
+        status: as in `map_answer`.
+        body: the decoded JSON, of any shape; a text if it is none.
+        headers: whose names ignore case.
+        message: the text if the body has none.
+    """
+    outer = body if isinstance(body, dict) else {}
+    inner = outer.get("error")
+    inner = inner if isinstance(inner, dict) else {"message": outer.get("message") or inner}
     # Amazon names the exception in a header and puts the text at the top level of the body.
-    named = str(error.response.headers.get("x-amzn-errortype", "")).partition(":")[0]
+    named = str(headers.get("x-amzn-errortype", "")).partition(":")[0]
     kinds = [str(inner.get(key) or "") for key in ("code", "type")]
     kind = next((k for k in kinds if k.lower() in CONTEXT_LIMIT_KINDS), "") or kinds[1] or named
     return map_answer(
-        status=error.status_code,
+        status=status,
         kind=kind,
-        message=str(inner.get("message") or error.message),
-        retry_after_s=parse_retry_after(error.response.headers.get("retry-after")),
+        message=str(inner.get("message") or message),
+        retry_after_s=parse_retry_after(headers.get("retry-after")),
     )
 
 

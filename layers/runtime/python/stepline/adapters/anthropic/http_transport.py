@@ -1,0 +1,166 @@
+"""Messages calls over urllib3, which the clients of AWS load anyway: the streaming part of the API and no more.
+
+Source: platform.claude.com, "Versions", "Authentication" and "Streaming messages".
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.request import getproxies, proxy_bypass
+
+import msgspec
+import urllib3
+from urllib3 import exceptions as foreign
+from urllib3.util import make_headers, parse_url
+
+from stepline.adapters.anthropic.call import Timeouts
+from stepline.adapters.anthropic.error import map_body
+from stepline.adapters.anthropic.server_sent import ServerEvent, read_events
+from stepline.errors import DependencyError, ModelRefused, SteplineError
+
+API_VERSION: Final = "2026-10-21"
+"""The version that the SDK sends, too: a test compares them."""
+POOL_SIZE: Final = 8
+"""Connections that are kept; more calls than that at once open their own."""
+ERROR_MAX_BYTES: Final = 64 * 1024
+"""Bytes of an error response that are read."""
+
+logger = logging.getLogger(__name__)
+
+
+class HttpTransport:
+    """One pool of connections to the Anthropic API, or to a server that speaks it, through the environment's proxy.
+
+    A write may take as long as a connect on a new connection, and as long as a read on a kept one.
+    """
+
+    def __init__(self, *, api_key: str, base_url: str, timeouts: Timeouts) -> None:
+        """Make the pool; nothing is sent. Raises DependencyError `model_unreachable` for an impossible URL."""
+        self.api_key = api_key
+        self._url = f"{base_url.rstrip('/')}/v1/messages"
+        self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
+        with _mapped("model_unreachable"):
+            self._pool = _make_pool(self._url)
+
+    def send(self, call: Mapping[str, Any]) -> HttpAnswer:
+        """Send a call and return the answer, whose head has come.
+
+        A redirect is an error: it would take the key elsewhere.
+        """
+        with _mapped("model_unreachable"):
+            response = self._pool.request(
+                "POST",
+                self._url,
+                body=_encode(call),
+                headers={
+                    "accept": "application/json",
+                    "accept-encoding": "identity",
+                    "anthropic-version": API_VERSION,
+                    "authorization": f"Bearer {self.api_key}",
+                    "content-type": "application/json",
+                    "user-agent": "stepline",
+                },
+                preload_content=False,
+                redirect=False,
+                retries=False,
+                timeout=self._timeout,
+            )
+            if response.status == 200:
+                return HttpAnswer(response)
+            try:
+                body = response.read(ERROR_MAX_BYTES)
+            finally:
+                response.close()
+        raise _refused(response, body)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._pool.clear()
+
+
+class HttpAnswer:
+    """A streamed answer."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[ServerEvent]:
+        """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
+        with _mapped("stream_cut"):
+            yield from read_events(iter(self._response.read1, b""))
+
+    def close(self) -> None:
+        """Close the connection, unless the answer was read to its end."""
+        self._response.close()
+
+    def shut_down(self) -> None:
+        """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
+        try:
+            self._response.shutdown()
+        except (OSError, RuntimeError, ValueError) as error:  # it ended by itself at the same moment
+            logger.debug("connection already closed", extra={"error": type(error).__name__})
+
+
+def _make_pool(url: str) -> urllib3.PoolManager:
+    target = parse_url(url)
+    if target.scheme not in ("http", "https") or not target.host:
+        raise foreign.LocationParseError(url)
+    options: dict[str, Any] = {"maxsize": POOL_SIZE}
+    if target.scheme == "https":
+        options["ssl_context"] = _trust()
+    proxies = getproxies()
+    proxy = proxies.get(target.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(target.netloc or target.host):
+        return urllib3.PoolManager(**options)
+    login = parse_url(proxy).auth
+    return urllib3.ProxyManager(
+        proxy, proxy_headers=make_headers(proxy_basic_auth=login) if login else None, **options
+    )
+
+
+def _trust() -> ssl.SSLContext:
+    """Return a context with the system's authorities, or botocore's where a system's Python has none."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or paths.capath:
+        return ssl.create_default_context()
+    from botocore.httpsession import get_cert_path  # noqa: PLC0415 -- only here, and not where botocore is unused
+
+    return ssl.create_default_context(cafile=get_cert_path(True))
+
+
+def _encode(call: Mapping[str, Any]) -> bytes:
+    """Return the body: `extra_body` is the SDK's name for fields that it does not know."""
+    fields = {name: value for name, value in call.items() if name != "extra_body"}
+    try:
+        return msgspec.json.encode({**fields, **call.get("extra_body", {})})
+    except UnicodeEncodeError as error:
+        raise ModelRefused("the request holds half a surrogate pair", code="unencodable_text") from error
+
+
+def _refused(response: urllib3.BaseHTTPResponse, data: bytes) -> SteplineError:
+    text = data.decode("utf-8", "replace").strip()
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = text
+    return map_body(response.status, body, response.headers, message=text)
+
+
+@contextmanager
+def _mapped(otherwise: str) -> Iterator[None]:
+    """Raise urllib3's errors as ours; `otherwise` is the code of one that is neither a timeout nor a format."""
+    try:
+        yield
+    except foreign.HTTPError as error:
+        words = f"{type(error).__name__}: {error}"
+        unreachable = isinstance(error, foreign.NewConnectionError)
+        if isinstance(error, foreign.TimeoutError) and not unreachable:
+            raise DependencyError(words, code="model_timeout") from error
+        if isinstance(error, foreign.DecodeError):
+            raise DependencyError(words, code="stream_malformed") from error
+        raise DependencyError(words, code=otherwise) from error

@@ -1,0 +1,102 @@
+"""Messages calls through the `anthropic` SDK: for Bedrock, whose requests it signs and whose frames it reads.
+
+The second way to the Anthropic API, to which the first is compared. Importing this module loads the SDK, a
+second of CPU.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+import anthropic
+import httpx2  # comes with the SDK
+
+from stepline.adapters.anthropic.call import Timeouts
+from stepline.adapters.anthropic.error import map_sdk_error
+
+MODULES: Final = ("httpcore2",)
+"""The modules that the SDK's first client loads."""
+
+logger = logging.getLogger(__name__)
+
+
+class SdkTransport:
+    """One client of the SDK, whose own retries are off."""
+
+    def __init__(self, client: Any) -> None:
+        """Store the SDK's client; `bedrock` and `direct` make one."""
+        self._client = client
+
+    @classmethod
+    def direct(cls, *, api_key: str, base_url: str, timeouts: Timeouts) -> Self:
+        """Return a transport to the Anthropic API, or to a server that speaks it."""
+        return cls(anthropic.Anthropic(api_key=api_key, base_url=base_url, **_shared(timeouts)))
+
+    @classmethod
+    def bedrock(cls, *, region: str, base_url: str, timeouts: Timeouts) -> Self:
+        """Return a transport to Bedrock; an empty region or URL is the environment's."""
+        return cls(
+            anthropic.AnthropicBedrock(
+                aws_region=region or None, base_url=base_url or None, **_shared(timeouts)
+            )
+        )
+
+    def send(self, call: Mapping[str, Any]) -> SdkAnswer:
+        """Send a call and return the answer, whose head has come. Raises what `map_sdk_error` returns."""
+        with _mapped():
+            return SdkAnswer(self._client.messages.create(**call))
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._client.close()
+
+
+class SdkAnswer:
+    """A stream of the SDK's events. They are built without a check of their shape."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield all events. Raises what `map_sdk_error` returns."""
+        with _mapped():
+            yield from self._stream
+
+    def close(self) -> None:
+        """Close the response."""
+        self._stream.close()
+
+    def shut_down(self) -> None:
+        """Shut the socket down: unlike closing it, that wakes a thread that reads from it."""
+        network = self._stream.response.extensions.get("network_stream")
+        sock = network.get_extra_info("socket") if network is not None else None
+        if isinstance(sock, socket.socket):
+            try:
+                socket.socket.shutdown(
+                    sock, socket.SHUT_RDWR
+                )  # below TLS, whose shutdown would wait for the peer
+            except OSError as error:  # it ended by itself at the same moment
+                logger.debug("connection already closed", extra={"errno": error.errno})
+
+
+def _shared(timeouts: Timeouts) -> dict[str, Any]:
+    timeout = httpx2.Timeout(
+        connect=timeouts.connect_s, read=timeouts.read_s, write=timeouts.write_s, pool=timeouts.connect_s
+    )
+    return {"timeout": timeout, "max_retries": 0, "open_telemetry": False}
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    """Raise errors of the SDK and its transport as ours; others pass."""
+    try:
+        yield
+    except Exception as error:
+        mapped = map_sdk_error(error)
+        if mapped is None:
+            raise
+        raise mapped from error

@@ -1,0 +1,446 @@
+"""What both transports of the model's adapter must do on the wire: our own, and the SDK's."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
+from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.errors import DependencyError, ModelRefused, SteplineError
+from stepline.local.scripted import event_stream as wire
+from stepline.local.scripted.cache import CacheUse
+from stepline.local.scripted.server import ScriptedServer
+from stepline.model.base import Value
+from stepline.ports.model import Completion, ModelRequest, Part
+
+QUICK = Retry(base_s=0.001, cap_s=0.001)
+REQUEST = ModelRequest(
+    role="solver.react.decision",
+    system=(Part(text="S" * 8000, cache=True),),
+    content=(Part(text="one"), Part(text="zwei 😀", cache=True), Part(text="three")),
+    max_tokens=4000,
+    temperature=0.5,
+)
+
+
+RECORDED = sorted((Path(__file__).parents[1] / "data/streams").iterdir())
+USE = CacheUse(read=0, write_5m=0, write_1h=0, plain=9)
+OPENING = list(wire.opening(ident="msg_1", model="m", use=USE))
+CLOSING = list(wire.closing(stop=("end_turn", None), counts=wire.usage(USE, output_tokens=9)))
+
+
+class Reply(Value):
+    """One HTTP answer, byte for byte."""
+
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Scripted(http.server.ThreadingHTTPServer):
+    """Answers requests with replies, the last one for ever, and records what was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, *replies: Reply) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.replies = list(replies)
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Scripted
+
+    def log_message(self, *args: object) -> None: ...
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+        replies = self.server.replies
+        reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        self.send_response(reply.status)
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+
+def streamed(*events: wire.Event | bytes) -> Reply:
+    """A stream of events; bytes are sent as they are."""
+    data = b"".join(one if isinstance(one, bytes) else wire.encode_sse(one) for one in events)
+    return Reply(body=data, headers=(("content-type", "text/event-stream"),))
+
+
+def told(client: AnthropicModelClient) -> tuple[str, Completion]:
+    with client.stream(REQUEST) as stream:
+        text = "".join(stream)
+    return text, stream.completion()
+
+
+class Make(Protocol):
+    """Make a client on one of the transports; it is closed after the test."""
+
+    def __call__(
+        self, url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None
+    ) -> AnthropicModelClient: ...
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(token_delay_ms=0) as running:
+        yield running
+
+
+@pytest.fixture(params=["http", "sdk"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    made: list[AnthropicModelClient] = []
+
+    def build(url: str, *, retry: Retry = QUICK, timeouts: Timeouts | None = None) -> AnthropicModelClient:
+        client = AnthropicModelClient(
+            roles=plan_roles("anthropic", {}),
+            api_key=lambda: "key",
+            base_url=url,
+            retry=retry,
+            timeouts=timeouts,
+            by_sdk=request.param == "sdk",
+        )
+        made.append(client)
+        return client
+
+    yield build
+    for client in made:
+        client.close()
+
+
+@pytest.fixture
+def client(server: ScriptedServer, make: Make) -> AnthropicModelClient:
+    return make(server.url)
+
+
+def test_one_connection_serves_the_next_call_too(
+    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: set[object] = set()
+    accept = server.process_request
+
+    def seen(request: Any, client_address: Any) -> None:
+        ports.add(client_address)
+        accept(request, client_address)
+
+    monkeypatch.setattr(server, "process_request", seen)
+    for _ in range(3):
+        with client.stream(REQUEST) as stream:
+            list(stream)
+    assert len(ports) == 1
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
+    server: ScriptedServer, client: AnthropicModelClient
+) -> None:
+    server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
+    first = threading.Event()
+    stream = client.stream(REQUEST)
+
+    def read() -> None:
+        with stream:
+            for _ in stream:
+                first.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert first.wait(timeout=30)
+    stream.abort()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert stream.completion().aborted
+    assert stream.completion().usage.cache_write_5m_tokens > 2000
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(make: Make) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    def listen(door: socket.socket) -> None:
+        line, _ = door.accept()
+        with line:
+            line.recv(64)
+            asked.set()
+            assert ended.wait(30)
+
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        silent = threading.Thread(target=listen, args=(door,))
+        silent.start()
+        client = make(f"http://127.0.0.1:{door.getsockname()[1]}", retry=Retry(tries=1))
+        with client.stream(REQUEST) as stream:
+            aborter = threading.Thread(target=lambda: asked.wait(30) and stream.abort())
+            aborter.start()
+            assert list(stream) == []
+            aborter.join()
+        assert not ended.is_set()
+        ended.set()
+        silent.join()
+    done = stream.completion()
+    assert (done.aborted, done.text, done.usage.estimated) == (True, "", True)
+    assert done.usage.prompt_tokens > 1000
+
+
+def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServer, make: Make) -> None:
+    client = make(server.url, retry=Retry(base_s=0, retry_after_max_s=1000, budget_s=1000))
+    server.faults.add({"kind": "rate_limited", "retry_after_s": 900})
+    stream = client.stream(REQUEST)
+    reader = threading.Thread(target=lambda: list(stream), daemon=True)
+    reader.start()
+    while not server.requests:
+        reader.join(timeout=0.01)
+    stream.abort()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert len(server.requests) == 1
+
+
+def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
+    client = make(server.url, retry=Retry(tries=1), timeouts=Timeouts(read_s=0.05))
+    server.faults.add({"kind": "slow_tokens", "first_delay_ms": 2000})
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "model_timeout"
+
+
+def test_nobody_listening_is_unreachable(make: Make) -> None:
+    with ScriptedServer() as gone:
+        url = gone.url
+    client = make(url)
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "model_unreachable"
+    assert stream.completion().retries == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
+        {"type": "message_start", "message": None},
+        {"type": "message_delta"},
+    ],
+    ids=lambda event: event["type"],
+)
+def test_an_event_of_a_wrong_shape_is_malformed(
+    server: ScriptedServer,
+    client: AnthropicModelClient,
+    monkeypatch: pytest.MonkeyPatch,
+    event: dict[str, Any],
+) -> None:
+    monkeypatch.setattr(wire, "delta", lambda _: event)
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "stream_malformed"
+
+
+def test_both_send_the_same_request() -> None:
+    asked = []
+    for by_sdk in (False, True):
+        with Scripted(streamed(*OPENING, *CLOSING)) as server:
+            client = AnthropicModelClient(
+                roles=plan_roles("anthropic", {}),
+                api_key=lambda: "key",
+                base_url=f"{server.url}/below/",
+                by_sdk=by_sdk,
+            )
+            told(client)
+            client.close()
+        asked += server.asked
+    (path, headers, body), (sdk_path, sdk_headers, sdk_body) = asked
+    assert json.loads(body) == json.loads(sdk_body)
+    assert json.loads(body)["temperature"] == 0.5
+    names = ("anthropic-version", "authorization", "content-type", "accept")
+    assert {name: headers[name] for name in names} == {name: sdk_headers[name] for name in names}
+    assert path == sdk_path == "/below/v1/messages"
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_a_recorded_stream_comes_as_it_was(path: Path, server: ScriptedServer, make: Make) -> None:
+    text = path.read_bytes().decode()
+    server.faults.add({"kind": "fixture", "text": text})
+    said, done = told(make(server.url))
+    assert said == done.text == text
+
+
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n", b"\r"], ids=repr)
+def test_a_line_of_the_stream_ends_in_any_of_three_ways(make: Make, newline: bytes) -> None:
+    events = [wire.encode_sse(event) for event in (*OPENING, wire.delta("hello"), *CLOSING)]
+    with Scripted(streamed(b": a comment\n\n", *(one.replace(b"\n", newline) for one in events))) as server:
+        assert told(make(server.url))[0] == "hello"
+
+
+def test_events_and_blocks_that_nothing_reads_are_skipped(make: Make) -> None:
+    thinking = {"type": "thinking_delta", "thinking": "hmm"}
+    unknown = {"type": "content_block_delta", "index": 0, "delta": thinking}
+    with Scripted(
+        streamed(*OPENING, unknown, {"type": "something_new", "delta": 5}, wire.delta("hello"), *CLOSING)
+    ) as server:
+        assert told(make(server.url))[0] == "hello"
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "context"),
+    [
+        (Reply(status=502, body=b"<html>bad gateway</html>"), "model_overloaded", {"status": 502}),
+        (Reply(status=500, body=b"[1, 2"), "model_overloaded", {"status": 500, "kind": ""}),
+        (Reply(status=529, body=b'"a text"'), "model_overloaded", {"status": 529}),
+        (
+            Reply(
+                status=429,
+                body=b'{"error": {"type": "rate_limit_error", "message": "slow"}}',
+                headers=(("Retry-After", "7"),),
+            ),
+            "model_rate_limited",
+            {"retry_after_s": 7.0, "kind": "rate_limit_error"},
+        ),
+        (
+            Reply(status=400, body=b'{"error": {"message": "prompt is too long: 2 tokens > 1 maximum"}}'),
+            "context_limit",
+            {},
+        ),
+        (Reply(status=401, body=b'{"error": {"type": "authentication_error"}}'), "model_refused", {}),
+        (
+            streamed(*OPENING, wire.error("overloaded_error", "no", request_id="r")),
+            "model_overloaded",
+            {"status": 200, "kind": "overloaded_error"},
+        ),
+        (streamed(*OPENING, wire.delta("x"), b"event: ping2\ndata: {\n\n"), "stream_malformed", {}),
+        (streamed(*OPENING, wire.delta("x")), "stream_cut", {}),
+        (streamed(b"<html>welcome</html>"), "stream_cut", {}),
+    ],
+    ids=lambda one: f"{one.status}-{one.body[-12:]!r}" if isinstance(one, Reply) else "",
+)
+def test_an_error_means_the_same_to_both(
+    make: Make, reply: Reply, code: str, context: dict[str, Any]
+) -> None:
+    with Scripted(reply) as server:
+        client = make(server.url, retry=Retry(tries=1))
+        with client.stream(REQUEST) as stream, pytest.raises(SteplineError) as caught:
+            list(stream)
+    assert caught.value.reason == code
+    assert {name: caught.value.context[name] for name in context} == context
+
+
+def test_half_a_pair_in_the_request_is_refused_before_it_is_sent(server: ScriptedServer, make: Make) -> None:
+    request = ModelRequest(role="x", system=(), content=(Part(text="\ud800"),), max_tokens=9)
+    with make(server.url).stream(request) as stream, pytest.raises(ModelRefused) as caught:
+        list(stream)
+    assert caught.value.reason == "unencodable_text"
+    assert not server.requests
+
+
+def test_a_proxy_of_the_environment_is_asked_with_its_login(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Scripted(streamed(*OPENING, wire.delta("by proxy"), *CLOSING)) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("//", "//user:word@"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert told(make("http://model.invalid"))[0] == "by proxy"
+    path, headers, _ = proxy.asked[0]
+    assert path == "http://model.invalid/v1/messages"
+    assert headers["proxy-authorization"] == "Basic dXNlcjp3b3Jk"
+
+
+def test_a_host_outside_the_proxy_is_asked_directly(
+    server: ScriptedServer, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert told(make(server.url))[0]
+
+
+@pytest.fixture
+def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A key and a certificate for this machine, which is its own authority, and is trusted."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    at = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(at - timedelta(days=1))
+        .not_valid_after(at + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "authority.pem"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    return path
+
+
+@pytest.fixture
+def secure(server: ScriptedServer, authority: Path) -> str:
+    """The URL of the server over TLS."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(authority)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return server.url.replace("http://127.0.0.1", "https://localhost")
+
+
+def test_an_abort_wakes_a_reader_under_tls(server: ScriptedServer, secure: str, make: Make) -> None:
+    server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
+    first = threading.Event()
+    stream = make(secure).stream(REQUEST)
+
+    def read() -> None:
+        with stream:
+            for _ in stream:
+                first.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert first.wait(timeout=30)
+    stream.abort()
+    reader.join(timeout=30)
+    assert not reader.is_alive()
+    assert stream.completion().aborted
+
+
+def test_a_certificate_that_is_not_trusted_is_unreachable(
+    server: ScriptedServer, secure: str, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with make(secure).stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "model_unreachable"
+    assert not server.requests

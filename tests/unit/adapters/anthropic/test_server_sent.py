@@ -1,0 +1,89 @@
+"""The bytes of a stream, read as server-sent events, however they are cut."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepline.adapters.anthropic import server_sent
+from stepline.adapters.anthropic.server_sent import BlockDelta, Plain, decode_event, split_events
+from stepline.errors import DependencyError
+
+LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    ends = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[begin:end] for begin, end in itertools.pairwise(ends)]
+
+
+@given(
+    lines=st.lists(LINES, max_size=12),
+    newline=st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    places=st.lists(st.integers(min_value=0, max_value=10_000), max_size=8),
+)
+def test_a_stream_holds_the_same_events_wherever_it_is_cut(
+    lines: list[bytes], newline: bytes, places: list[int]
+) -> None:
+    data = b"".join(line + newline for line in lines)
+    plain: list[bytes] = []
+    event: list[bytes] = []
+    for line in lines:
+        if line.startswith(b"data:"):
+            event.append(line[5:].strip())
+        elif not line and event:
+            plain.append(b"\n".join(event))
+            event = []
+    assert list(split_events(cut(data, places))) == plain
+
+
+@pytest.mark.parametrize("chunk", [b"x" * 1000, b"data: x\n", b"data:\n"], ids=repr)
+def test_an_event_without_an_end_is_malformed(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> None:
+    monkeypatch.setattr(server_sent, "EVENT_MAX_BYTES", 5000)
+    with pytest.raises(DependencyError) as caught:
+        list(split_events([chunk] * 2000))
+    assert caught.value.reason == "stream_malformed"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (rb'"\ud83d\ude00"', "😀"),
+        (rb'"\ud83d"', "\ud83d"),
+        (rb'"a\ude00b"', "a\ude00b"),
+        ('"\ud83d"'.encode("utf-8", "surrogatepass"), "\ud83d"),
+    ],
+    ids=["a pair", "a first half", "a second half", "half a pair as bytes"],
+)
+def test_half_a_pair_of_surrogates_is_read(data: bytes, text: str) -> None:
+    event = decode_event(b'{"type":"content_block_delta","delta":{"type":"text_delta","text":%b}}' % data)
+    assert isinstance(event, BlockDelta)
+    assert event.delta.text == text
+
+
+def test_of_an_event_that_nothing_reads_only_the_type_is_read() -> None:
+    assert decode_event(b'{"type":"ping","delta":5,"more":[{}]}') == Plain(type="ping")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"5",
+        b"{}",
+        b'{"type":5}',
+        b"\xff",
+        b"[" * 100_000,
+        json.dumps({"type": "message_start"}).encode(),
+    ],
+    ids=lambda data: repr(data[:20]),
+)
+def test_other_data_is_malformed(data: bytes) -> None:
+    with pytest.raises(DependencyError) as caught:
+        decode_event(data)
+    assert caught.value.reason == "stream_malformed"
