@@ -17,12 +17,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
-from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.adapters.anthropic.client import ANSWER_MIN_CHARS, AnthropicModelClient
 from stepline.errors import DependencyError, ModelRefused, SteplineError
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
+from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.model.base import Value
 from stepline.ports.model import Completion, ModelRequest, Part
@@ -96,8 +98,8 @@ def streamed(*events: wire.Event | bytes) -> Reply:
     return Reply(body=data, headers=(("content-type", "text/event-stream"),))
 
 
-def told(client: AnthropicModelClient) -> tuple[str, Completion]:
-    with client.stream(REQUEST) as stream:
+def told(client: AnthropicModelClient, request: ModelRequest = REQUEST) -> tuple[str, Completion]:
+    with client.stream(request) as stream:
         text = "".join(stream)
     return text, stream.completion()
 
@@ -276,7 +278,6 @@ def test_both_send_the_same_request() -> None:
         asked += server.asked
     (path, headers, body), (sdk_path, sdk_headers, sdk_body) = asked
     assert json.loads(body) == json.loads(sdk_body)
-    assert json.loads(body)["temperature"] == 0.5
     names = ("anthropic-version", "authorization", "content-type", "accept")
     assert {name: headers[name] for name in names} == {name: sdk_headers[name] for name in names}
     assert path == sdk_path == "/below/v1/messages"
@@ -444,3 +445,40 @@ def test_a_certificate_that_is_not_trusted_is_unreachable(
         list(stream)
     assert caught.value.reason == "model_unreachable"
     assert not server.requests
+
+
+HALVES = [
+    ("one \ud83d\ude00", "one 😀"),
+    ("three\ud83d\ude00 cut between two deltas", "three😀 cut between two deltas"),
+    ("three\ud83d and no more", "three\ufffd and no more"),
+    ("\ude00 first", "\ufffd first"),
+    ("at the end\ud83d", "at the end\ufffd"),
+]
+
+
+@pytest.mark.parametrize(("sent", "text"), HALVES, ids=[text for _, text in HALVES])
+def test_a_pair_of_surrogates_is_joined_and_half_of_one_replaced(
+    server: ScriptedServer, make: Make, sent: str, text: str
+) -> None:
+    server.faults._faults.append(Fault(kind="fixture", text=sent))
+    said, done = told(make(server.url))
+    assert said == done.text == text
+
+
+@pytest.mark.parametrize("delta_chars", [10, 200_000])
+def test_an_answer_that_does_not_end_is_ended_and_counts_as_cut(make: Make, delta_chars: int) -> None:
+    events = [wire.delta("x" * delta_chars)] * (200_000 // delta_chars)
+    with Scripted(streamed(*OPENING, *events, *CLOSING)) as server:
+        said, done = told(make(server.url), replace(REQUEST, max_tokens=100))
+    assert said == done.text
+    assert len(said) == ANSWER_MIN_CHARS
+    assert (done.stop_reason, done.aborted, done.retries) == ("too_long", False, 0)
+    assert done.usage.estimated
+    assert len(server.asked) == 1
+
+
+def test_the_bound_of_an_answer_grows_with_what_it_may_have(make: Make) -> None:
+    text = "x" * (ANSWER_MIN_CHARS * 2)
+    with Scripted(streamed(*OPENING, wire.delta(text), *CLOSING)) as server:
+        said, done = told(make(server.url), replace(REQUEST, max_tokens=ANSWER_MIN_CHARS))
+    assert (said, done.stop_reason) == (text, "end_turn")

@@ -186,9 +186,10 @@ def test_the_last_round_takes_an_answer_only() -> None:
     assert judge(generation(complete()), last_round=True).accepted
 
 
-def test_a_cut_decision_is_told_as_cut_and_not_as_broken_json() -> None:
+@pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded", "cut", "too_long"])
+def test_a_cut_decision_is_told_as_cut_and_not_as_broken_json(reason: str) -> None:
     text = generation(write(path="p", channel="canvas", content="long"))
-    verdict = judge(text[: text.index("long")], stop_reason="max_tokens")
+    verdict = judge(text[: text.index("long")], stop_reason=reason)
     assert (verdict.accepted, codes(verdict)) == (False, ["generation_truncated"])
     assert verdict.notices[0].extra["parser_error"].startswith("json_decode_error")
 

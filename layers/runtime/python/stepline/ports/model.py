@@ -35,8 +35,9 @@ class Completion(Value):
     """The result of a call, also of an aborted or cut one.
 
     `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
-    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error. A refusal is
-    an answer, not an error. `retries` counts the failed tries before this one. A call that was aborted before
+    `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error, `too_long`
+    for an answer that was ended because it is longer than any of `max_tokens` tokens. A refusal is an answer,
+    not an error. The text can be encoded: it holds no half of a surrogate pair. `retries` counts the failed tries before this one. A call that was aborted before
     it was sent has used nothing.
     """
 

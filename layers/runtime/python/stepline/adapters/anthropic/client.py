@@ -18,7 +18,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from typing import Any, Final, Protocol, Self
 
 from msgspec.structs import replace
@@ -55,7 +56,9 @@ class Answer(Protocol):
 
 
 class Transport(Protocol):
-    """The connections to a provider."""
+    """The connections to a provider, under one key of it; "" where it has none."""
+
+    api_key: str
 
     def send(self, call: Mapping[str, Any]) -> Answer:
         """Send the arguments of `plan_call`. Raises SteplineError."""
@@ -177,7 +180,7 @@ class AnthropicStream:
 
     def __exit__(self, *_exc: object) -> None:
         """Close the connection; leaving in mid-stream counts as aborted."""
-        if not (self._fold.ended or self._failed):
+        if not (self._fold.ended or self._fold.too_long or self._failed):
             self._aborted.set()
         self._close()
 
@@ -218,20 +221,26 @@ class AnthropicStream:
                 return
 
     def _attempt(self) -> Iterator[str]:
-        for event in self._events():
-            try:
-                text = self._fold.take(event)
-            except (
-                AttributeError,
-                TypeError,
-            ) as error:  # the SDK builds events without checking their shape
-                raise DependencyError(f"not an event we know: {error}", code="stream_malformed") from error
-            if text:
-                yield text
+        with closing(self._events()) as events:
+            for event in events:
+                try:
+                    text = self._fold.take(event)
+                except (
+                    AttributeError,
+                    TypeError,
+                ) as error:  # the SDK builds events without checking their shape
+                    raise DependencyError(
+                        f"not an event we know: {error}", code="stream_malformed"
+                    ) from error
+                if text:
+                    yield text
+                if self._fold.too_long:
+                    logger.warning("an answer beyond its bound was ended")
+                    return
         if not (self._fold.ended or self._aborted.is_set()):
             raise DependencyError("the answer ended before it was complete", code="stream_cut")
 
-    def _events(self) -> Iterator[Any]:
+    def _events(self) -> Generator[Any, None, None]:
         """Yield all events of the answer; otherwise the connection could not be reused."""
         try:
             if not self._aborted.is_set():
@@ -268,8 +277,15 @@ class AnthropicStream:
             answer.shut_down()
 
 
+LOST_HALF = "\ufffd"
 ABORTED = "aborted"
 CUT = "cut"
+TOO_LONG = "too_long"
+ANSWER_CHARS_PER_TOKEN: Final = 32
+"""Characters of text that an answer may have for each token that its request allows. Text has three to four; a
+single token of spaces or dashes may have more than a hundred, but no answer consists of them."""
+ANSWER_MIN_CHARS: Final = 65_536
+"""Characters that every answer may have. A server that ignores `max_tokens` would fill the memory."""
 
 
 class MessageFold:
@@ -284,7 +300,11 @@ class MessageFold:
         self._pieces: list[str] = []
         self._counts: Usage | None = None
         self._stop_reason = ""
+        self._half = ""
+        self._room_chars = max(ANSWER_MIN_CHARS, request.max_tokens * ANSWER_CHARS_PER_TOKEN)
         self.ended = False
+        self.too_long = False
+        """True once the answer has reached its bound: what follows is not taken."""
 
     def take(self, event: Any) -> str:
         """Apply one event and return the text it adds. Unknown events change nothing.
@@ -296,8 +316,7 @@ class MessageFold:
                 text = event.delta.text
                 if not isinstance(text, str):
                     raise TypeError("a text delta without a text")
-                self._pieces.append(text)
-                return text
+                return self._keep(self._joined(text))
             case "message_start":
                 self._message_id = event.message.id or ""
                 self._model = event.message.model or self._model
@@ -307,21 +326,44 @@ class MessageFold:
                 self._counts = _fold_usage(self._counts or Usage(), event.usage)
             case "message_stop":
                 self.ended = True
+                return self._keep(LOST_HALF if self._half else "")
             case _:
                 pass
         return ""
 
+    def _joined(self, text: str) -> str:
+        """Return a delta's text with whole pairs of surrogates: a first half at its end waits for the next delta.
+
+        A provider may cut its text within a pair. A half without its other half is replaced, since no
+        encoding can carry it.
+        """
+        if text.isascii() and not self._half:
+            return text
+        text = self._half + text
+        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        whole = text[:-1] if self._half else text
+        return whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def _keep(self, text: str) -> str:
+        """Take text as far as there is room for it."""
+        kept = text[: self._room_chars]
+        self._room_chars -= len(kept)
+        self.too_long = self.too_long or len(kept) < len(text)
+        self._pieces.append(kept)
+        return kept
+
     def completion(self, *, aborted: bool) -> Completion:
         """Return the completion so far; missing counts of an unfinished one are estimated."""
         text = "".join(self._pieces)
-        early = ABORTED if aborted else CUT
+        whole = self.ended and not self.too_long
+        early = TOO_LONG if self.too_long else ABORTED if aborted else CUT
         return Completion(
             text=text,
-            stop_reason=(self._stop_reason or "end_turn") if self.ended else early,
+            stop_reason=(self._stop_reason or "end_turn") if whole else early,
             usage=self._usage(text),
             model=self._model,
             message_id=self._message_id,
-            aborted=aborted and not self.ended,
+            aborted=aborted and not (self.ended or self.too_long),
             retries=self._retries,
         )
 

@@ -27,14 +27,16 @@ logger = logging.getLogger(__name__)
 class SdkTransport:
     """One client of the SDK, whose own retries are off."""
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, api_key: str = "") -> None:
         """Store the SDK's client; `bedrock` and `direct` make one."""
         self._client = client
+        self.api_key = api_key
 
     @classmethod
     def direct(cls, *, api_key: str, base_url: str, timeouts: Timeouts) -> Self:
         """Return a transport to the Anthropic API, or to a server that speaks it."""
-        return cls(anthropic.Anthropic(api_key=api_key, base_url=base_url, **_shared(timeouts)))
+        client = anthropic.Anthropic(api_key=api_key, base_url=base_url, **_shared(timeouts))
+        return cls(client, api_key=api_key)
 
     @classmethod
     def bedrock(cls, *, region: str, base_url: str, timeouts: Timeouts) -> Self:

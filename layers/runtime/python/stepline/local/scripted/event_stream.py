@@ -87,8 +87,7 @@ def error(kind: str, text: str, *, request_id: str) -> Event:
 
 def encode_sse(event: Event) -> bytes:
     """Return one server-sent event."""
-    body = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
-    return f"event: {event['type']}\ndata: {body}\n\n".encode("utf-8", "surrogatepass")
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), _json(event))
 
 
 def encode_frame(event: Event) -> bytes:
@@ -101,12 +100,19 @@ def encode_frame(event: Event) -> bytes:
         payload = json.dumps({"message": event["error"]["message"]}).encode()
     else:
         headers = _HEADERS
-        inner = json.dumps(event, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        payload = json.dumps({"bytes": base64.b64encode(inner).decode()}).encode()
+        payload = json.dumps({"bytes": base64.b64encode(_json(event)).decode()}).encode()
     packed = b"".join(_header(name, value) for name, value in headers.items())
     prelude = struct.pack(">II", 16 + len(packed) + len(payload), len(packed))
     frame = prelude + struct.pack(">I", binascii.crc32(prelude)) + packed + payload
     return frame + struct.pack(">I", binascii.crc32(frame))
+
+
+def _json(event: Event) -> bytes:
+    """Return compact JSON; half a surrogate pair, which UTF-8 cannot carry, as an escape."""
+    try:
+        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(event, separators=(",", ":")).encode()
 
 
 def _header(name: str, value: str) -> bytes:

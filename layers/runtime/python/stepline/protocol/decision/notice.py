@@ -11,7 +11,7 @@ NOTICES: dict[str, str] = {
     "decision_missing_protocol_channels": "refused: text without any channel",
     "decision_preamble_before_first_channel": "text before the first channel; refused if strict or if it is long, else dropped",
     "decision_first_channel_not_thinking": "the first channel is not `thinking`; refused if strict, else tolerated",
-    "generation_truncated": "the output limit cut the generation; refused unless the decision is whole",
+    "generation_truncated": "a limit or an error cut the generation; refused unless the decision is whole",
     "text_outside_channels": "tolerated: text between or after channels was dropped",
     "unknown_channel": "tolerated: a channel that does not exist was dropped",
     "channel_not_closed": "tolerated: a channel opened before the one before it was closed",

@@ -112,7 +112,7 @@ class Collisions:
                     yield from self._references(one)
 
 
-_CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut"})
+_CUT = frozenset({"max_tokens", "model_context_window_exceeded", "cut", "too_long"})
 _ENDS = frozenset({"complete", "exit"})
 
 

@@ -1,0 +1,39 @@
+"""The text of an answer, folded from deltas that a provider cut anywhere."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stepline.adapters.anthropic.client import MessageFold
+from stepline.adapters.anthropic.server_sent import BlockDelta, BlockPiece, Plain
+from stepline.ports.model import ModelRequest
+
+REQUEST = ModelRequest(role="x", system=(), content=(), max_tokens=100)
+PAIR = re.compile("([\ud800-\udbff])([\udc00-\udfff])")
+HALVES = st.sampled_from(["\ud83d", "\ude00"])
+UNITS = st.lists(st.one_of(st.text(max_size=4), HALVES), max_size=30)
+
+
+def join(pair: re.Match[str]) -> str:
+    return chr(0x10000 + ((ord(pair[1]) - 0xD800) << 10) + ord(pair[2]) - 0xDC00)
+
+
+@given(units=UNITS, sizes=st.lists(st.integers(min_value=0, max_value=7), max_size=20))
+@example(units=["\ud83d", "\ude00"], sizes=[1, 1])
+@example(units=["\ud83d", "\ud83d", "\ude00"], sizes=[1, 0, 1, 1])
+def test_the_text_is_the_same_wherever_it_is_cut(units: list[str], sizes: list[int]) -> None:
+    rest = sent = "".join(units)
+    fold = MessageFold(REQUEST, model="m")
+    told = ""
+    for size in (*sizes, len(sent)):
+        piece, rest = rest[:size], rest[size:]
+        told += fold.take(Plain(type="ping"))
+        told += fold.take(
+            BlockDelta(type="content_block_delta", delta=BlockPiece(type="text_delta", text=piece))
+        )
+    told += fold.take(Plain(type="message_stop"))
+    whole = re.sub("[\ud800-\udfff]", "\ufffd", PAIR.sub(join, sent))
+    assert told == fold.completion(aborted=False).text == whole
