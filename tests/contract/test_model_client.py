@@ -254,6 +254,35 @@ def test_a_refusal_is_an_answer_and_no_error(harness: Harness) -> None:
     assert stream.completion().stop_reason == "refusal"
 
 
+def test_the_tokens_of_failed_tries_are_counted_apart(harness: Harness) -> None:
+    harness.given(Fail(error=CUT), Fail(error=ModelRateLimited("")), Say(text=LONG))
+    with harness.client.stream(REQUEST) as stream:
+        list(stream)
+    done = stream.completion()
+    assert done.retries == 2
+    assert (done.lost.estimated, done.usage.estimated) == (True, False)
+    assert 0.9 * done.usage.prompt_tokens < done.lost.prompt_tokens < 1.5 * done.usage.prompt_tokens
+    assert done.cost.prompt_tokens == done.usage.prompt_tokens + done.lost.prompt_tokens
+
+
+def test_a_call_that_failed_after_text_has_used_what_was_counted(harness: Harness) -> None:
+    harness.given(Fail(error=CUT), Fail(error=CUT, text=LONG, after_chars=40))
+    with harness.client.stream(REQUEST) as stream, pytest.raises(DependencyError):
+        list(stream)
+    done = stream.completion()
+    assert done.usage.prompt_tokens > 100
+    assert done.usage.output_tokens > 5
+    assert done.lost.prompt_tokens > 100
+
+
+def test_a_call_that_the_provider_did_not_take_has_used_nothing(harness: Harness) -> None:
+    harness.given(*[Fail(error=ModelOverloaded(""))] * 3)
+    with harness.client.stream(REQUEST) as stream, pytest.raises(ModelOverloaded):
+        list(stream)
+    cost = stream.completion().cost
+    assert (cost.prompt_tokens, cost.output_tokens) == (0, 0)
+
+
 def test_one_client_serves_calls_of_several_threads(harness: Harness) -> None:
     harness.given(*[Say(text=LONG)] * 4)
     texts: list[str] = []

@@ -279,13 +279,13 @@ def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_log_as_it_was(error: SteplineError) -> None:
+def test_a_failure_of_the_model_keeps_its_type_and_leaves_the_round_as_it_was(error: SteplineError) -> None:
     conversation = opened(*[Fail(error=error, text=(start_tag("thinking") + "Hm"), after_chars=20)] * 3)
-    before = conversation.batches()
+    before = conversation.now(), conversation.state.claim
     with pytest.raises(type(error)) as caught:
         conversation.decide()
     assert caught.value is error
-    assert conversation.batches() == before
+    assert (conversation.now(), conversation.state.claim) == before
 
 
 # --- what the listeners see

@@ -10,10 +10,11 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
-from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused
+from stepline.errors import ContextLimit, DependencyError, ModelOverloaded, ModelRefused
 from stepline.loop.title import ROLE
 from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled
+from stepline.model.usage import estimate_tokens
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.timeline.fold import Timeline
@@ -73,6 +74,29 @@ def test_what_the_gate_costs_counts():
     assert conversation.entries(Closed)[0].usage.prompt_tokens == spent == conversation.state.input_tokens
     assert conversation.entries(Closed)[0].rounds == 1
     assert conversation.ports.meter.counts[INPUT_TOKENS] == spent
+
+
+def test_what_its_failed_tries_cost_counts_too():
+    conversation = Gated(Fail(error=DependencyError("cut", code="stream_cut")), GATE, answered("done"))
+    conversation.send("a packing list, please")
+    conversation.decide()
+    gate = sum(estimate_tokens(part.text) for part in _parts(conversation.model.requests[0]))
+    (named,) = conversation.entries(Titled)
+    assert named.usage.input_tokens == 2 * gate
+
+
+def test_a_gate_that_fails_is_on_the_receipt():
+    refused = Fail(error=ModelRefused("in the stream"), text="They", after_chars=4)
+    conversation = Gated(refused, answered("done"))
+    conversation.send("a packing list, please")
+    conversation.decide()
+    gate = sum(estimate_tokens(part.text) for part in _parts(conversation.model.requests[0]))
+    (decided,) = conversation.entries(Decided)
+    assert decided.lost.input_tokens == gate
+
+
+def _parts(request):
+    return (*request.system, *request.content)
 
 
 def test_the_gate_is_one_stage_of_one_turn():

@@ -100,12 +100,17 @@ def has_events(batch: Batch) -> bool:
 
     Clients chain batches by this (`prev`), so the result for an entry must never change for existing logs.
     """
-    return any(
-        bool(entry.deadline)
-        if isinstance(entry, Started)
-        else not isinstance(entry, Pruned | Contributed | Feedback)
-        for entry in batch.entries
-    )
+    return any(map(_is_heard, batch.entries))
+
+
+def _is_heard(entry: Entry) -> bool:
+    match entry:
+        case Started():
+            return bool(entry.deadline)
+        case Reopened():
+            return entry.usage is None
+        case _:
+            return not isinstance(entry, Pruned | Contributed | Feedback)
 
 
 def newest_event(tail: Batch) -> int:
@@ -133,6 +138,8 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
             return _opening(batch, entry)
         case Closed():
             return closing_events(entry, _next_turn(batch))
+        case Reopened() if entry.usage is not None:
+            return []
         case Reopened() | TakenOver():
             state = batch.state
             data = RoundRestarted(claim=state.claim, iteration=state.cursor.iteration, attempt=state.attempt)

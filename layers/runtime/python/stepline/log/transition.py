@@ -20,7 +20,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from stepline.model.batch import Cursor, State
-from stepline.model.entry import Compacted, Decided, Entry, Opened, Resulted, Titled
+from stepline.model.entry import Compacted, Decided, Entry, Opened, Reopened, Resulted, Titled
 from stepline.model.usage import Tally, Usage
 from stepline.rendering.result import is_offered
 
@@ -136,7 +136,7 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
             case Decided():
                 tally = replace(
                     tally,
-                    usage=add_usage(tally.usage, entry.usage or Usage()),
+                    usage=add_usage(tally.usage, entry.cost),
                     rounds=tally.rounds + 1,
                     model_ms=tally.model_ms + _between_ms(entry.started_at, at),
                 )
@@ -146,7 +146,7 @@ def count_entries(tally: Tally, entries: Iterable[Entry], at: str) -> Tally:
                     files=tally.files + sum(map(is_offered, entry.blocks)),
                     tools_ms=tally.tools_ms + entry.duration_ms,
                 )
-            case Titled() | Compacted() if entry.usage is not None:
+            case Titled() | Compacted() | Reopened() if entry.usage is not None:
                 tally = replace(tally, usage=add_usage(tally.usage, entry.usage))
             case Opened():
                 tally = replace(tally, opened_ms=epoch_ms(entry.at))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from stepline.delivery.effect import publish
+from stepline.errors import SteplineError
 from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
@@ -35,6 +36,7 @@ class Attempt:
     """One invocation of Decide or Act: its step, ports and agent.
 
     `claim` is the batch by which it holds the round; `watch` tells when its current wait should end early.
+    Copies of an attempt share what is `lost`.
     """
 
     ports: Ports
@@ -45,6 +47,8 @@ class Attempt:
     model: ModelClient = NO_MODEL
     claim: int = 0
     watch: Watch = field(default_factory=NeverSteered)
+    lost: list[Usage] = field(default_factory=list)
+    """The tokens of its failed calls that no entry counts yet."""
 
     def load(self, *, consistent: bool = False) -> Timeline:
         """Return the timeline of the lane; `consistent`: with every batch put before this call."""
@@ -119,15 +123,19 @@ class Attempt:
         )
 
 
-def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch) -> Completion:
+def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:
     """Ask a model for a text that is not streamed to clients; end the call early if the user steers.
 
-    Raises what `ModelStream` raises.
+    Raises what `ModelStream` raises; then `lost` gets what the call has used.
     """
     with model.stream(request) as running, watch.calling(running.abort):
-        for _ in running:
-            if watch.requested:
-                running.abort()
+        try:
+            for _ in running:
+                if watch.requested:
+                    running.abort()
+        except SteplineError:
+            lost.append(running.completion().cost)
+            raise
         return running.completion()
 
 

@@ -141,7 +141,7 @@ def _closed(decision: Decided | None, ports: Ports, state: State, code: str, sto
         outcome="error",
         reason="error",
         at=now,
-        usage=tally.usage if tally.rounds else None,
+        usage=tally.usage if tally.rounds or tally.usage.prompt_tokens else None,
         rounds=tally.rounds,
         files=tally.files,
         elapsed_ms=max(0, epoch_ms(now) - tally.opened_ms) if tally.opened_ms else 0,

@@ -47,7 +47,7 @@ from stepline.model.batch import Batch, State
 from stepline.model.entry import Decided, Reopened, Steered
 from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.model.usage import Usage
+from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import ModelClient
 from stepline.rendering.piece import byte_length
@@ -104,11 +104,33 @@ def _attend(attempt: Attempt, timeline: Timeline, sampler: Sampler) -> tuple[Tim
             return heeded
         with attempt.ports.signals.watch(attempt.journal.lane, heeded.n) as watch:
             watched = dataclasses.replace(attempt, watch=watch)
-            named = opening_stage(watched, heeded)
-            sampled = named if isinstance(named, Step) else sample_fitting(watched, named, sampler)
+            try:
+                named = opening_stage(watched, heeded)
+                sampled = named if isinstance(named, Step) else sample_fitting(watched, named, sampler)
+            except SteplineError:
+                _count_lost(attempt, heeded)
+                raise
         if not isinstance(sampled, Timeline):
             return sampled
         timeline = sampled  # a steer came before the model was asked
+
+
+def _count_lost(attempt: Attempt, timeline: Timeline) -> None:
+    """Put what the failed calls of an attempt have used: the attempt after it knows nothing of them."""
+    step, lost = attempt.step, _lost(attempt)
+    if lost is None:
+        return
+    failed = Reopened(iteration=step.iteration, attempt=step.attempt, usage=lost)
+    try:
+        attempt.amend(timeline, failed, usage=lost)
+    except SteplineError as error:  # the failure of the call matters more
+        logger.warning("tokens of a failed attempt are not recorded", extra={"code": error.reason})
+
+
+def _lost(attempt: Attempt) -> Usage | None:
+    """Return what the failed calls of an attempt have used; None for nothing."""
+    lost = sum_usages((Usage(), *attempt.lost))
+    return lost if lost.prompt_tokens or lost.output_tokens else None
 
 
 def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
@@ -130,7 +152,7 @@ def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
 def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int) -> Batch | Step:
     """Put the decision at the next n, while round and claim are ours."""
     ports, journal, step, claim = attempt.ports, attempt.journal, attempt.step, attempt.claim
-    rendered = timeline.n
+    rendered, lost = timeline.n, _lost(attempt)
 
     def plan(at: Batch) -> Draft | Step:
         if (gone := elsewhere(at.state, step, "decide")) is not None:
@@ -139,13 +161,13 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
         state = replace(at.state, segment=max(segment, at.state.segment))
         steer = _steer_before(journal, timeline, at)
         if steer is not None:
-            cut = replace(cut_off(taken), claim=claim)
+            cut = replace(cut_off(taken), claim=claim, lost=lost)
             heeded = heeding(steer, ports.policy, state, at=utc(ports.clock.now()), phase="decision")
             over = interrupted(_billed(state, cut), at.n + 1, rendered=rendered)
             return Draft(entries=(cut, heeded), state=steered(over, heeded.n, finalize=heeded.finalize))
         if taken.decision.interrupted:
             raise UnknownOutcome("a watch saw a steer that is not in the log", n=timeline.n)
-        entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim)
+        entry = replace(settle(taken.decision, state, ports.policy, timeline), claim=claim, lost=lost)
         state = replace(state, finalize=finalize_left(timeline))
         return Draft(entries=(entry,), state=_after(state, at.n + 1, entry, rendered=rendered))
 
@@ -153,7 +175,7 @@ def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int
     if isinstance(batch, Batch):
         publish(ports, journal.lane, batch)
         cut = any(isinstance(entry, Steered) for entry in batch.entries)
-        _count(ports.meter, taken.decision, cut=cut)
+        _count(ports.meter, replace(taken.decision, lost=lost), cut=cut)
         accepted = taken.decision.accepted and not cut
         logger.info("round decided", extra={"round": step.iteration, "accepted": accepted, "cut": cut})
     return batch
@@ -169,7 +191,7 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
     meter.count(ROUNDS_DECIDED)
     meter.count(STEERS, cut)
     meter.count(DECISIONS_REJECTED, not (cut or decision.accepted))
-    count_usage(meter, decision.usage or Usage())
+    count_usage(meter, decision.cost)
     if decision.bust is not None:
         meter.count(CACHE_BUSTS, reason=decision.bust.reason)
 
@@ -212,7 +234,7 @@ def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
 
 
 def _billed(state: State, decision: Decided) -> State:
-    usage = decision.usage or Usage()
+    usage = decision.cost
     return replace(
         state,
         input_tokens=state.input_tokens + usage.prompt_tokens,

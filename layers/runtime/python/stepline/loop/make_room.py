@@ -104,7 +104,7 @@ def _compact(
             return begun
         timeline = begun
         budget = int(need.max_tokens / need.gauge.tokens_per_byte)
-        words = summarise(attempt.model, agent, timeline, outline, budget_bytes=budget, watch=attempt.watch)
+        words = summarise(attempt, timeline, outline, budget_bytes=budget)
     else:
         words = replace(tell(timeline, outline), reason="not_asked")
     ended = _ending(timeline, entry, words, need, at=utc(attempt.ports.clock.now()))

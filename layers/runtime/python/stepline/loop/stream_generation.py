@@ -283,11 +283,13 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
                     steered = watch.requested and told_chars > 0
                     if not (screen.answered or steered):
                         error.context["told_chars"] = told_chars
+                        attempt.lost.append(running.completion().cost)
                         raise
                     logger.warning("call failed when it had done its work", extra={"code": error.reason})
                 else:
                     aborted = "policy" if stopped else ""
                 completion = running.completion()
+                attempt.lost.append(completion.lost)
             if not stopped and completion.aborted:
                 steered = True
             if steered:

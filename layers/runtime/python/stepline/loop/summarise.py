@@ -27,12 +27,10 @@ from stepline.context.summary_text import (
     tell_turns,
 )
 from stepline.errors import ContextLimit, ModelRefused, SteplineError
-from stepline.loop.agent import Agent
-from stepline.loop.attempt import ask_whole
+from stepline.loop.attempt import Attempt, ask_whole
 from stepline.model.base import Value
 from stepline.model.usage import Usage, sum_usages
-from stepline.ports.model import ModelClient, ModelRequest, Part
-from stepline.ports.signal import Watch
+from stepline.ports.model import ModelRequest, Part
 from stepline.rendering.piece import Piece, byte_length
 from stepline.rendering.quote import quote
 from stepline.timeline.fold import Timeline
@@ -95,21 +93,13 @@ def tell(timeline: Timeline, outline: Outline) -> Words:
     )
 
 
-def summarise(
-    model: ModelClient,
-    agent: Agent,
-    timeline: Timeline,
-    outline: Outline,
-    *,
-    budget_bytes: int,
-    watch: Watch,
-) -> Words:
-    """Return a model's summaries, or the runtime's once `watch` sees a steer.
+def summarise(attempt: Attempt, timeline: Timeline, outline: Outline, *, budget_bytes: int) -> Words:
+    """Return a model's summaries, or the runtime's once the attempt's watch sees a steer.
 
     No request has more than `budget_bytes`. Raises retryable errors.
     """
-    writer = _Writer(model, budget_bytes, watch)
-    texts, summary, checkpoint = agent.summariser, "", ""
+    writer = _Writer(attempt, budget_bytes)
+    texts, summary, checkpoint = attempt.agent.summariser, "", ""
     if outline.first_kept:
         history = _history(timeline, outline)
         summary = writer.write(history, SUMMARY_ROLE, texts.summary, SUMMARY_TOKENS)
@@ -150,9 +140,8 @@ def _prefix(timeline: Timeline, outline: Outline) -> _Subject:
 class _Writer:
     """Ask a model as often as needed; `reason` says why its text was not used, `usages` are the calls'."""
 
-    model: ModelClient
+    attempt: Attempt
     budget_bytes: int
-    watch: Watch
     usages: list[Usage] = field(default_factory=list)
     reason: str = ""
 
@@ -171,7 +160,7 @@ class _Writer:
         text, most = split_text(subject.before)[0], subject.most_bytes
         room = self.budget_bytes - byte_length(system) - most - FRAME_BYTES
         for chunk in split_chunks(serialise(subject.pieces, subject.turns), room):
-            if self.watch.requested:
+            if self.attempt.watch.requested:
                 self.reason = STEERED
                 return ""
             before = f"--- summary of what went before\n{quote(fit_lines(text, most))}\n" if text else ""
@@ -181,8 +170,9 @@ class _Writer:
                 content=(Part(text=f"{before}{chunk}--- end\nWrite the summary.\n"),),
                 max_tokens=max_tokens,
             )
-            completion = ask_whole(self.model, request, self.watch)
-            self.usages.append(completion.usage)
+            attempt = self.attempt
+            completion = ask_whole(attempt.model, request, attempt.watch, attempt.lost)
+            self.usages.append(completion.cost)
             if completion.aborted:
                 self.reason = STEERED
                 return ""

@@ -17,8 +17,7 @@ from stepline.model.entry import Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
 from stepline.model.usage import Usage
-from stepline.ports.model import Completion, ModelClient, ModelRequest, Part
-from stepline.ports.signal import Watch
+from stepline.ports.model import Completion, ModelRequest, Part
 from stepline.protocol.parser.channel_parser import read_channels
 from stepline.protocol.parser.grammar import THINKING, ChannelSpec
 from stepline.timeline.fold import Timeline
@@ -45,7 +44,7 @@ def opening_stage(attempt: Attempt, timeline: Timeline) -> Timeline | Step:
     if not is_new(timeline, step) or not agent.gate:
         return timeline
     at = utc(attempt.ports.clock.now())
-    entry = name_conversation(attempt.model, agent.gate, timeline, turn=step.turn, at=at, watch=attempt.watch)
+    entry = name_conversation(attempt, agent.gate, timeline, turn=step.turn, at=at)
     return attempt.amend(timeline, entry, usage=entry.usage or Usage())
 
 
@@ -54,20 +53,18 @@ def is_new(timeline: Timeline, step: Step) -> bool:
     return step.iteration == 0 and len(timeline.history) == 1 and not timeline.state.titled
 
 
-def name_conversation(
-    model: ModelClient, gate: str, timeline: Timeline, *, turn: str, at: str, watch: Watch
-) -> Titled:
+def name_conversation(attempt: Attempt, gate: str, timeline: Timeline, *, turn: str, at: str) -> Titled:
     """Ask for a title, by the instructions `gate`. Raises the retryable errors of `ModelStream`."""
     begun = "".join(piece.text for piece in timeline.pieces)[:BEGIN_CHARS]
     request = ModelRequest(
         role=ROLE, system=(Part(text=gate),), content=(Part(text=begun),), max_tokens=MAX_TOKENS
     )
     try:
-        completion = ask_whole(model, request, watch)
+        completion = ask_whole(attempt.model, request, attempt.watch, attempt.lost)
     except (ContextLimit, ModelRefused) as error:
         logger.warning("a conversation was not named", extra={"code": error.reason})
         completion = NOTHING
     heard = read_channels("" if completion.aborted else completion.text, CHANNELS)
     title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title) or timeline.title
     said = "\n".join(text for body in heard.bodies("thinking") if (text := body.strip()))
-    return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.usage)
+    return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.cost)

@@ -20,7 +20,7 @@ from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
 from stepline.model.source import Citation, Source
-from stepline.model.usage import Bust, Usage
+from stepline.model.usage import Bust, Usage, sum_usages
 from stepline.model.wire.live_event import RULES, DropReason, EventClass, EventRule, classify
 
 TITLE_CHARS: Final = 80
@@ -180,10 +180,14 @@ class Opened(Value, tag="opened", tag_field="kind"):
 
 
 class Reopened(Value, tag="reopened", tag_field="kind"):
-    """A later attempt takes the round; the stream of the previous attempt is void."""
+    """A later attempt takes the round; the stream of the previous attempt is void.
+
+    With `usage` no attempt takes it yet: this one failed, and the tokens of its calls are in no other entry.
+    """
 
     iteration: int
     attempt: int
+    usage: Usage | None = None
 
 
 class Decided(Value, tag="decision", tag_field="kind"):
@@ -197,7 +201,8 @@ class Decided(Value, tag="decision", tag_field="kind"):
     without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
     the model's place. `system` is a digest of the request's system part, if it differs from that of the
     decision before; `bust` is set if a live cache was read for less than it holds. `overhead_bytes` is the
-    request's size without its timeline.
+    request's size without its timeline. `usage` is that of the call that was heard, and `lost` that of calls
+    of the same attempt which failed before it.
     """
 
     iteration: int
@@ -224,6 +229,12 @@ class Decided(Value, tag="decision", tag_field="kind"):
     bust: Bust | None = None
     ended: Literal["", "max_iterations", "violations", "steer"] = ""
     overhead_bytes: int = 0
+    lost: Usage | None = None
+
+    @property
+    def cost(self) -> Usage:
+        """The tokens of all calls of the attempt."""
+        return sum_usages((self.usage or Usage(), self.lost)) if self.lost else self.usage or Usage()
 
 
 class Started(Value, tag="started", tag_field="kind"):

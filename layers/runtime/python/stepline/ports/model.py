@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol, Self
 
 from stepline.model.base import Value
-from stepline.model.usage import Usage
+from stepline.model.usage import Usage, sum_usages
 
 
 class Part(Value):
@@ -37,8 +37,10 @@ class Completion(Value):
     `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
     `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error, `too_long`
     for an answer that was ended because it is longer than any of `max_tokens` tokens. A refusal is an answer,
-    not an error. The text can be encoded: it holds no half of a surrogate pair. `retries` counts the failed tries before this one. A call that was aborted before
-    it was sent has used nothing.
+    not an error. The text can be encoded: it holds no half of a surrogate pair.
+
+    `retries` counts the failed tries before this one, and `lost` their tokens. A try that was aborted before
+    it was sent, or that failed before the provider counted anything, has used nothing.
     """
 
     text: str
@@ -48,6 +50,12 @@ class Completion(Value):
     message_id: str = ""
     aborted: bool = False
     retries: int = 0
+    lost: Usage = Usage()
+
+    @property
+    def cost(self) -> Usage:
+        """The tokens of all tries."""
+        return sum_usages((self.usage, self.lost))
 
 
 class ModelStream(Protocol):

@@ -393,7 +393,9 @@ def _reduce_feedback(timeline: Timeline, _: Batch, entry: Feedback) -> None:
 def _usages(batches: Iterable[Batch]) -> Iterator[Usage]:
     for batch in batches:
         for entry in batch.entries:
-            if isinstance(entry, Decided | Compacted | Titled) and entry.usage is not None:
+            if isinstance(entry, Decided):
+                yield entry.cost
+            elif isinstance(entry, Compacted | Titled | Reopened) and entry.usage is not None:
                 yield entry.usage
 
 

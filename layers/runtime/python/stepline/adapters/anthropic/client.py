@@ -33,7 +33,7 @@ from stepline.adapters.anthropic.call import (
     plan_call,
 )
 from stepline.errors import DependencyError, ModelRefused, SteplineError
-from stepline.model.usage import Usage, estimate_tokens
+from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
@@ -171,6 +171,7 @@ class AnthropicStream:
         self._fold = MessageFold(request, model=role.model)
         self._aborted = threading.Event()
         self._failed = False
+        self._lost = Usage()
         self._head: PendingHead | None = None
         self._answer: Answer | None = None
 
@@ -190,20 +191,20 @@ class AnthropicStream:
         Wakes a thread that waits for the response, an event or a retry.
         """
         self._aborted.set()
-        if self._head is not None:
-            self._head.give_up()
+        head = self._head
+        if head is not None:
+            head.give_up()
         self._shut_down()
 
     def completion(self) -> Completion:
-        """Return the completion so far; one that was never sent has no cost."""
-        completion = self._fold.completion(aborted=self._aborted.is_set())
+        """Return the completion so far; a try that was never sent has no cost."""
+        completion = replace(self._fold.completion(aborted=self._aborted.is_set()), lost=self._lost)
         return completion if self._head is not None else replace(completion, usage=Usage())
 
     def __iter__(self) -> Iterator[str]:
         """Yield the text, with retries until the first text was yielded."""
         began = time.monotonic()
         for attempt in range(self._retry.tries):
-            self._fold = MessageFold(self._request, model=self._role.model, retries=attempt)
             told = False
             try:
                 for text in self._attempt():
@@ -215,10 +216,17 @@ class AnthropicStream:
                     self._failed = True
                     raise
                 logger.info("model call tried again", extra={"code": error.reason, "wait_s": wait_s})
+                self._begin_again(attempt + 1)
                 if self._aborted.wait(wait_s):
                     return
             else:
                 return
+
+    def _begin_again(self, retries: int) -> None:
+        """Count what the failed try has used, and go back to where nothing is sent."""
+        self._lost = sum_usages((self._lost, self._fold.completion(aborted=False).usage))
+        self._fold = MessageFold(self._request, model=self._role.model, retries=retries)
+        self._head = None
 
     def _attempt(self) -> Iterator[str]:
         with closing(self._events()) as events:
@@ -360,16 +368,18 @@ class MessageFold:
         return Completion(
             text=text,
             stop_reason=(self._stop_reason or "end_turn") if whole else early,
-            usage=self._usage(text),
+            usage=self._usage(text, aborted=aborted),
             model=self._model,
             message_id=self._message_id,
             aborted=aborted and not (self.ended or self.too_long),
             retries=self._retries,
         )
 
-    def _usage(self, text: str) -> Usage:
+    def _usage(self, text: str, *, aborted: bool) -> Usage:
         if self.ended and self._counts:
             return self._counts
+        if not (self._counts or text or aborted or self.ended):
+            return Usage(estimated=True)  # refused, or cut before the provider said anything
         parts = (*self._request.system, *self._request.content)
         counted = self._counts or Usage(input_tokens=sum(estimate_tokens(part.text) for part in parts))
         output_tokens = max(counted.output_tokens, estimate_tokens(text))

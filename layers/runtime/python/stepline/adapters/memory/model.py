@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
 from stepline.model.base import Value
-from stepline.model.usage import Usage, estimate_tokens
+from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
 MODEL: Final = "memory"
@@ -76,6 +76,8 @@ class MemoryModelStream:
         self._aborted = False
         self._failed = False
         self._sent = False
+        self._counted = True
+        self._lost = Usage()
         self._ended: Say | None = None
 
     def __enter__(self) -> Self:
@@ -94,6 +96,7 @@ class MemoryModelStream:
         """Yield the pieces of the next step that does not fail before its first."""
         for retries in range(TRIES):
             self._retries = retries
+            self._counted = True
             if self._aborted:
                 return
             step, self._sent = self._next_step(), True
@@ -102,30 +105,42 @@ class MemoryModelStream:
                     yield from self._play(_cut(step, self._request.max_tokens))
                     return
                 case Fail():
+                    # A connection is cut when the provider has read the prompt; other failures refuse it.
+                    self._counted = step.after_chars > 0 or isinstance(step.error, DependencyError)
                     pieces = Say(text=step.text[: step.after_chars])
                     yield from self._tell(pieces)
                     if self._told or retries + 1 == TRIES or not isinstance(step.error, RETRIED):
                         self._failed = True
                         raise step.error
+                    self._lost = sum_usages((self._lost, self._usage()))
+                    self._sent = False
 
     def completion(self) -> Completion:
         """Return the streamed text with its usage; one that was not sent has none."""
-        text = "".join(self._told)
-        parts = (*self._request.system, *self._request.content)
-        counted = Usage(
-            input_tokens=sum(estimate_tokens(part.text) for part in parts),
-            output_tokens=estimate_tokens(text),
-            estimated=self._ended is None,
-        )
         early = "aborted" if self._aborted else "cut"
         return Completion(
-            text=text,
+            text="".join(self._told),
             stop_reason=self._ended.stop_reason if self._ended else early,
-            usage=((self._ended.usage if self._ended else None) or counted) if self._sent else Usage(),
+            usage=self._usage(),
             model=MODEL,
             message_id="",
             aborted=self._aborted and self._ended is None,
             retries=self._retries,
+            lost=self._lost,
+        )
+
+    def _usage(self) -> Usage:
+        if not self._sent:
+            return Usage()
+        if self._ended and self._ended.usage:
+            return self._ended.usage
+        if not self._counted:
+            return Usage(estimated=True)
+        parts = (*self._request.system, *self._request.content)
+        return Usage(
+            input_tokens=sum(estimate_tokens(part.text) for part in parts),
+            output_tokens=estimate_tokens("".join(self._told)),
+            estimated=self._ended is None,
         )
 
     def _play(self, step: Say) -> Iterator[str]:
