@@ -20,6 +20,7 @@ from stepline.loop.graph import (
     TASKS,
     TRANSPORT,
     UNKNOWN,
+    WAIT,
     Retry,
     Task,
     absent_states,
@@ -64,6 +65,7 @@ def render_definition(
     if LAUNCHER not in absent:
         launches = {word: state for word, state in LAUNCHES.items() if state not in absent}
         states[LAUNCHER] = _render_choice(launches, DEFAULT_LAUNCH)
+    states[WAIT.name] = {"Type": "Wait", "SecondsPath": "$.wait_s", "Next": WAIT.next}
     states[END] = {"Type": "Succeed"}
     states[FAILED] = {
         "Type": "Fail",

@@ -20,6 +20,7 @@ from stepline.loop.graph import (
     ROUTES,
     START,
     TASKS,
+    WAIT,
     Retry,
 )
 
@@ -42,6 +43,7 @@ def render_mermaid() -> str:
     for task in (*TASKS, REMOTE):
         lines.append(f"    {task.name} --> {task.next}")
         lines.append(f"    {task.name} --> {task.catch}: (failed)")
+    lines.append(f"    {WAIT.name} --> {WAIT.next}")
     for word, state in ROUTES.items():
         lines.append(f"    {ROUTER} --> {state}: {word}")
     lines.append(f"    {ROUTER} --> {DEFAULT_ROUTE}: (any other)")
@@ -73,7 +75,8 @@ def render() -> str:
             "A round with tools takes three transitions (Decide, Route, Act), one that runs a program six (Decide, Route,",
             "Prepare, Launch, Execute or ExecuteTask, Act), the last round of a turn five (Decide, Route, Close, Route,",
             "Done). Execute is there where programs run beside the functions, ExecuteTask where they run on Fargate, and",
-            "a deployment without both has neither Prepare nor Launch. State holds ids and counters only:",
+            "a deployment without both has neither Prepare nor Launch. A wait that the model's provider asks for takes",
+            "three more (Wait, Decide, Route) and runs nothing meanwhile. State holds ids and counters only:",
             "",
             "```json",
             json.dumps(EXAMPLE_STEP),

@@ -1,14 +1,20 @@
 import json
 import uuid
 
+import msgspec
 import pytest
+from moto.core.config import default_user_config
+from msgspec.structs import replace
 
+from stacks.definition import render_definition
 from stepline.errors import DependencyError, SteplineError
+from stepline.loop.graph import TASKS
 from stepline.model.step import Step
 from stepline.ports.machine import Machine
 
 EXISTS = {"__type": "ExecutionAlreadyExists", "message": "…"}
 ABSENT = {"__type": "ExecutionDoesNotExist", "message": "…"}
+KEPT = {"Route", "Launch", "Wait", "Done", "CloseFailed"}
 STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)
 
 
@@ -82,8 +88,31 @@ def test_the_input_holds_every_field_of_the_step(aws, name):
         "error": None,
         "launch": None,
         "segment": 0,
+        "wait_s": 0,
         "v": 1,
     }
+
+
+def test_a_machine_waits_as_the_step_says_and_decides_again(aws, name, monkeypatch):
+    rendered = render_definition({task.function: "unused" for task in TASKS}, remote=True)
+    decides = {"Type": "Pass", "Result": "done", "ResultPath": "$.route", "Next": "Route"}
+    tasks = {task: {"Type": "Pass", "Next": "Route"} for task in rendered["States"] if task not in KEPT}
+    states = {**rendered["States"], **tasks, "Decide": decides}
+    client = aws.machine.client
+    role = client.describe_state_machine(stateMachineArn=aws.machine_arn)["roleArn"]
+    monkeypatch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": True})
+    made = client.create_state_machine(
+        name=name, definition=json.dumps({**rendered, "StartAt": "Route", "States": states}), roleArn=role
+    )
+    step = msgspec.to_builtins(replace(STEP, route="wait", wait_s=0))
+    arn = client.start_execution(stateMachineArn=made["stateMachineArn"], input=json.dumps(step))[
+        "executionArn"
+    ]
+    while client.describe_execution(executionArn=arn)["status"] == "RUNNING":
+        pass
+    events = client.get_execution_history(executionArn=arn)["events"]
+    entered = [e["stateEnteredEventDetails"]["name"] for e in events if "stateEnteredEventDetails" in e]
+    assert entered == ["Route", "Wait", "Decide", "Route", "Done"]
 
 
 @pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"])

@@ -21,7 +21,7 @@ from stepline.loop.act import act
 from stepline.loop.agent import Agent
 from stepline.loop.close import close
 from stepline.loop.decide import decide
-from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS
+from stepline.loop.graph import DEFAULT_LAUNCH, LAUNCHER, LAUNCHES, REMOTE, ROUTER, TASKS, WAIT
 from stepline.loop.programs.execute import execute
 from stepline.model.batch import EMPTY, Batch, State
 from stepline.model.entry import Closed, Entry
@@ -150,6 +150,9 @@ class Conversation:
             if step.route in ("stop", "done"):
                 return
             state = follow(state, step.route)
+            if state == "wait":
+                self.clock.pause(step.wait_s)
+                state = WAIT.next.lower()
 
     @property
     def states(self) -> dict[str, Callable[[Step], Step]]:

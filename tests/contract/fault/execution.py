@@ -76,4 +76,6 @@ class Execution:
             self._visit = None
             self.simulation.machine.end(self.name)
         else:
+            if self._visit.step.wait_s and not self._visit.step.attempt:
+                self.simulation.moment(f"wait {self.simulation.round}")
             self.simulation.clock.pause(self._visit.pause_s)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from stepline.context.rules import ContextRules
+from stepline.errors import ModelRateLimited
 from stepline.loop.agent import Summariser
 from stepline.ports.model import ModelRequest
 from tests.contract.fault.simulation import STRIKE, Simulation, sampled, written
@@ -14,6 +15,9 @@ from tests.support.generation import called, coded, tagged
 
 from .driver import Scenario
 
+BUSY: Final = {"1.1": 2, "2.0": 1, "3.0": 1}
+"""How often the provider asks for a wait in a round of the scenario `wait`."""
+LIMITED: Final = {"1.0": called(STRIKE), "1.1": called(STRIKE)}
 LONG: Final = "The otter eats fish and swims in the river all day long. " * 24
 
 
@@ -23,6 +27,8 @@ def follow(rounds: Mapping[str, str], simulation: Simulation, where: str, reques
         return tagged("thinking", "A title.") + tagged("output", "Otters")
     if request.role.startswith("context.compaction."):
         return "## Goals\nThe user wants a report on otters.\n## Next Steps\nWrite it."
+    if simulation.state.waits < BUSY.get(where, 0) and rounds is LIMITED:
+        raise ModelRateLimited("later, please", retry_after_s=60.0)
     if simulation.state.finalize == 1:
         return sampled(f"That is it for {where}.")
     return rounds.get(where, sampled(f"Here you are: {where}. {LONG[:400]}"))
@@ -125,4 +131,16 @@ UNHEARD: Final = Scenario(
     later={"m2": text("Strike.")},
 )
 
-SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD)
+WAIT: Final = Scenario(
+    name="wait",
+    simulation=simulation_of(LIMITED),
+    first=text("Strike, please."),
+    cues={
+        "wait 1.1": {"f1": text("And be quick!"), "q1": QUIET},
+        "wait 2.0": {"s1": steer("Short, please.")},
+        "wait 3.0": {"x1": STOP},
+    },
+    later={"m2": text("Again."), "m3": text("And again.")},
+)
+
+SCENARIOS: Final = (WORK, STEER, STOPPED, MEMORY, TASK, UNHEARD, WAIT)

@@ -116,7 +116,14 @@ entries = st.one_of(
         at=times,
     ),
     st.builds(Opened, turn=texts, at=times, prompts=some(counts)),
-    st.builds(Reopened, iteration=counts, attempt=counts, usage=st.none() | usages),
+    st.builds(
+        Reopened,
+        iteration=counts,
+        attempt=counts,
+        usage=st.none() | usages,
+        until=st.just("") | times,
+        code=texts,
+    ),
     st.builds(
         Decided,
         iteration=counts,

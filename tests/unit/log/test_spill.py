@@ -230,6 +230,8 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         titled=large,
         steered=large,
         finalize=999,
+        waits=99,
+        until_ms=2 * large,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

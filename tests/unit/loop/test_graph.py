@@ -8,6 +8,7 @@ from stacks.definition import ERRORS, render_definition
 from stepline import errors
 from stepline.loop import graph
 from stepline.model.program.handover import Launch
+from stepline.model.step import Step
 
 FUNCTIONS = {
     task.function: f"arn:aws:lambda:eu-west-1:1:function:{task.function}:live" for task in graph.TASKS
@@ -95,6 +96,11 @@ def test_a_task_is_told_two_names_and_its_state_stays_what_it_was(definition):
     assert state["ResultPath"] is None
     paths = re.findall(r"\$\.launch\.(\w+)", json.dumps(state))
     assert set(paths) == set(Launch.__struct_fields__)
+
+
+def test_a_wait_runs_nothing_and_lasts_as_long_as_the_step_says(definition):
+    assert definition["States"]["Wait"] == {"Type": "Wait", "SecondsPath": "$.wait_s", "Next": "Decide"}
+    assert "wait_s" in Step.__struct_fields__
 
 
 def test_an_unknown_route_closes_the_turn(definition):

@@ -1,16 +1,17 @@
 """The walk through the graph without a state machine, held against the machine's own definition."""
 
 import pytest
+from msgspec.structs import replace
 
 from stacks.definition import render_definition
 from stepline.errors import DependencyError, Fenced, ModelOverloaded, ModelRateLimited, ToolError
 from stepline.loop.graph import STATES, TASKS
-from stepline.loop.turn import Patience, catcher, caught, following
+from stepline.loop.turn import Patience, catcher, caught, following, turn
 from stepline.model.step import Step
 
 STEP = Step(tenant="acme", project="docs", conversation="c1", turn="turn_1", epoch=3)
 MACHINE = render_definition({task.function: f"arn:{task.function}" for task in TASKS}, remote=True)["States"]
-WORDS = ["decide", "act", "prepare", "close", "done", "stop", "execute", "execute_task", "unheard"]
+WORDS = ["decide", "act", "prepare", "close", "wait", "done", "stop", "execute", "execute_task", "unheard"]
 
 
 def chosen(state, word):
@@ -29,14 +30,22 @@ def whole(most_s):
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("word", WORDS)
 def test_each_word_leads_where_the_state_machine_goes(state, word):
-    from msgspec.structs import replace
-
     assert following(state, replace(STEP, route=word)) == chosen(state, word)
 
 
 @pytest.mark.parametrize("state", STATES)
 def test_each_failure_leads_where_the_state_machine_catches_it(state):
     assert catcher(state) == MACHINE[state]["Catch"][0]["Next"]
+
+
+def test_a_wait_is_a_pause_before_the_next_decision_and_no_other_state_waits():
+    course = turn(STEP, jitter=whole)
+    assert next(course).pause_s == 0
+    visit = course.send(replace(STEP, route="wait", wait_s=42))
+    assert (visit.state, visit.pause_s, visit.step.attempt) == (MACHINE["Wait"]["Next"], 42, 0)
+    again = course.throw(Fenced("x"))
+    assert (again.state, again.pause_s, again.step.attempt) == ("Decide", 1, 1)
+    assert course.send(replace(STEP, route="act")) == ("Act", replace(STEP, route="act"), 0)
 
 
 def test_what_failed_stands_beside_the_step_in_the_machines_own_words():

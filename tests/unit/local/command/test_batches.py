@@ -85,6 +85,10 @@ ENTRIES = [
         ["ok: react.read tc_1 fi:a.md"],
     ),
     (Reopened(iteration=1, attempt=2), ["round 1: attempt 2"]),
+    (
+        Reopened(iteration=1, attempt=2, until=AT, code="model_overloaded"),
+        [f"round 1: waits until {AT} (model_overloaded)"],
+    ),
     (Started(call_id="tc_2"), ["about to run tc_2"]),
     (Deferred(turn="turn_1", iteration=1), ["round 1: answer held back, something new came in"]),
     (Dropped(n=4, reason="nothing_to_steer"), ["dropped 4: nothing_to_steer"]),

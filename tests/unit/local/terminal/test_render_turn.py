@@ -107,6 +107,14 @@ def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
     assert render_event(replace(silent, status="skipped")) == ["… nothing was summed up"]
 
 
+def test_a_wait_is_a_line_with_its_reason_and_its_end():
+    waiting = event("round.waiting", message=f"The provider is busy.{EVIL}", until="2026-01-02T03:04:05.678Z")
+    (line,) = render_event(waiting)
+    assert line.startswith("… The provider is busy.")
+    assert line.endswith("(2026-01-02T03:04:05.678Z)")
+    assert line.isprintable()
+
+
 def test_a_refusal_names_the_action_or_the_whole_decision():
     one = event("react.tool.rejected", code="multi_action_bundle_duplicate", action_index=2)
     assert render_event(one) == ["✗ action 2 was not run: multi_action_bundle_duplicate"]

@@ -20,6 +20,7 @@ from stepline.events.types import (
     ConversationStatus,
     MessageDropped,
     RoundRestarted,
+    RoundWaiting,
     Status,
     TitleGiven,
     TurnStarted,
@@ -59,6 +60,13 @@ _TITLES: Final[dict[Status, str]] = {
     "skipped": "Context Compaction Skipped",
     "error": "Context Compaction Failed",
 }
+
+
+_WAITS: Final = {
+    "model_overloaded": "The model's provider is overloaded.",
+    "model_rate_limited": "The model's provider limits our rate.",
+}
+_GOES_ON: Final = "The turn goes on by itself when the wait is over."
 
 
 def compaction_event(entry: Compacting | Compacted) -> ClientEvent:
@@ -143,7 +151,7 @@ def _derive(batch: Batch, entry: Entry) -> list[ClientEvent]:  # noqa: C901, PLR
         case Reopened() | TakenOver():
             state = batch.state
             data = RoundRestarted(claim=state.claim, iteration=state.cursor.iteration, attempt=state.attempt)
-            return [make_event(data, batch.at, turn, "running")]
+            return [make_event(data, batch.at, turn, "running"), *_waiting(entry, batch)]
         case Deferred():
             deferred = AnswerDeferred(iteration=entry.iteration, answer=linked(entry.answer, entry))
             return [make_event(deferred, batch.at, entry.turn, "update")]
@@ -189,6 +197,16 @@ def _opening(batch: Batch, entry: Opened) -> list[ClientEvent]:
         return [begun]  # the event of the turn before says already that the next one is in progress
     status = ConversationStatus(state="in_progress", updated_at=batch.at, current_turn_id=entry.turn)
     return [make_event(status, batch.at, entry.turn, "running"), begun]
+
+
+def _waiting(entry: Reopened | TakenOver, batch: Batch) -> list[ClientEvent]:
+    if not (isinstance(entry, Reopened) and entry.until):
+        return []
+    message = _WAITS.get(entry.code, "The model's provider asks for a wait.")
+    waits = RoundWaiting(
+        iteration=entry.iteration, code=entry.code, message=f"{message} {_GOES_ON}", until=entry.until
+    )
+    return [make_event(waits, batch.at, batch.state.turn, "running")]
 
 
 def _next_turn(batch: Batch) -> str:

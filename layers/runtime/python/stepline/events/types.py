@@ -102,6 +102,18 @@ class RoundRestarted(EventData):
     attempt: Annotated[int, "how often it was retried"]
 
 
+class RoundWaiting(EventData):
+    """The model's provider asks for a wait: the round goes on after it, and nothing has to be sent again."""
+
+    EVENT = "round.waiting"
+    ROUTE = "chat_step"
+
+    iteration: Annotated[int, "the round, from 0"]
+    code: Annotated[str, "`model_overloaded` or `model_rate_limited`"]
+    message: Annotated[str, "what to tell the user"]
+    until: Annotated[str, "when the round goes on"]
+
+
 class AnswerDeferred(EventData):
     """An answer was not the final one: an event came that the model had not seen."""
 
@@ -627,6 +639,7 @@ MODELS: Final[tuple[Model, ...]] = (
     Noticed,
     CacheBust,
     RoundRestarted,
+    RoundWaiting,
     CompactionTold,
     CallEnded,
     ToolTold,

@@ -27,6 +27,7 @@ class Policy:
     round_retries: int = 2
     turn_retries: int = 6
     takeovers: int = 3
+    waits: int = 3
     turn_deadline_s: float = 1800.0
     absent_after_s: float = 60.0
     append_tries: int = 10

@@ -71,9 +71,10 @@ def onward(step: Step, state: State) -> Step:
         error=None,
         launch=None,
         segment=state.segment,
+        wait_s=0,
     )
 
 
 def ended(step: Step, route: Literal["done", "stop"]) -> Step:
     """Return the step that ends the execution."""
-    return replace(step, route=route, attempt=0, error=None, launch=None)
+    return replace(step, route=route, attempt=0, error=None, launch=None, wait_s=0)

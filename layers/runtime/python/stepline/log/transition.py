@@ -35,6 +35,11 @@ def reopened(state: State, n: int, attempt: int) -> State:
     return replace(state, claim=n, attempt=attempt)
 
 
+def waiting(state: State, n: int, until_ms: int) -> State:
+    """Let the round wait until a time; the attempt after it streams under its own claim."""
+    return replace(state, claim=n, attempt=0, waits=state.waits + 1, until_ms=until_ms)
+
+
 def decided(
     state: State, n: int, *, rendered: int, actions: int, executes: int = 0, ends: bool = False
 ) -> State:
@@ -104,7 +109,17 @@ def next_round(state: State, n: int) -> State:
     """Go to the next decision; batch n is the claim of its first attempt."""
     cursor = Cursor(iteration=state.cursor.iteration + 1)
     finalize = max(0, state.finalize - 1)
-    return replace(state, cursor=cursor, claim=n, attempt=0, running="", ends=False, finalize=finalize)
+    return replace(
+        state,
+        cursor=cursor,
+        claim=n,
+        attempt=0,
+        running="",
+        ends=False,
+        finalize=finalize,
+        waits=0,
+        until_ms=0,
+    )
 
 
 def taken_over(state: State, n: int) -> State:

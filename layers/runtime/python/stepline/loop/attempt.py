@@ -12,7 +12,7 @@ from stepline.log.bindings import Ports
 from stepline.log.fence import check_claim, elsewhere
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History
-from stepline.log.transition import steered, titled
+from stepline.log.transition import epoch_ms, steered, titled
 from stepline.loop.agent import Agent
 from stepline.metrics import CACHED_TOKENS, INPUT_TOKENS, OUTPUT_TOKENS
 from stepline.model.batch import Batch
@@ -61,6 +61,10 @@ class Attempt:
     def now(self) -> str:
         """Return the current time in the log's format."""
         return utc(self.ports.clock.now())
+
+    def now_ms(self) -> int:
+        """Return the current time as `State.until_ms` counts it."""
+        return epoch_ms(self.now())
 
     def caught_up(self, timeline: Timeline) -> Timeline:
         """Return the timeline, reloaded if a steer came since."""

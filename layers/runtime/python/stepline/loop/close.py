@@ -76,7 +76,10 @@ MESSAGES = {
 
 def close(ports: Ports, step: Step) -> Step:
     """End the turn, or defer its end; return the step that follows."""
-    code = ERRORS.get(str(step.error.get("Error")), "step_failed") if step.error is not None else ""
+    if step.error is not None:
+        code = ERRORS.get(str(step.error.get("Error")), "step_failed")
+    else:  # a machine that began before there was a state that waits leads here instead
+        code = "model_rate_limited" if step.route == "wait" else ""
     return close_turn(ports, step, code=code)
 
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
+from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,12 +27,12 @@ from msgspec.structs import replace
 from stepline.context.estimate import surely_fits
 from stepline.context.pruning import plan_pruning
 from stepline.delivery.effect import publish
-from stepline.errors import ContextLimit, SteplineError, UnknownOutcome
+from stepline.errors import ContextLimit, ModelOverloaded, ModelRateLimited, SteplineError, UnknownOutcome
 from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History, seal
-from stepline.log.transition import decided, interrupted, rejected, reopened, steered
+from stepline.log.transition import decided, epoch_ms, interrupted, rejected, reopened, steered, waiting
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import Cause, status_answer
@@ -69,18 +71,21 @@ def decide(
 
     Raises:
         Fenced: another attempt owns the round. The state machine tries again and finds its result.
-        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again.
+        ModelOverloaded, ModelRateLimited, DependencyError: the state machine tries again. A provider that asks
+            for a wait gets it instead: the step that follows waits, and costs nothing meanwhile.
         ContextLimit: nothing makes the request small enough. The turn closes with an error.
         ModelRefused: the turn closes with an error.
     """
     journal = Journal(ports, step.lane(), f"decide/{step.epoch}")
     attempt = Attempt(ports=ports, agent=agent, model=model, history=history, journal=journal, step=step)
-    timeline = attempt.load()
+    timeline = attempt.load(consistent=step.wait_s > 0)
     if elsewhere(timeline.state, step, "decide") is not None or timeline.state.attempt != step.attempt:
         timeline = attempt.load(consistent=True)
     if (gone := elsewhere(timeline.state, step, "decide")) is not None:
         return gone
     check_attempt(timeline.state, step.attempt)
+    if attempt.now_ms() < timeline.state.until_ms and steer_of(timeline) is None:
+        return _pause(attempt, timeline.state)
     claim = timeline.state.claim
     if step.attempt > 0:
         opening = _reopen(attempt, timeline.tail)
@@ -88,7 +93,10 @@ def decide(
             return opening
         timeline, claim = attempt.follow(opening), opening.n
     attempt = dataclasses.replace(attempt, claim=claim)
-    sampled = _attend(attempt, timeline, sampler)
+    try:
+        sampled = _attend(attempt, timeline, sampler)
+    except (ModelOverloaded, ModelRateLimited) as error:
+        return _wait(attempt, error)
     if isinstance(sampled, Step):
         return sampled
     timeline, taken = sampled
@@ -147,6 +155,43 @@ def _reopen(attempt: Attempt, tail: Batch) -> Batch | Step:
     if isinstance(batch, Batch):
         publish(attempt.ports, journal.lane, batch)
     return batch
+
+
+def _wait(attempt: Attempt, error: SteplineError) -> Step:
+    """Put that the round goes on after the wait that the provider asks for; return the step that waits.
+
+    Raises `error` if the provider asks for none, the round has waited often enough, or the turn has no time.
+    """
+    ports, step, asked_s = attempt.ports, attempt.step, error.context.get("retry_after_s")
+    if not (isinstance(asked_s, int | float) and asked_s > 0):
+        raise error
+    until = ports.clock.now() + timedelta(seconds=min(asked_s, ports.policy.turn_deadline_s))
+    until_ms = epoch_ms(utc(until))
+
+    def plan(at: Batch) -> Draft | Step:
+        if (gone := elsewhere(at.state, step, "decide")) is not None:
+            return gone
+        check_claim(at.state, attempt.claim)
+        deadline_ms = at.state.tally.opened_ms + ports.policy.turn_deadline_s * 1000
+        if at.state.waits >= ports.policy.waits or until_ms >= deadline_ms:
+            raise error
+        entry = Reopened(
+            iteration=step.iteration, attempt=step.attempt, until=utc(until), code=type(error).code
+        )
+        return Draft(entries=(entry,), state=waiting(at.state, at.n + 1, until_ms))
+
+    batch = attempt.journal.commit(plan)
+    if isinstance(batch, Step):
+        return batch
+    publish(ports, attempt.journal.lane, batch)
+    logger.warning("round waits for the provider", extra={"code": error.reason, "wait_s": asked_s})
+    return _pause(attempt, batch.state)
+
+
+def _pause(attempt: Attempt, state: State) -> Step:
+    """Return the step that waits for as long as the state says."""
+    wait_s = math.ceil((state.until_ms - attempt.now_ms()) / 1000)
+    return replace(onward(attempt.step, state), route="wait", wait_s=max(0, wait_s))
 
 
 def _record(attempt: Attempt, timeline: Timeline, taken: Sample, *, segment: int) -> Batch | Step:

@@ -71,6 +71,13 @@ class RemoteTask(Value):
     catch: str
 
 
+class Wait(Value):
+    """A state that runs nothing for the seconds in the step's `wait_s`, and then goes on."""
+
+    name: str
+    next: str
+
+
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
     """Return retries with the specific errors before the unknown ones; each list has its own count."""
     overload = (Retry(errors=MODEL_ERRORS, interval_s=5, tries=3),) if model else ()
@@ -135,12 +142,16 @@ REMOTE: Final = RemoteTask(
     catch="Act",
 )
 
+# A provider that asks for a longer wait than a process waits for is asked again after it.
+WAIT: Final = Wait(name="Wait", next="Decide")
+
 # The `route` of a step → the state that follows. `stop`: the turn belongs to another execution.
 ROUTES: Final[Mapping[str, str]] = {
     "decide": "Decide",
     "act": "Act",
     "prepare": "Prepare",
     "close": "Close",
+    "wait": WAIT.name,
     "done": END,
     "stop": END,
 }

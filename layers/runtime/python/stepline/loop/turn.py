@@ -32,6 +32,7 @@ from stepline.loop.graph import (
     ROUTES,
     START,
     STATES,
+    WAIT,
     Retry,
     Task,
 )
@@ -59,10 +60,12 @@ def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
 
     Raises the error of a state whose failure ends the execution.
     """
-    state = at
+    state, pause_s = at, 0.0
     while state != END:
+        if state == WAIT.name:
+            state, pause_s = WAIT.next, float(step.wait_s)
         try:
-            step = yield from _ask(state, step, jitter)
+            step = yield from _ask(state, step, jitter, pause_s)
         except Exception as error:
             logger.exception("step failed", extra={"state": state, "turn_id": step.turn})
             if catcher(state) == FAILED:
@@ -70,12 +73,13 @@ def turn(step: Step, *, jitter: Jitter, at: str = START) -> Course:
             state, step = catcher(state), caught(step, error)
         else:
             state = following(state, step)
+        pause_s = 0.0
     return step
 
 
-def _ask(state: str, step: Step, jitter: Jitter) -> Course:
-    """Yield visits to one state until it answers, as often as its retries allow."""
-    patience, pause_s = Patience(state, jitter), 0.0
+def _ask(state: str, step: Step, jitter: Jitter, pause_s: float) -> Course:
+    """Yield visits to one state until it answers, as often as its retries allow; the first after `pause_s`."""
+    patience = Patience(state, jitter)
     while True:
         try:
             return (yield Visit(state, replace(step, attempt=patience.attempt), pause_s))

@@ -36,7 +36,8 @@ class State(Row):
     accompany an answer, so the turn closes after the last of them. `segment` is the newest batch up to which
     the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
     `steered` is the newest steer that the open turn has heeded, and `finalize` the rounds left to it by that
-    steer, counting the next; 0 without a limit.
+    steer, counting the next; 0 without a limit. `waits` is how often the provider made this round wait, and
+    `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch.
 
     Source: docs/concepts/log.md.
     """
@@ -67,6 +68,8 @@ class State(Row):
     titled: int = 0
     steered: int = 0
     finalize: int = 0
+    waits: int = 0
+    until_ms: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""

@@ -183,11 +183,14 @@ class Reopened(Value, tag="reopened", tag_field="kind"):
     """A later attempt takes the round; the stream of the previous attempt is void.
 
     With `usage` no attempt takes it yet: this one failed, and the tokens of its calls are in no other entry.
+    With `until` that is the attempt after a wait that the model's provider asked for, and `code` says why.
     """
 
     iteration: int
     attempt: int
     usage: Usage | None = None
+    until: str = ""
+    code: str = ""
 
 
 class Decided(Value, tag="decision", tag_field="kind"):

@@ -19,7 +19,8 @@ FORMAT = 1
 class Step(Value, omit_defaults=False):
     """One invocation of a state. `attempt` counts the state machine's retries of it, from 0.
 
-    `launch` is set between the state that prepares a task and the one that starts it. `segment` is the newest
+    `launch` is set between the state that prepares a task and the one that starts it. `wait_s` is how long to
+    wait before the next decision, on the route `wait` and after it. `segment` is the newest
     batch in a segment, where a process without a cache starts to read. `v` is the format's version: fields
     may be added within one, and a reader ignores unknown ones. Source: docs/concepts/log.md#versions.
 
@@ -38,6 +39,7 @@ class Step(Value, omit_defaults=False):
     error: dict[str, Any] | None = None
     launch: Launch | None = None
     segment: int = 0
+    wait_s: int = 0
     v: int = 1
 
     def lane(self) -> Lane:

@@ -70,7 +70,8 @@ class ModelStream(Protocol):
 
         Raises:
             ModelOverloaded, ModelRateLimited, DependencyError: temporary, retry later. A connection that ends
-                before the answer does has the code `stream_cut`, even if text came before.
+                before the answer does has the code `stream_cut`, even if text came before. `retry_after_s` in
+                the context is the wait that the provider asks for, if it says.
             ContextLimit: the request does not fit into the model's window.
             ModelRefused: this request will never be accepted.
         """

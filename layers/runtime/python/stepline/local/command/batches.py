@@ -164,8 +164,9 @@ def _context(entry: Pruned | Compacting | Compacted | Titled | Contributed | Fee
 def _protocol(entry: Reopened | Started | Deferred | Dropped | Steered | TakenOver) -> list[str]:
     match entry:
         case Reopened():
+            waits = f"waits until {entry.until} ({entry.code})" if entry.until else ""
             failed = f" failed after {entry.usage.prompt_tokens} tokens" if entry.usage else ""
-            return [f"round {entry.iteration}: attempt {entry.attempt}{failed}"]
+            return [one_line(f"round {entry.iteration}: {waits or f'attempt {entry.attempt}'}{failed}")]
         case Started():
             return [f"about to run {entry.call_id}"]
         case Deferred():

@@ -140,6 +140,11 @@ def _restarted(_: ClientEvent) -> list[str]:
     return ["… this round begins again"]
 
 
+def _waiting(event: ClientEvent) -> list[str]:
+    told, until = (one_line(str(event.data.get(name) or "")) for name in ("message", "until"))
+    return [f"… {told} ({until})"]
+
+
 def _step(event: ClientEvent) -> list[str]:
     return ["… the answer waits for what came in since"] if event.step == "deferred" else []
 
@@ -189,6 +194,7 @@ _LINES: Final[Mapping[str, Callable[[ClientEvent], list[str]]]] = {
     "react.tool.rejected": _rejected,
     "solver.react.decision": _decision,
     "round.restarted": _restarted,
+    "round.waiting": _waiting,
     "chat.files": _files,
     "react.tool.event": _told,
     "web_search.filtered_results": _found,
