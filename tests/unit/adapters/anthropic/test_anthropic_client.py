@@ -144,6 +144,74 @@ def test_a_warmed_client_is_made_once(server: ScriptedServer, clients: list[Anth
     assert made == ["key"]
 
 
+class Secret:
+    """A secret that is rotated: each read returns the next key, and the last one for ever."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys, self.reads = keys, 0
+
+    def __call__(self) -> str:
+        self.reads += 1
+        return self.keys[min(self.reads, len(self.keys)) - 1]
+
+
+def rotated(
+    server: ScriptedServer, clients: list[AnthropicModelClient], secret: Secret, **fields: Any
+) -> Any:
+    client = AnthropicModelClient(
+        roles=plan_roles("anthropic", {}), api_key=secret, base_url=server.url, retry=QUICK, **fields
+    )
+    clients.append(client)
+    return client
+
+
+def test_a_refused_key_is_read_again_and_the_call_goes_on_with_the_new_one(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    client = rotated(server, clients, secret := Secret("old", "new"))
+    for taken, reads in (("old", 1), ("new", 3), ("new", 3)):
+        server.key = taken
+        with client.stream(REQUEST) as stream:
+            assert list(stream)
+        assert secret.reads == reads
+
+
+def test_a_key_that_is_the_same_when_read_again_ends_the_call(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    client = rotated(server, clients, secret := Secret("old"))
+    server.key = "new"
+    with client.stream(REQUEST) as stream, pytest.raises(ModelRefused) as caught:
+        list(stream)
+    assert (caught.value.reason, secret.reads) == ("model_credentials", 2)
+
+
+def test_a_new_key_that_is_refused_too_ends_the_call(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    client = rotated(server, clients, Secret("old", "wrong"))
+    server.key = "new"
+    with client.stream(REQUEST) as stream, pytest.raises(ModelRefused) as caught:
+        list(stream)
+    assert caught.value.reason == "model_credentials"
+
+
+def test_a_secret_that_cannot_be_read_again_is_told_as_such(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    class Unreadable(Secret):
+        def __call__(self) -> str:
+            if self.reads:
+                raise DependencyError("a secret cannot be read", code="secret_unreadable")
+            return super().__call__()
+
+    client = rotated(server, clients, Unreadable("old"))
+    server.key = "new"
+    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+        list(stream)
+    assert caught.value.reason == "secret_unreadable"
+
+
 def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) -> None:
     usages = []
     for _ in range(2):

@@ -37,6 +37,7 @@ from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
 DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+UNAUTHORIZED: Final = 401
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +84,8 @@ class AnthropicModelClient:
     ) -> None:
         """Store the configuration; nothing is imported or sent.
 
-        `api_key` is called once, when the transport is created. `by_sdk`: the Anthropic API, too, is called
-        through the SDK.
+        `api_key` is called when a transport is created, and again when the provider refuses its key. `by_sdk`: the
+        Anthropic API, too, is called through the SDK.
         """
         self._roles = dict(roles)
         self._api_key = api_key
@@ -109,7 +110,11 @@ class AnthropicModelClient:
         """Prepare a call of the role's model. Raises ModelRefused if neither the role nor `*` is mapped."""
         role = self._role(request.role)
         return AnthropicStream(
-            connect=lambda: self._transport(role.provider), request=request, role=role, retry=self._retry
+            connect=lambda: self._transport(role.provider),
+            renew=lambda refused: self._renew(role.provider, refused),
+            request=request,
+            role=role,
+            retry=self._retry,
         )
 
     def close(self) -> None:
@@ -137,6 +142,21 @@ class AnthropicModelClient:
                 self._transports[provider] = self._connect(provider)
             return self._transports[provider]
 
+    def _renew(self, provider: str, refused: Transport | None) -> bool:
+        """Read the key again; return True if it is another one than the transport's whose key was refused.
+
+        The next call then makes its transport with it. Raises what reading it raises.
+        """
+        with self._lock:
+            if provider == "bedrock":
+                return False  # no key of ours: it signs with the role of the process
+            if refused is None or refused not in self._transports.values():
+                return True  # another call has renewed it
+            if refused.api_key == self._api_key():
+                return False
+            del self._transports[provider]  # open streams end by themselves, and it with them
+            return True
+
     def _connect(self, provider: str) -> Transport:
         if provider == "bedrock":
             from stepline.adapters.anthropic.sdk_transport import SdkTransport  # noqa: PLC0415 -- loads the SDK
@@ -161,10 +181,21 @@ class AnthropicStream:
     """One call. Iterated in one thread; `abort` may be called from another."""
 
     def __init__(
-        self, *, connect: Callable[[], Transport], request: ModelRequest, role: ModelRole, retry: Retry
+        self,
+        *,
+        connect: Callable[[], Transport],
+        renew: Callable[[Transport | None], bool],
+        request: ModelRequest,
+        role: ModelRole,
+        retry: Retry,
     ) -> None:
-        """Prepare the call; `connect` returns the transport and may block while it loads."""
+        """Prepare the call; `connect` returns the transport and may block while it loads.
+
+        `renew` is told of a transport whose key was refused, and returns True if there is a newer key.
+        """
         self._connect = connect
+        self._renew = renew
+        self._transport: Transport | None = None
         self._request = request
         self._role = role
         self._retry = retry
@@ -211,16 +242,24 @@ class AnthropicStream:
                     told = True
                     yield text
             except SteplineError as error:
-                wait_s = draw_wait_s(self._retry, error, attempt=attempt, elapsed_s=time.monotonic() - began)
-                if told or wait_s is None:
-                    self._failed = True
+                self._failed = True
+                wait_s = None if told else self._wait_s(error, attempt, time.monotonic() - began)
+                if wait_s is None:
                     raise
+                self._failed = False
                 logger.info("model call tried again", extra={"code": error.reason, "wait_s": wait_s})
                 self._begin_again(attempt + 1)
                 if self._aborted.wait(wait_s):
                     return
             else:
                 return
+
+    def _wait_s(self, error: SteplineError, attempt: int, elapsed_s: float) -> float | None:
+        """Return the seconds to wait before the next try; None to give up. A new key is tried at once."""
+        last = attempt + 1 >= self._retry.tries
+        if error.context.get("status") == UNAUTHORIZED and not last and self._renew(self._transport):
+            return 0.0
+        return draw_wait_s(self._retry, error, attempt=attempt, elapsed_s=elapsed_s)
 
     def _begin_again(self, retries: int) -> None:
         """Count what the failed try has used, and go back to where nothing is sent."""
@@ -272,7 +311,8 @@ class AnthropicStream:
             self._close()
 
     def _send(self) -> Answer:
-        return self._connect().send(plan_call(self._request, self._role))
+        self._transport = self._connect()
+        return self._transport.send(plan_call(self._request, self._role))
 
     def _close(self) -> None:
         answer, self._answer = self._answer, None

@@ -5,6 +5,7 @@
     500 502 503 504 529       overloaded_error, api_error, timeout_error, …           ModelOverloaded
     408 409 424 499           ModelTimeoutException, ModelStreamErrorException, …      DependencyError
     413, and any wording of the table below                                           ContextLimit
+    401                       authentication_error                                    ModelRefused
     every other 4xx, and 501                                                          ModelRefused
     no status: connection, timeout, broken stream                                     DependencyError
 
@@ -82,13 +83,13 @@ _REST: Final = (
         ),
         "model_unavailable",
     ),
+    _Rule(ModelRefused, {401}, frozenset({"authentication_error"}), "model_credentials"),
     _Rule(
         ModelRefused,
         {*range(400, 500), 501},
         frozenset(
             {
                 "invalid_request_error",
-                "authentication_error",
                 "billing_error",
                 "permission_error",
                 "not_found_error",

@@ -43,7 +43,10 @@ _BEDROCK_SUFFIX: Final = "/invoke-with-response-stream"
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """A running server and its state. `with ScriptedServer(port=0) as server:` serves on a free port."""
+    """A running server and its state. `with ScriptedServer(port=0) as server:` serves on a free port.
+
+    `key` is the one API key that it takes; any if it is empty.
+    """
 
     daemon_threads = True
     request_queue_size = 64
@@ -65,6 +68,7 @@ class ScriptedServer(ThreadingHTTPServer):
         self.fixtures = fixtures
         self.cache = PromptCache(now_s=now_s)
         self.faults = FaultQueue()
+        self.key = ""
         self.requests: deque[dict[str, Any]] = deque(maxlen=KEPT_REQUESTS)
         self.sizes: deque[dict[str, Any]] = deque(maxlen=KEPT_SIZES)
         self._thread: threading.Thread | None = None
@@ -146,6 +150,8 @@ class _Handler(BaseHTTPRequestHandler):
         key = self.headers.get("x-api-key") or bearer
         if not key:
             raise BadRequestError("x-api-key header is required", status=401, kind="authentication_error")
+        if key != (self.server.key or key):
+            raise BadRequestError("invalid x-api-key", status=401, kind="authentication_error")
         if not self.headers.get("anthropic-version"):
             raise BadRequestError("anthropic-version: header is required")
         return key
