@@ -13,10 +13,10 @@ from stepline.adapters.anthropic.client import AnthropicModelClient
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.errors import (
     ContextLimit,
-    DependencyError,
     ModelOverloaded,
     ModelRateLimited,
     ModelRefused,
+    ModelStreamBroken,
     SteplineError,
 )
 from stepline.local.scripted.fault import Fault
@@ -120,7 +120,7 @@ def harness(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         served.asking.close()
 
 
-CUT = DependencyError("cut", code="stream_cut")
+CUT = ModelStreamBroken("cut", code="stream_cut")
 
 
 def test_the_pieces_are_the_text_of_the_completion(harness: Harness) -> None:
@@ -219,7 +219,7 @@ def test_what_will_never_work_is_not_tried_again(harness: Harness, error: Stepli
 
 @pytest.mark.parametrize(
     "error",
-    [CUT, ModelOverloaded("in the stream"), DependencyError("", code="stream_malformed")],
+    [CUT, ModelOverloaded("in the stream"), ModelStreamBroken("", code="stream_malformed")],
     ids=lambda e: e.reason,
 )
 def test_a_failure_after_the_first_piece_is_never_tried_again(harness: Harness, error: SteplineError) -> None:

@@ -6,11 +6,11 @@ import pytest
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import (
     ContextLimit,
-    DependencyError,
     Fenced,
     ModelOverloaded,
     ModelRateLimited,
     ModelRefused,
+    ModelStreamBroken,
     SteplineError,
 )
 from stepline.loop.close import CAUSES, GO_ON, Cause
@@ -273,7 +273,7 @@ def test_a_step_that_reads_late_looks_again_before_it_gives_up() -> None:
     [
         ModelOverloaded("busy"),
         ModelRateLimited("slow down"),
-        DependencyError("cut", code="stream_cut"),
+        ModelStreamBroken("cut", code="stream_cut"),
         ContextLimit("too long"),
         ModelRefused("no"),
     ],

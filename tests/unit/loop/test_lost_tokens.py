@@ -9,7 +9,7 @@ from stepline.model.usage import Usage, sum_usages
 from tests.support.conversation import Conversation, event_types
 from tests.support.generation import answered, start_tag
 
-CUT = DependencyError("cut", code="stream_cut")
+CUT = ModelStreamBroken("cut", code="stream_cut")
 BEGUN = start_tag("thinking") + "Let me see"
 CUT_IN_TEXT = Fail(error=CUT, text=BEGUN, after_chars=len(BEGUN))
 

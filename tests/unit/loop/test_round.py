@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stepline.adapters.memory.model import Fail, Say
-from stepline.errors import DependencyError
+from stepline.errors import ModelStreamBroken
 from stepline.log.journal import Journal
 from stepline.loop.close import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
@@ -264,7 +264,7 @@ def test_an_answer_the_user_has_seen_is_never_tried_again() -> None:
 
 def test_a_model_that_fails_behind_its_answer_is_not_asked_for_another_one() -> None:
     text = several(plan("look"), answer_of("All done.")) + (start_tag("summary") + "Goal: to loo")
-    gone = DependencyError("gone", code="stream_cut")
+    gone = ModelStreamBroken("gone", code="stream_cut")
     conversation = FanoutConversation(Fail(error=gone, text=text, after_chars=len(text)))
     conversation.run()
     assert (conversation.ran(), conversation.entries(Closed)[-1].answer) == (

@@ -11,7 +11,7 @@ import pytest
 from stepline.adapters.memory.model import Fail, Say
 from stepline.adapters.memory.signal import MemorySignals, MemoryWatch
 from stepline.adapters.polling_signals import PollingSignals
-from stepline.errors import DependencyError, Fenced, ModelOverloaded
+from stepline.errors import Fenced, ModelOverloaded, ModelStreamBroken
 from stepline.loop.steer import STOPPED
 from stepline.loop.sweep import replace_owner
 from stepline.metrics import DECISIONS_REJECTED, STEERS
@@ -235,7 +235,7 @@ def test_a_later_attempt_is_cut_off_under_its_own_claim() -> None:
 
 
 def test_a_call_that_fails_when_the_user_has_steered_is_not_tried_again_first() -> None:
-    cut = Fail(error=DependencyError("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
+    cut = Fail(error=ModelStreamBroken("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
     live = SteeredConversation(cut, answered("Brief."))
     live.at(0, live.steer)
     assert live.decide().route == "decide"
@@ -257,12 +257,12 @@ class LateSignals(MemorySignals):
 def test_a_call_that_fails_behind_text_before_the_steer_is_seen_is_not_asked_again_in_its_stream(
     say: str,
 ) -> None:
-    cut = Fail(error=DependencyError("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
+    cut = Fail(error=ModelStreamBroken("gone", code="stream_cut"), text=SPOKEN, after_chars=MIDST * 8)
     live = SteeredConversation(cut, answered("Brief."))
     live.ports = dataclasses.replace(live.ports, signals=LateSignals(live.log))
     inbox = live.listen()
     live.at(0, getattr(live, say))
-    with pytest.raises(DependencyError):
+    with pytest.raises(ModelStreamBroken):
         live.decide()
     assert len(live.model.requests) == 1
     live.decide(attempt=1)

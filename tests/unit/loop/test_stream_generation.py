@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
-from stepline.errors import DependencyError, ModelOverloaded
+from stepline.errors import ModelOverloaded, ModelStreamBroken
 from stepline.log.journal import Journal
 from stepline.loop.attempt import Attempt
 from stepline.loop.stream_generation import Heard, listen
@@ -117,7 +117,7 @@ def test_the_answer_heard_is_the_answer_as_it_was_written() -> None:
     assert generation.texts()["answer.0"] == "See [One](https://example.com/1)."
 
 
-@pytest.mark.parametrize("error", [ModelOverloaded("busy"), DependencyError("gone", code="stream_cut")])
+@pytest.mark.parametrize("error", [ModelOverloaded("busy"), ModelStreamBroken("gone", code="stream_cut")])
 def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_told(
     error: Exception,
 ) -> None:
@@ -135,9 +135,9 @@ def test_after_a_failure_of_the_model_every_lane_is_closed_before_the_error_is_t
 def test_a_program_cut_by_a_failure_is_told_to_have_failed() -> None:
     text = coded("print(1)", "a.csv")
     generation = HeardGeneration(
-        Fail(error=DependencyError("gone", code="stream_cut"), text=text, after_chars=text.index("(1)"))
+        Fail(error=ModelStreamBroken("gone", code="stream_cut"), text=text, after_chars=text.index("(1)"))
     )
-    with pytest.raises(DependencyError):
+    with pytest.raises(ModelStreamBroken):
         generation.listen()
     assert generation.ends()["code.0"] == "provider_error"
     assert "generation_provider_error" in generation.texts()["exec.0.status.1"]
@@ -227,11 +227,11 @@ def test_what_the_parser_kept_back_of_a_violating_generation_is_not_shown_either
 def test_a_failure_behind_a_whole_answer_costs_what_follows_and_nothing_else() -> None:
     text = answered("All is well.") + (start_tag("summary") + "Goal")
     whole = text.rindex("}")
-    error = DependencyError("gone", code="stream_cut")
+    error = ModelStreamBroken("gone", code="stream_cut")
     for after in range(whole - 20, len(text) + 1):
         generation = HeardGeneration(Fail(error=error, text=text, after_chars=after))
         if after <= whole:
-            with pytest.raises(DependencyError):
+            with pytest.raises(ModelStreamBroken):
                 generation.listen()
             continue
         heard = generation.listen()

@@ -77,7 +77,7 @@ def test_what_the_gate_costs_counts():
 
 
 def test_what_its_failed_tries_cost_counts_too():
-    conversation = Gated(Fail(error=DependencyError("cut", code="stream_cut")), GATE, answered("done"))
+    conversation = Gated(Fail(error=ModelStreamBroken("cut", code="stream_cut")), GATE, answered("done"))
     conversation.send("a packing list, please")
     conversation.decide()
     gate = sum(estimate_tokens(part.text) for part in _parts(conversation.model.requests[0]))

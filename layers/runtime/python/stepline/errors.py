@@ -15,6 +15,9 @@
     ├── DependencyError   a service we stand on failed for now               → Step Functions retries
     ├── ModelOverloaded   the model's provider sheds load (529, 5xx)         → Step Functions retries
     ├── ModelRateLimited  the model's provider limits our rate (429)         → Step Functions retries
+    ├── ModelUnreachable  no connection to the model's service               → Step Functions retries
+    ├── ModelTimeout      the model does not answer in time                  → Step Functions retries
+    ├── ModelStreamBroken the model's answer breaks off, or is no answer     → Step Functions retries
     ├── ContextLimit      the request does not fit into the model's window   → closes the turn with an error
     ├── ModelRefused      the provider refuses the request for good (4xx)    → closes the turn with an error
     └── Gone              the connection no longer exists                    → its subscription is dropped
@@ -100,6 +103,21 @@ class ModelOverloaded(SteplineError):
 
 class ModelRateLimited(SteplineError):
     code = "model_rate_limited"
+    retryable = True
+
+
+class ModelUnreachable(SteplineError):
+    code = "model_unreachable"
+    retryable = True
+
+
+class ModelTimeout(SteplineError):
+    code = "model_timeout"
+    retryable = True
+
+
+class ModelStreamBroken(SteplineError):
+    code = "model_stream_broken"
     retryable = True
 
 

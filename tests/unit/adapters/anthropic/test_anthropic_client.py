@@ -17,7 +17,15 @@ from stepline.adapters.anthropic.call import (
     plan_roles,
 )
 from stepline.adapters.anthropic.client import AnthropicModelClient, PendingHead
-from stepline.errors import DependencyError, ModelOverloaded, ModelRefused
+from stepline.errors import (
+    DependencyError,
+    ModelOverloaded,
+    ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+)
+from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import ModelRequest, Part
@@ -288,6 +296,6 @@ def test_a_frame_of_bedrock_that_is_none_is_malformed(
     server: ScriptedServer, bedrock: AnthropicModelClient
 ) -> None:
     server.faults._faults.append(Fault(kind="malformed_stream", text="x" * 100, after_chars=40))
-    with bedrock.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+    with bedrock.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
         list(stream)
     assert caught.value.reason == "stream_malformed"

@@ -20,10 +20,16 @@ from stepline.errors import (
     ModelOverloaded,
     ModelRateLimited,
     ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
     SteplineError,
 )
 
-OUR_MODEL_ERRORS = (ContextLimit, DependencyError, ModelOverloaded, ModelRateLimited, ModelRefused)
+OUR_MODEL_ERRORS = (
+    *(ContextLimit, DependencyError, ModelOverloaded, ModelRateLimited, ModelRefused),
+    *(ModelStreamBroken, ModelTimeout, ModelUnreachable),
+)
 
 TOO_LONG = [
     ("", "prompt is too long: 210234 tokens > 200000 maximum"),
@@ -107,7 +113,7 @@ def test_a_rate_limit_that_speaks_of_input_tokens_is_a_rate_limit() -> None:
         (402, "billing_error", ModelRefused),
         (403, "permission_error", ModelRefused),
         (404, "not_found_error", ModelRefused),
-        (408, "", DependencyError),
+        (408, "", ModelTimeout),
         (409, "conflict_error", DependencyError),
         (413, "request_too_large", ContextLimit),
         (422, "", ModelRefused),
@@ -125,8 +131,8 @@ def test_a_rate_limit_that_speaks_of_input_tokens_is_a_rate_limit() -> None:
         (200, "api_error", ModelOverloaded),
         (200, "invalid_request_error", ModelRefused),
         (200, "throttlingException", ModelRateLimited),
-        (200, "modelStreamErrorException", DependencyError),
-        (200, "modelTimeoutException", DependencyError),
+        (200, "modelStreamErrorException", ModelStreamBroken),
+        (200, "modelTimeoutException", ModelTimeout),
         (200, "internalServerException", ModelOverloaded),
         (200, "validationException", ModelRefused),
         (200, "something_new", DependencyError),
@@ -222,6 +228,8 @@ def test_missing_credentials_are_never_worth_a_retry() -> None:
     [
         (httpx2.RemoteProtocolError("incomplete chunked read"), "stream_cut"),
         (httpx2.ReadTimeout("silence"), "model_timeout"),
+        (httpx2.ConnectTimeout("nobody"), "model_unreachable"),
+        (httpx2.InvalidURL("no address"), "model_unreachable"),
         (json.JSONDecodeError("no", "{", 0), "stream_malformed"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no"), "stream_malformed"),
         (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"), "unencodable_text"),

@@ -5,7 +5,7 @@ import pytest
 
 from stepline.adapters.memory.model import Fail, MemoryModelClient, Say
 from stepline.bundle.generation.subscriber import ChannelSubscribers, StreamPolicyViolation
-from stepline.errors import ContextLimit, DependencyError, ModelRefused
+from stepline.errors import ContextLimit, ModelRefused, ModelStreamBroken
 from tests.support.generation import start_tag, tagged
 from tests.unit.bundle.generation.channel_call import Shown, StallingModel, call, stream
 
@@ -39,7 +39,7 @@ def endings(shown):
 @pytest.mark.parametrize(
     ("error", "code", "retryable"),
     [
-        (DependencyError("gone", code="stream_cut"), "stream_cut", True),
+        (ModelStreamBroken("gone", code="stream_cut"), "stream_cut", True),
         (ContextLimit("too long", status=400), "context_limit", False),
     ],
 )

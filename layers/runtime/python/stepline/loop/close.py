@@ -59,6 +59,9 @@ ERRORS = {
     "ModelRefused": "model_refused",
     "ModelOverloaded": "model_overloaded",
     "ModelRateLimited": "model_rate_limited",
+    "ModelUnreachable": "model_unreachable",
+    "ModelTimeout": "model_timeout",
+    "ModelStreamBroken": "model_stream_broken",
     "States.Timeout": "step_timeout",
 }
 """Error names that reach the state machine's Catch → client error codes; all others are `step_failed`."""
@@ -68,6 +71,11 @@ MESSAGES = {
     "model_refused": "The model's provider refused the request.",
     "model_overloaded": "The model's provider is overloaded. Please send the message again.",
     "model_rate_limited": "The model's provider limits our rate. Please send the message again later.",
+    "model_unreachable": "The model's service cannot be reached. Please send the message again later; "
+    "if it stays so, its address in the settings or the network is wrong.",
+    "model_timeout": "The model did not answer in time. Please send the message again later.",
+    "model_stream_broken": "The model's answer broke off, or was none, each time it was asked. Please send the message "
+    "again; if it stays so, the address in the settings is another service's, or a proxy cuts answers off.",
     "step_timeout": "A step of the turn took too long.",
     "execution_lost": "The turn was interrupted too often and has been given up. Please send the message again.",
     "step_failed": "The turn failed. Please send the message again.",

@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stepline.errors import ModelOverloaded, ModelRateLimited, retryable_names
+from stepline.errors import (
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    retryable_names,
+)
 from stepline.model.base import Value
 from stepline.model.program.handover import COLLECT_S, PROVISION_S, RUN_MAX_S
 
@@ -30,7 +37,9 @@ TRANSPORT: Final = "Transport"
 """Stands for the errors by which a request was refused or lost before the handler ran: safe to send again for longer."""
 UNKNOWN: Final = "Unknown"
 """Stands for the errors after which the handler may have run: the log tells the next attempt how far."""
-MODEL_ERRORS: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
+SHED_LOAD: Final = (ModelOverloaded.__name__, ModelRateLimited.__name__)
+NO_ANSWER: Final = (ModelStreamBroken.__name__, ModelTimeout.__name__, ModelUnreachable.__name__)
+MODEL_ERRORS: Final = (*SHED_LOAD, *NO_ANSWER)
 OWN_ERRORS: Final = tuple(name for name in retryable_names() if name not in MODEL_ERRORS)
 
 
@@ -80,11 +89,12 @@ class Wait(Value):
 
 def _retries(*, transport: int, unknown: int, model: bool = False) -> tuple[Retry, ...]:
     """Return retries with the specific errors before the unknown ones; each list has its own count."""
-    overload = (Retry(errors=MODEL_ERRORS, interval_s=5, tries=3),) if model else ()
+    overload = (Retry(errors=SHED_LOAD, interval_s=5, tries=3),) if model else ()
+    own = (*OWN_ERRORS, *NO_ANSWER) if model else OWN_ERRORS
     return (
         Retry(errors=(TRANSPORT,), interval_s=1, tries=transport),
         *overload,
-        Retry(errors=OWN_ERRORS, interval_s=1, tries=2),
+        Retry(errors=own, interval_s=1, tries=2),
         Retry(errors=(UNKNOWN,), interval_s=2, tries=unknown),
     )
 

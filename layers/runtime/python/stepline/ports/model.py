@@ -69,9 +69,12 @@ class ModelStream(Protocol):
         """Send the request and yield its text as it arrives; iterate once.
 
         Raises:
-            ModelOverloaded, ModelRateLimited, DependencyError: temporary, retry later. A connection that ends
-                before the answer does has the code `stream_cut`, even if text came before. `retry_after_s` in
-                the context is the wait that the provider asks for, if it says.
+            ModelOverloaded, ModelRateLimited: temporary, retry later. `retry_after_s` in the context is the wait
+                that the provider asks for, if it says.
+            ModelUnreachable, ModelTimeout: there was no answer.
+            ModelStreamBroken: `stream_cut`, the connection ended before the answer did, even if text came
+                before; `stream_malformed`, what came is no answer.
+            DependencyError: another temporary failure.
             ContextLimit: the request does not fit into the model's window.
             ModelRefused: this request will never be accepted.
         """

@@ -13,13 +13,28 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
+from stepline.errors import (
+    DependencyError,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
 from stepline.model.base import Value
 from stepline.ports.model import ModelRequest, Part
 
 DEFAULT_ROLE: Final = "*"
 DEFAULT_MODELS: Final = {"anthropic": "claude-sonnet-5", "bedrock": "global.anthropic.claude-sonnet-5"}
-RETRIED: Final = (ModelOverloaded, ModelRateLimited, DependencyError)
+RETRIED: Final = (
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelUnreachable,
+    ModelTimeout,
+    ModelStreamBroken,
+    DependencyError,
+)
 
 _random = random.SystemRandom()
 

@@ -32,7 +32,7 @@ from stepline.adapters.anthropic.call import (
     draw_wait_s,
     plan_call,
 )
-from stepline.errors import DependencyError, ModelRefused, SteplineError
+from stepline.errors import ModelRefused, ModelStreamBroken, SteplineError
 from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
@@ -276,7 +276,7 @@ class AnthropicStream:
                     AttributeError,
                     TypeError,
                 ) as error:  # the SDK builds events without checking their shape
-                    raise DependencyError(
+                    raise ModelStreamBroken(
                         f"not an event we know: {error}", code="stream_malformed"
                     ) from error
                 if text:
@@ -285,7 +285,7 @@ class AnthropicStream:
                     logger.warning("an answer beyond its bound was ended")
                     return
         if not (self._fold.ended or self._aborted.is_set()):
-            raise DependencyError("the answer ended before it was complete", code="stream_cut")
+            raise ModelStreamBroken("the answer ended before it was complete", code="stream_cut")
 
     def _events(self) -> Generator[Any, None, None]:
         """Yield all events of the answer; otherwise the connection could not be reused."""

@@ -3,11 +3,15 @@
     status                    kind (in the body, or in the stream)                    becomes
     429                       rate_limit_error, ThrottlingException, …                ModelRateLimited
     500 502 503 504 529       overloaded_error, api_error, timeout_error, …           ModelOverloaded
-    408 409 424 499           ModelTimeoutException, ModelStreamErrorException, …      DependencyError
+    408                       ModelTimeoutException                                   ModelTimeout
+                              ModelStreamErrorException                               ModelStreamBroken
+    409 424 499               ModelErrorException, …                                  DependencyError
     413, and any wording of the table below                                           ContextLimit
     401                       authentication_error                                    ModelRefused
     every other 4xx, and 501                                                          ModelRefused
-    no status: connection, timeout, broken stream                                     DependencyError
+    no status: connection                                                             ModelUnreachable
+               timeout                                                                ModelTimeout
+               broken stream                                                          ModelStreamBroken
 
 Source: the providers' published error pages; the wordings as quoted in public bug reports. A wording is
 checked only where the code is not specific: a rate limit also mentions tokens.
@@ -26,6 +30,9 @@ from stepline.errors import (
     ModelOverloaded,
     ModelRateLimited,
     ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
     SteplineError,
 )
 
@@ -75,12 +82,12 @@ _SHED_LOAD: Final = (
     _Rule(ModelOverloaded, {529}, frozenset({"overloaded_error"})),
 )
 _REST: Final = (
+    _Rule(ModelTimeout, {408}, frozenset({"modeltimeoutexception"})),
+    _Rule(ModelStreamBroken, (), frozenset({"modelstreamerrorexception"}), "stream_cut"),
     _Rule(
         DependencyError,
-        {408, 409, 424, 425, 499},
-        frozenset(
-            {"conflict_error", "modeltimeoutexception", "modelstreamerrorexception", "modelerrorexception"}
-        ),
+        {409, 424, 425, 499},
+        frozenset({"conflict_error", "modelerrorexception"}),
         "model_unavailable",
     ),
     _Rule(ModelRefused, {401}, frozenset({"authentication_error"}), "model_credentials"),
@@ -160,23 +167,27 @@ def map_sdk_error(error: Exception) -> SteplineError | None:
         # The Bedrock client signs inside the attempt and reports missing credentials as a RuntimeError.
         return ModelRefused(_words(error.__cause__), code="model_credentials")
     table: tuple[tuple[type[Exception], type[SteplineError], str], ...] = (
-        (anthropic.APITimeoutError, DependencyError, "model_timeout"),
-        (anthropic.APIConnectionError, DependencyError, "model_unreachable"),
-        (anthropic.APIError, DependencyError, "stream_malformed"),
+        (httpx2.ConnectTimeout, ModelUnreachable, "model_unreachable"),
+        (anthropic.APITimeoutError, ModelTimeout, "model_timeout"),
+        (anthropic.APIConnectionError, ModelUnreachable, "model_unreachable"),
+        (httpx2.InvalidURL, ModelUnreachable, "model_unreachable"),
+        (anthropic.APIError, ModelStreamBroken, "stream_malformed"),
         (anthropic.CredentialsError, ModelRefused, "model_credentials"),
         (anthropic.WorkloadIdentityError, ModelRefused, "model_credentials"),
         (anthropic.AnthropicError, DependencyError, "model_unavailable"),
-        (httpx2.TimeoutException, DependencyError, "model_timeout"),
-        (httpx2.HTTPError, DependencyError, "stream_cut"),
-        (httpx2.StreamError, DependencyError, "stream_cut"),
+        (httpx2.TimeoutException, ModelTimeout, "model_timeout"),
+        (httpx2.HTTPError, ModelStreamBroken, "stream_cut"),
+        (httpx2.StreamError, ModelStreamBroken, "stream_cut"),
         (UnicodeEncodeError, ModelRefused, "unencodable_text"),
-        (ValueError, DependencyError, "stream_malformed"),  # invalid JSON or UTF-8 in an event
+        (ValueError, ModelStreamBroken, "stream_malformed"),  # invalid JSON or UTF-8 in an event
     )
+    connecting = isinstance(error.__cause__, httpx2.ConnectTimeout)  # the SDK says no more than "timed out"
+    told = error.__cause__ if connecting else error
     for foreign, ours, code in table:
-        if isinstance(error, foreign):
+        if isinstance(told, foreign):
             return ours(_words(error), code=code)
     if type(error).__module__ == "botocore.eventstream":
-        return DependencyError(_words(error), code="stream_malformed")
+        return ModelStreamBroken(_words(error), code="stream_malformed")
     if type(error).__module__.startswith("botocore."):
         return ModelRefused(_words(error), code="model_credentials")
     return None

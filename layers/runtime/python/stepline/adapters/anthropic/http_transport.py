@@ -21,7 +21,13 @@ from urllib3.util import make_headers, parse_url
 from stepline.adapters.anthropic.call import Timeouts
 from stepline.adapters.anthropic.error import map_body
 from stepline.adapters.anthropic.server_sent import ServerEvent, read_events
-from stepline.errors import DependencyError, ModelRefused, SteplineError
+from stepline.errors import (
+    ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
 
 API_VERSION: Final = "2026-10-21"
 """The version that the SDK sends, too: a test compares them."""
@@ -40,11 +46,11 @@ class HttpTransport:
     """
 
     def __init__(self, *, api_key: str, base_url: str, timeouts: Timeouts) -> None:
-        """Make the pool; nothing is sent. Raises DependencyError `model_unreachable` for an impossible URL."""
+        """Make the pool; nothing is sent. Raises ModelUnreachable for an impossible URL."""
         self.api_key = api_key
         self._url = f"{base_url.rstrip('/')}/v1/messages"
         self._timeout = urllib3.Timeout(connect=timeouts.connect_s, read=timeouts.read_s)
-        with _mapped("model_unreachable"):
+        with _mapped(ModelUnreachable, "model_unreachable"):
             self._pool = _make_pool(self._url)
 
     def send(self, call: Mapping[str, Any]) -> HttpAnswer:
@@ -52,7 +58,7 @@ class HttpTransport:
 
         A redirect is an error: it would take the key elsewhere.
         """
-        with _mapped("model_unreachable"):
+        with _mapped(ModelUnreachable, "model_unreachable"):
             response = self._pool.request(
                 "POST",
                 self._url,
@@ -91,7 +97,7 @@ class HttpAnswer:
 
     def __iter__(self) -> Iterator[ServerEvent]:
         """Yield the events as they arrive, to the end of the response, so that its connection is kept."""
-        with _mapped("stream_cut"):
+        with _mapped(ModelStreamBroken, "stream_cut"):
             yield from read_events(iter(self._response.read1, b""))
 
     def close(self) -> None:
@@ -152,15 +158,16 @@ def _refused(response: urllib3.BaseHTTPResponse, data: bytes) -> SteplineError:
 
 
 @contextmanager
-def _mapped(otherwise: str) -> Iterator[None]:
-    """Raise urllib3's errors as ours; `otherwise` is the code of one that is neither a timeout nor a format."""
+def _mapped(otherwise: type[ModelUnreachable | ModelStreamBroken], code: str) -> Iterator[None]:
+    """Raise urllib3's errors as ours; `otherwise` is one that is neither a timeout nor a format, with its code."""
     try:
         yield
     except foreign.HTTPError as error:
         words = f"{type(error).__name__}: {error}"
-        unreachable = isinstance(error, foreign.NewConnectionError)
-        if isinstance(error, foreign.TimeoutError) and not unreachable:
-            raise DependencyError(words, code="model_timeout") from error
+        if isinstance(error, foreign.NewConnectionError | foreign.ConnectTimeoutError):
+            raise ModelUnreachable(words) from error
+        if isinstance(error, foreign.TimeoutError):
+            raise ModelTimeout(words) from error
         if isinstance(error, foreign.DecodeError):
-            raise DependencyError(words, code="stream_malformed") from error
-        raise DependencyError(words, code=otherwise) from error
+            raise ModelStreamBroken(words, code="stream_malformed") from error
+        raise otherwise(words, code=code) from error

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from stepline.adapters.anthropic.error import map_body
-from stepline.errors import DependencyError
+from stepline.errors import ModelStreamBroken
 
 EVENT_MAX_BYTES: Final = 8_000_000
 """Bytes of one event. A real one has some hundreds; a stream without line breaks would fill the memory."""
@@ -93,7 +93,7 @@ def read_events(chunks: Iterable[bytes]) -> Iterator[ServerEvent]:
     """Yield the events of a stream.
 
     Raises:
-        DependencyError: `stream_malformed`, for an event that is not the provider's, or too large.
+        ModelStreamBroken: `stream_malformed`, for an event that is not the provider's, or too large.
         SteplineError: as `map_body`, for an error that the provider sent in the stream.
     """
     for data in split_events(chunks):
@@ -139,7 +139,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def decode_event(data: bytes) -> ServerEvent:
-    """Return an event from its JSON. Raises DependencyError `stream_malformed`."""
+    """Return an event from its JSON. Raises ModelStreamBroken `stream_malformed`."""
     try:
         return msgspec.json.decode(data, type=_READ.get(msgspec.json.decode(data, type=Plain).type, Plain))
     except (ValueError, RecursionError):
@@ -152,10 +152,10 @@ def _decode_leniently(data: bytes) -> ServerEvent:
         read: Any = json.loads(data.decode("utf-8", "surrogatepass"))
         return msgspec.convert(read, _READ.get(msgspec.convert(read, Plain).type, Plain))
     except (ValueError, RecursionError) as error:
-        raise DependencyError(f"not an event we know: {error}", code="stream_malformed") from error
+        raise ModelStreamBroken(f"not an event we know: {error}", code="stream_malformed") from error
 
 
-def _too_large() -> DependencyError:
-    return DependencyError(
+def _too_large() -> ModelStreamBroken:
+    return ModelStreamBroken(
         f"an event of the stream has more than {EVENT_MAX_BYTES} bytes", code="stream_malformed"
     )

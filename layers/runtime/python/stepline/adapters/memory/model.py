@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
-from stepline.errors import DependencyError, ModelOverloaded, ModelRateLimited, SteplineError
+from stepline.errors import (
+    DependencyError,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
 from stepline.model.base import Value
 from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
 MODEL: Final = "memory"
 TRIES: Final = 3
-RETRIED: Final = (ModelOverloaded, ModelRateLimited, DependencyError)
+RETRIED: Final = (
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelUnreachable,
+    ModelTimeout,
+    ModelStreamBroken,
+    DependencyError,
+)
 
 
 class Say(Value):
