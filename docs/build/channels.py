@@ -122,7 +122,10 @@ under its own id. A round of which nothing is left is refused. No more than {ask
 looked at, and none behind the first that finds no room.
 
 A program stands in the code channel right behind its decision, before the next one; a round takes one. Beside an
-answer neutral actions run, and then the turn ends. An answer that the user has seen stands, whatever else is refused.
+answer neutral actions run, and then the turn ends. An answer that the user has seen whole stands, whatever else is
+refused. One that the output limit cut in the middle is asked for again while rounds are left, and otherwise ends the
+turn with the part that was seen (`token_limit`). One that a broken connection cut is asked for again by the next
+attempt, `round.restarted`, and what was seen of it is void.
 
 ## Notices
 

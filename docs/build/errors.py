@@ -55,6 +55,8 @@ TERMINAL = {
     "model_unreachable": "the model's service cannot be reached, and the retries are used up: its address, or the network",
     "model_timeout": "the model does not answer in time, and the retries are used up",
     "model_stream_broken": "the model's answer breaks off or is no answer, and the retries are used up",
+    "model_protocol": "the model broke the protocol in every round, and said nothing that could be shown",
+    "model_token_limit": "the same, and its output limit cut the last generation",
     "step_timeout": "a step ran out of time, and so did its retries",
     "step_failed": "a step failed in any other way, and so did its retries",
     "execution_lost": "the turn was taken over three times and its execution ended again",

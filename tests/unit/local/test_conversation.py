@@ -63,6 +63,16 @@ def test_an_answer_ends_the_wait_with_success(gateway):
     assert [effect.n for effect in shown if isinstance(effect, EventsApplied)] == [1, 2]
 
 
+@pytest.mark.parametrize("reason", ["violations", "token_limit"])
+def test_a_turn_that_ends_without_an_answer_of_the_models_is_no_success(gateway, reason):
+    gateway.script = lambda r: [batch(1, "chat.start"), ack(r, 1), batch(2, "chat.complete", reason=reason)]
+    completed, _ = converse(gateway)
+    assert not completed
+    gateway.script = lambda r: [batch(1, "chat.start"), ack(r, 1), batch(2, "chat.complete", reason="exit")]
+    completed, _ = converse(gateway)
+    assert completed
+
+
 def test_a_turn_whose_begin_is_withheld_is_waited_for(gateway):
     gateway.script = lambda r: [batch(1), ack(r, 1), batch(2, "chat.complete", answer="yes")]
     completed, shown = converse(gateway)

@@ -13,7 +13,7 @@ from stepline.errors import (
     ModelStreamBroken,
     SteplineError,
 )
-from stepline.loop.close import CAUSES, GO_ON, Cause
+from stepline.loop.close import CAUSES
 from stepline.loop.sweep import replace_owner
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage
@@ -34,10 +34,6 @@ def opened(*script: Any, **fields: Any) -> Conversation:
 
 def decided(conversation: Conversation) -> Decided:
     return conversation.entries(Decided)[-1]
-
-
-def nothing_done(cause: Cause, *, rounds: int) -> str:
-    return f"{CAUSES[cause]}\n\n- {rounds} round{'' if rounds == 1 else 's'}\n\n{GO_ON}"
 
 
 # --- what is recorded
@@ -125,15 +121,16 @@ def test_a_rejected_decision_runs_nothing_and_is_told_to_the_model_next_round() 
     assert (conversation.state.round_retries, conversation.state.turn_retries) == (0, 1)
 
 
-def test_a_round_that_stays_broken_ends_the_turn_with_a_fixed_answer() -> None:
+def test_a_round_that_stays_broken_ends_the_turn_with_an_error() -> None:
     conversation = opened(BROKEN, BROKEN, BROKEN, round_retries=2)
     conversation.run()
     conversation.model.assert_read()
     assert [entry.accepted for entry in conversation.entries(Decided)] == [False, False, True]
     assert (decided(conversation).action, decided(conversation).ended) == ("exit", "violations")
-    assert decided(conversation).answer == nothing_done("violations", rounds=3)
+    assert decided(conversation).answer == ""
     assert conversation.state.status == "idle"
-    assert conversation.entries(Closed)[-1].reason == "exit"
+    closed = conversation.entries(Closed)[-1]
+    assert (closed.outcome, closed.code, closed.answer) == ("error", "model_protocol", "")
 
 
 def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
@@ -141,13 +138,16 @@ def test_a_turn_has_a_bound_of_its_own_for_broken_decisions() -> None:
     conversation = opened(BROKEN, plan, BROKEN, plan, BROKEN, turn_retries=2)
     conversation.run()
     conversation.model.assert_read()
-    assert decided(conversation).answer.startswith(CAUSES["violations"])
+    closed = conversation.entries(Closed)[-1]
+    assert (closed.outcome, closed.reason) == ("completed", "violations")
+    assert closed.answer.startswith(CAUSES["violations"])
 
 
 def test_a_bound_of_no_retries_gives_up_at_once() -> None:
     conversation = opened(BROKEN, round_retries=0)
     assert conversation.decide().route == "close"
-    assert decided(conversation).answer == nothing_done("violations", rounds=1)
+    conversation.close()
+    assert conversation.entries(Closed)[-1].code == "model_protocol"
 
 
 def test_the_last_round_takes_an_answer_and_nothing_else() -> None:

@@ -10,7 +10,6 @@ import pytest
 from stepline.adapters.memory.model import Fail, Say
 from stepline.errors import ModelStreamBroken
 from stepline.log.journal import Journal
-from stepline.loop.close import CAUSES
 from stepline.model.entry import Closed, Decided, Deferred, Resulted
 from stepline.model.ids import call_id
 from stepline.model.program.execution import Run
@@ -360,7 +359,7 @@ def test_a_turn_of_wrong_beginnings_ends_after_its_tries_and_says_so() -> None:
     conversation = FanoutConversation(*["Sure! "] * 3, round_retries=2)
     conversation.run()
     conversation.model.assert_read()
-    assert conversation.entries(Closed)[-1].answer.startswith(CAUSES["violations"])
+    assert conversation.entries(Closed)[-1].code == "model_protocol"
 
 
 # --- plans

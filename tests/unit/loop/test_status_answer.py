@@ -104,7 +104,7 @@ def test_a_turn_whose_reserved_round_fails_says_what_it_did():
 
 @pytest.mark.parametrize(("answer", "ended"), [("Seen.", ""), ("", "max_iterations")])
 def test_what_the_user_has_seen_of_an_answer_is_the_answer(answer: str, ended: str):
-    log = worked()
+    log = worked({"blocks": ()})
     refused = log.decision(accepted=False, action="exit", answer=answer)
     kept = settle(refused, log.state, Policy(max_iterations=1), log.timeline())
     assert (kept.accepted, kept.action, kept.ended) == (True, "exit", ended)

@@ -107,6 +107,13 @@ def test_a_compaction_is_a_line_when_it_begins_and_when_it_ends():
     assert render_event(replace(silent, status="skipped")) == ["… nothing was summed up"]
 
 
+def test_what_there_is_to_say_of_an_end_is_below_the_answer():
+    assert render_footer(event("chat.complete", message="The answer\nis incomplete.")) == [
+        "The answer is incomplete."
+    ]
+    assert render_footer(event("chat.complete", answer="Hello.")) == []
+
+
 def test_a_wait_is_a_line_with_its_reason_and_its_end():
     waiting = event("round.waiting", message=f"The provider is busy.{EVIL}", until="2026-01-02T03:04:05.678Z")
     (line,) = render_event(waiting)

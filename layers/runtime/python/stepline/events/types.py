@@ -226,14 +226,15 @@ class TurnAnswered(EventData):
     suggested_followups: Annotated[list[str], "the same"]
     reason: Annotated[
         str,
-        "`complete`; `exit`, without a claim of success; `max_iterations`, a status because the rounds are "
-        "used up; `steer`, the user asked to come to an end; `stop`, the user stopped the turn",
+        "`complete`; `exit`, without a claim of success; `token_limit`, the part that was shown of an answer that the "
+        "model's output limit cut; `max_iterations`, a status because the rounds are used up; `violations`, a status "
+        "because the model broke the protocol too often; `steer`, the user asked to come to an end; `stop`, the user stopped the turn",
     ]
     used_sources: Annotated[list[int], "numbers of the sources that it cites"]
     unresolved_sids: Annotated[list[int], "numbers that it cites and that no source has"]
     selected_model: Annotated[str, "the model that gave it"] = ""
     message: Annotated[
-        str, "what there is to say of the end if the answer is what was there when it was stopped"
+        str, "what there is to say of the end if the answer is what was there when it was stopped or cut"
     ] = ""
 
 

@@ -67,8 +67,8 @@ def settle(session: Session, effects: Iterator[Effect], message_id: str, show: S
                 admitted = max(admitted, frame.n)
             case Acknowledged(frame=frame):
                 admitted, settled = max(admitted, frame.n), max(settled, frame.n)
-            case TurnEnded(n=n, outcome=outcome):
-                settled, completed = max(settled, n), outcome == "completed"
+            case TurnEnded(n=n):
+                settled, completed = max(settled, n), effect.answered
             case Refused(frame=frame) if frame.message_id in (message_id, ""):
                 return False  # an error without an id concerns the subscription: nothing more would arrive
             case Refused() if not session.state.unacked and not admitted:
@@ -92,8 +92,8 @@ def watch(session: Session, effects: Iterator[Effect], show: Show) -> bool | Non
     for effect in effects:
         show(effect)
         match effect:
-            case TurnEnded(outcome=outcome):
-                completed = outcome == "completed"
+            case TurnEnded():
+                completed = effect.answered
             case Refused(frame=frame):
                 return None if frame.code == "not_found" else False
             case Synced():

@@ -76,10 +76,20 @@ MESSAGES = {
     "model_timeout": "The model did not answer in time. Please send the message again later.",
     "model_stream_broken": "The model's answer broke off, or was none, each time it was asked. Please send the message "
     "again; if it stays so, the address in the settings is another service's, or a proxy cuts answers off.",
+    "model_protocol": "The model never answered in the form that the agent needs. Please send the message again; "
+    "if it stays so, another model is needed.",
+    "model_token_limit": "The model reached its output limit each time before it had decided anything. Please ask for "
+    "less at a time; if it stays so, the limit is too small for this model.",
     "step_timeout": "A step of the turn took too long.",
     "execution_lost": "The turn was interrupted too often and has been given up. Please send the message again.",
     "step_failed": "The turn failed. Please send the message again.",
 }
+
+
+LIMITS: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Stop reasons of a provider: the generation's end is missing."""
+KEPT: Final = "answer_kept_from_stream"
+CUT_SHORT: Final = "The answer is incomplete: the model reached its output limit."
 
 
 def close(ports: Ports, step: Step) -> Step:
@@ -161,13 +171,15 @@ def _closed(decision: Decided | None, ports: Ports, state: State, code: str, sto
     )
     if stop is not None:
         return _stopped(closing, decision if stop.phase == "decision" else None)
-    if decision is None:
-        code = code or "step_failed"
+    if decision is None or (decision.ended == "violations" and not decision.answer):
+        code = code or _failure(decision)
         return replace(closing, code=code, message=MESSAGES[code])
+    reason = _reason(decision, state)
     return replace(
         closing,
         outcome="completed",
-        reason=_reason(decision, state),
+        reason=reason,
+        message=CUT_SHORT if reason == "token_limit" else "",
         started_at=decision.started_at,
         answer=decision.answer,
         followups=decision.followups,
@@ -184,10 +196,20 @@ def _stopped(closing: Closed, cut: Decided | None) -> Closed:
     return replace(ended, started_at=cut.started_at, answer=cut.answer, **_cited(cut), model=cut.model)
 
 
+def _failure(decision: Decided | None) -> str:
+    """Return the code of a turn without an answer and without an error."""
+    if decision is None:
+        return "step_failed"
+    return "model_token_limit" if decision.stop_reason in LIMITS else "model_protocol"
+
+
 def _reason(decision: Decided, state: State) -> str:
-    if decision.ended == "max_iterations":
+    if decision.ended in CAUSES:
         return decision.ended
-    return "steer" if state.finalize else decision.action
+    if state.finalize:
+        return "steer"
+    kept = decision.raw or any(notice.code == KEPT for notice in decision.notices)
+    return "token_limit" if kept and decision.stop_reason in LIMITS else decision.action
 
 
 def _cited(decision: Decided | None) -> dict[str, Any]:

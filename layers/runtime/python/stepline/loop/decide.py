@@ -244,7 +244,8 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
 def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
     """Return the decision to record: one that cannot be tried again becomes an exit.
 
-    Its answer is the one shown to the user, or else a status answer.
+    Its answer is the one shown to the user, or else a status answer. A turn that has nothing to tell of, because
+    no decision of it was accepted, gets neither: Close ends it with an error.
     """
     left = finalize_left(timeline)
     decision = settle_final(decision, left)
@@ -258,7 +259,9 @@ def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) 
     if decision.answer:
         return final
     cause: Cause = "max_iterations" if last else "violations"
-    entries = (entry for _, entry in timeline.entries)
+    entries = [entry for _, entry in timeline.entries]
+    if not any(isinstance(entry, Decided) and entry.accepted for entry in entries):
+        return replace(final, ended="violations")
     answer = status_answer(entries, timeline.plans.values(), turn=state.turn, cause=cause)
     return replace(final, answer=answer, ended=cause)
 

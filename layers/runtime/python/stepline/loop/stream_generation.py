@@ -86,7 +86,7 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     rules = round_rules(agent, timeline, step, last_round=last_round)
     heard = listen(attempt, request, rules)
     verdict = UNHEARD if heard.steered else _judge(heard, rules)
-    decision = _record(ports, timeline, step, verdict, heard.completion, began=began, sources=rules.sources)
+    decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
     decision = replace(decision, overhead_bytes=weigh_overhead(timeline, request))
     taken = Sample(decision=decision, shown=heard.answer, raw=heard.completion.text, sources=rules.sources)
@@ -187,14 +187,14 @@ def _record(
     timeline: Timeline,
     step: Step,
     verdict: Verdict,
-    completion: Completion,
+    heard: Heard,
     *,
     began: datetime,
     sources: Mapping[int, Citation],
 ) -> Decided:
     now = utc(ports.clock.now())
-    decision, notes = verdict.decision, verdict.notes
-    answer = (decision.final_answer if decision else None) or ""
+    decision, notes, completion = verdict.decision, verdict.notes, heard.completion
+    answer = (decision.final_answer if decision else heard.answer) or ""
     cited = cite(sources, (notes, answer))
     return Decided(
         iteration=step.iteration,

@@ -90,8 +90,14 @@ class TurnEnded(Value):
     turn_id: str
     outcome: Literal["completed", "error"]
     answer: str
+    reason: str = ""
     code: str = ""
     message: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """True if the turn came to an answer of the model's."""
+        return self.outcome == "completed" and self.reason not in ("violations", "token_limit")
 
 
 class Acknowledged(Value):

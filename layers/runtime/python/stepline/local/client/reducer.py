@@ -222,6 +222,7 @@ def _end(state: ClientState, n: int, event: ClientEvent) -> Folded:
         turn_id=event.turn_id,
         outcome="completed" if event.type == "chat.complete" else "error",
         answer=answer,
+        reason=str(event.data.get("reason", "")),
         code=str(event.data.get("code", "")),
         message=str(event.data.get("error", "")),
     )

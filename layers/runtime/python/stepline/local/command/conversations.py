@@ -53,7 +53,7 @@ def send(
     TEXT may be - to read it from standard input. Ctrl-C ends the wait, not the turn.
 
     With --json every durable event (with its `n` and `prev`) and every piece of running text (by `off`) is one
-    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn completed, else 1.
+    line, and the turn's end is the one with `"terminal": true`. Exit code 0 if the turn came to an answer, else 1.
     """
     said = read_text(text)
     _tell(

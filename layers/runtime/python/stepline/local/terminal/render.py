@@ -44,6 +44,8 @@ def render_footer(event: ClientEvent, *, usage: bool = False) -> list[str]:
             return _single_spaced([render_citation(item) for item in _items(event)])
         case "chat.followups":
             return _single_spaced([f"» {one_line(str(item))}" for item in _list(event, "items")])
+        case "chat.complete" if message := event.data.get("message"):
+            return _single_spaced([one_line(str(message))])
         case "accounting.usage" if usage:
             return _single_spaced([render_usage(event.data)])
         case _:
