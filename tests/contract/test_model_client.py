@@ -267,7 +267,7 @@ def test_the_tokens_of_failed_tries_are_counted_apart(harness: Harness) -> None:
 
 def test_a_call_that_failed_after_text_has_used_what_was_counted(harness: Harness) -> None:
     harness.given(Fail(error=CUT), Fail(error=CUT, text=LONG, after_chars=40))
-    with harness.client.stream(REQUEST) as stream, pytest.raises(DependencyError):
+    with harness.client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken):
         list(stream)
     done = stream.completion()
     assert done.usage.prompt_tokens > 100

@@ -21,7 +21,13 @@ from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import Retry, Timeouts, plan_roles
 from stepline.adapters.anthropic.client import ANSWER_MIN_CHARS, AnthropicModelClient
-from stepline.errors import DependencyError, ModelRefused, SteplineError
+from stepline.errors import (
+    ModelRefused,
+    ModelStreamBroken,
+    ModelTimeout,
+    ModelUnreachable,
+    SteplineError,
+)
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import Fault
@@ -227,7 +233,7 @@ def test_an_abort_wakes_a_thread_that_waits_for_another_try(server: ScriptedServ
 def test_silence_is_a_timeout(server: ScriptedServer, make: Make) -> None:
     client = make(server.url, retry=Retry(tries=1), timeouts=Timeouts(read_s=0.05))
     server.faults.add({"kind": "slow_tokens", "first_delay_ms": 2000})
-    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+    with client.stream(REQUEST) as stream, pytest.raises(ModelTimeout) as caught:
         list(stream)
     assert caught.value.reason == "model_timeout"
 
@@ -236,7 +242,7 @@ def test_nobody_listening_is_unreachable(make: Make) -> None:
     with ScriptedServer() as gone:
         url = gone.url
     client = make(url)
-    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+    with client.stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
         list(stream)
     assert caught.value.reason == "model_unreachable"
     assert stream.completion().retries == 2
@@ -258,7 +264,7 @@ def test_an_event_of_a_wrong_shape_is_malformed(
     event: dict[str, Any],
 ) -> None:
     monkeypatch.setattr(wire, "delta", lambda _: event)
-    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+    with client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
         list(stream)
     assert caught.value.reason == "stream_malformed"
 
@@ -327,7 +333,7 @@ def test_events_and_blocks_that_nothing_reads_are_skipped(make: Make) -> None:
             "context_limit",
             {},
         ),
-        (Reply(status=401, body=b'{"error": {"type": "authentication_error"}}'), "model_refused", {}),
+        (Reply(status=401, body=b'{"error": {"type": "authentication_error"}}'), "model_credentials", {}),
         (
             streamed(*OPENING, wire.error("overloaded_error", "no", request_id="r")),
             "model_overloaded",
@@ -441,7 +447,7 @@ def test_a_certificate_that_is_not_trusted_is_unreachable(
     server: ScriptedServer, secure: str, make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE")
-    with make(secure).stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
+    with make(secure).stream(REQUEST) as stream, pytest.raises(ModelUnreachable) as caught:
         list(stream)
     assert caught.value.reason == "model_unreachable"
     assert not server.requests

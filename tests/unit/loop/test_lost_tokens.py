@@ -3,7 +3,7 @@
 import pytest
 
 from stepline.adapters.memory.model import Fail
-from stepline.errors import DependencyError, ModelOverloaded, ModelRefused, SteplineError
+from stepline.errors import ModelOverloaded, ModelRefused, ModelStreamBroken, SteplineError
 from stepline.model.entry import Closed, Decided, Reopened
 from stepline.model.usage import Usage, sum_usages
 from tests.support.conversation import Conversation, event_types

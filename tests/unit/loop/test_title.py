@@ -10,7 +10,7 @@ from bundles.default import WORKFLOW
 from stepline.adapters.memory.model import Fail
 from stepline.bootstrap.memory_wiring import in_memory
 from stepline.bundle.assembly import build_agent
-from stepline.errors import ContextLimit, DependencyError, ModelOverloaded, ModelRefused
+from stepline.errors import ContextLimit, ModelOverloaded, ModelRefused, ModelStreamBroken
 from stepline.loop.title import ROLE
 from stepline.metrics import INPUT_TOKENS
 from stepline.model.entry import Closed, Decided, Titled

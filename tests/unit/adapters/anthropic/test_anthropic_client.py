@@ -22,10 +22,7 @@ from stepline.errors import (
     ModelOverloaded,
     ModelRefused,
     ModelStreamBroken,
-    ModelTimeout,
-    ModelUnreachable,
 )
-from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
 from stepline.ports.model import ModelRequest, Part

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stepline.adapters.anthropic import server_sent
 from stepline.adapters.anthropic.server_sent import BlockDelta, Plain, decode_event, split_events
-from stepline.errors import DependencyError
+from stepline.errors import ModelStreamBroken
 
 LINES = st.sampled_from([b"data: one", b"data:two", b"data", b"event: x", b": comment", b"id: 7", b"", b""])
 
@@ -44,7 +44,7 @@ def test_a_stream_holds_the_same_events_wherever_it_is_cut(
 @pytest.mark.parametrize("chunk", [b"x" * 1000, b"data: x\n", b"data:\n"], ids=repr)
 def test_an_event_without_an_end_is_malformed(monkeypatch: pytest.MonkeyPatch, chunk: bytes) -> None:
     monkeypatch.setattr(server_sent, "EVENT_MAX_BYTES", 5000)
-    with pytest.raises(DependencyError) as caught:
+    with pytest.raises(ModelStreamBroken) as caught:
         list(split_events([chunk] * 2000))
     assert caught.value.reason == "stream_malformed"
 
@@ -84,6 +84,6 @@ def test_of_an_event_that_nothing_reads_only_the_type_is_read() -> None:
     ids=lambda data: repr(data[:20]),
 )
 def test_other_data_is_malformed(data: bytes) -> None:
-    with pytest.raises(DependencyError) as caught:
+    with pytest.raises(ModelStreamBroken) as caught:
         decode_event(data)
     assert caught.value.reason == "stream_malformed"

@@ -121,7 +121,7 @@ class MemoryModelStream:
                     return
                 case Fail():
                     # A connection is cut when the provider has read the prompt; other failures refuse it.
-                    self._counted = step.after_chars > 0 or isinstance(step.error, DependencyError)
+                    self._counted = step.after_chars > 0 or isinstance(step.error, ModelStreamBroken)
                     pieces = Say(text=step.text[: step.after_chars])
                     yield from self._tell(pieces)
                     if self._told or retries + 1 == TRIES or not isinstance(step.error, RETRIED):
