@@ -15,6 +15,8 @@ from stacks.bytecode import MAGIC
 from stacks.code import PYTHON_VERSION
 from stepline.model.decision import FANOUT_MODES
 from stepline.model.program.handover import secret_name
+from stepline.ports.model import RoleChoice
+from stepline.settings import TABLE
 
 LOCAL = "local"
 HOST_MODES = ("process", "docker")
@@ -57,7 +59,7 @@ class Stage:
     project_claim: str = ""
     allowed_origins: tuple[str, ...] = ()
     model_provider: str = "anthropic"
-    model_roles: Mapping[str, str] = field(default_factory=dict)
+    model_roles: Mapping[str, RoleChoice] = field(default_factory=dict)
     model_secret_arn: str = ""
     max_iterations: int = 15
     multi_action: str = "off"
@@ -215,6 +217,8 @@ class Stage:
 
 def _parse(choice: Field[Any], text: str) -> Any:
     """Return the value of a choice from its text: a list is separated by commas, an object is JSON."""
+    if choice.name == "model_roles":
+        return TABLE[choice.name].parse(text)
     match choice.default:
         case bool():
             return text == "true"

@@ -5,6 +5,7 @@ import aws_cdk as cdk
 import pytest
 
 from stacks.stage import Stage
+from stepline.ports.model import RoleChoice
 
 
 def read(**context):
@@ -24,7 +25,7 @@ def test_a_stage_is_what_its_context_says():
         search_corpus="/var/task/lambdas/library",
     )
     assert stage.allowed_origins == ("https://a.example", "https://b.example")
-    assert stage.model_roles == {"decide": "m"}
+    assert stage.model_roles == {"decide": RoleChoice(model="m")}
     assert stage.burst == 7
     assert stage.search_corpus == "/var/task/lambdas/library"
 

@@ -6,6 +6,7 @@ from stepline.bootstrap.memory_wiring import in_memory
 from stepline.context.rules import ContextRules
 from stepline.errors import InputError
 from stepline.loop.agent import DECISION_ROLE
+from stepline.ports.model import RoleChoice
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import TABLE, Settings, env
 
@@ -19,7 +20,7 @@ OTHER_VALUES = {
     "bundle_props": ('{"react": {"max_iterations": 4}}', {"react": {"max_iterations": 4}}),
     "assembly": ('{"ai": {}}', {"ai": {}}),
     "model_provider": ("bedrock", "bedrock"),
-    "model_roles": ('{"decide": "some-model"}', {"decide": "some-model"}),
+    "model_roles": ('{"decide": "some-model"}', {"decide": RoleChoice(model="some-model")}),
     "read_visible_context_fraction": ("0.5", 0.5),
     "exec_mode": ("local", "process"),
     "exec_strategy": ("combined", "combined"),
@@ -206,6 +207,13 @@ def test_what_is_cached_depends_on_the_model_that_decides():
     assert rules(STEPLINE_MODEL_ROLES=decides).cache_minimum_tokens == 2048
 
 
+@pytest.mark.parametrize(("said", "ttl_s"), [("300", 3600), ("7200", 7200), ("0", 0)])
+def test_a_cache_that_is_kept_for_an_hour_is_not_given_up_before(said, ttl_s):
+    hour = '{"*": {"cache_ttl": "1h"}}'
+    assert rules(STEPLINE_CACHE_TTL_S=said, STEPLINE_MODEL_ROLES=hour).ttl_s == ttl_s
+    assert rules(STEPLINE_CACHE_TTL_S=said).ttl_s == float(said)
+
+
 def test_a_read_never_takes_more_than_its_share_of_a_request():
     assert read_caps(Settings.from_env({})).max_tokens == 12_000
     assert read_caps(Settings.from_env({"AI_REACT_CONTEXT_MAX_TOKENS": "40000"})).max_tokens == 6_000
@@ -238,6 +246,12 @@ def test_a_task_is_told_the_bound_of_a_request_that_the_bundle_sets():
         ("STEPLINE_BUNDLE_PROPS", "[]"),
         ("STEPLINE_ASSEMBLY", "no"),
         ("STEPLINE_MODEL_ROLES", '{"decide": 1}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"modle": "m"}}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"thinking": "a lot"}}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"thinking": 1000}}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"effort": "huge"}}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"max_tokens": 0}}'),
+        ("STEPLINE_MODEL_ROLES", '{"decide": {"cache_ttl": "2h"}}'),
         ("EXEC_RUNTIME_MODE", "cloud"),
         ("PY_CODE_EXEC_TIMEOUT", "long"),
         ("PY_CODE_EXEC_CONTAINER_STRATEGY", "one"),
@@ -255,7 +269,7 @@ def test_what_a_stack_writes_a_function_reads():
     fields = {
         "table": "t",
         "allowed_origins": ("https://a", "https://b"),
-        "model_roles": {"decide": "m"},
+        "model_roles": {"decide": RoleChoice(model="m", thinking="disabled", max_tokens=9)},
         "assembly": {"ai": {}},
     }
     read = Settings.from_env(env(**fields, max_iterations=3))

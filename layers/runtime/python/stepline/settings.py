@@ -10,11 +10,14 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
+import msgspec
+
 from stepline.errors import InputError
 from stepline.model.base import Value
 from stepline.model.decision import FANOUT_MODES, FanoutMode
 from stepline.model.program.execution import Placement, Scope, Strategy, Switch
 from stepline.model.version import VERSIONS, AgentVersion
+from stepline.ports.model import RoleChoice
 
 ModelProvider: TypeAlias = Literal["anthropic", "bedrock"]
 Protocol: TypeAlias = Literal["strict", "tolerant"]
@@ -38,8 +41,8 @@ class Setting(Value):
     """The variable of a field and how it is read; the type of `default` says as what.
 
     `choices` maps each accepted word to its value. `minimum` and `maximum` are inclusive; with `or_default` a number
-    outside them stands for the default. `items` is the type of a JSON object's values. A field that is not `handed_on`
-    is of no use to a supervisor in another process.
+    outside them stands for the default. `items` is the type of a JSON object's values, and `short` the field of it that
+    a text alone stands for. A field that is not `handed_on` is of no use to a supervisor in another process.
     """
 
     variable: str
@@ -51,6 +54,7 @@ class Setting(Value):
     or_default: bool = False
     choices: Mapping[str, Any] = {}
     items: type = object
+    short: str = ""
     secret: bool = False
     handed_on: bool = True
 
@@ -92,9 +96,15 @@ class Setting(Value):
             raise self._refusal("is not JSON") from error
         if not isinstance(read, dict):
             raise self._refusal("is not a JSON object")
-        if not all(isinstance(item, self.items) for item in read.values()):
-            raise self._refusal(f"is not a JSON object of {self.items.__name__} values")
-        return read
+        return {key: self._item(key, item) for key, item in read.items()}
+
+    def _item(self, key: str, item: Any) -> Any:
+        if self.short and isinstance(item, str):
+            item = {self.short: item}
+        try:
+            return item if self.items is object else msgspec.convert(item, self.items)
+        except msgspec.ValidationError as error:
+            raise self._refusal(f"has no such {key}: {error}") from error
 
     @property
     def bounds(self) -> str:
@@ -308,11 +318,12 @@ class Settings(Value):
     model_provider: ModelProvider = setting(
         "STEPLINE_MODEL_PROVIDER", "anthropic", "Provider of the models.", choices=get_args(ModelProvider)
     )
-    model_roles: Mapping[str, str] = setting(
+    model_roles: Mapping[str, RoleChoice] = setting(
         "STEPLINE_MODEL_ROLES",
         {},
-        "JSON map from role to model id; other roles have their default.",
-        items=str,
+        "JSON map from role to model id, or to an object with `model`, `thinking`, `effort`, `max_tokens`, `fallback` and `cache_ttl` ([models](models.md)); `*` stands for all other roles.",
+        items=RoleChoice,
+        short="model",
     )
     model_secret_arn: str = setting(
         "STEPLINE_MODEL_SECRET_ARN", "", "Secret that holds the provider's key in AWS."
@@ -456,7 +467,7 @@ def print_value(value: Any) -> str:
         case str():
             return value
         case Mapping():
-            return json.dumps(dict(value), sort_keys=True)
+            return json.dumps(msgspec.to_builtins(value), sort_keys=True)
         case list() | tuple():
             return ",".join(str(item) for item in value)
         case _:

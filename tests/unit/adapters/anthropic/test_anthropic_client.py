@@ -25,7 +25,7 @@ from stepline.errors import (
 )
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
-from stepline.ports.model import ModelRequest, Part
+from stepline.ports.model import ModelRequest, Part, RoleChoice
 
 QUICK = Retry(base_s=0.001, cap_s=0.001)
 REQUEST = ModelRequest(
@@ -91,8 +91,8 @@ def test_a_call_has_one_system_list_and_one_message_with_marks() -> None:
     [
         (ModelRole(model="m", max_tokens=100), {"max_tokens": 100}),
         (ModelRole(model="m", max_tokens=9000), {"max_tokens": 4000}),
-        (ModelRole(model="m", temperature=0.0), {"extra_body": {"temperature": 0.0}}),
         (ModelRole(model="m", thinking="disabled"), {"thinking": {"type": "disabled"}}),
+        (ModelRole(model="m", effort="low"), {"output_config": {"effort": "low"}}),
     ],
 )
 def test_a_role_shapes_its_calls(role: ModelRole, changes: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ def test_a_role_shapes_its_calls(role: ModelRole, changes: dict[str, Any]) -> No
 
 
 def test_a_role_without_a_model_of_its_own_has_the_default(server: ScriptedServer) -> None:
-    roles = plan_roles("anthropic", {"gate.simple": "claude-haiku-4-5"})
+    roles = plan_roles("anthropic", {"gate.simple": RoleChoice(model="claude-haiku-4-5")})
     assert roles["*"].model.startswith("claude-")
     assert roles["gate.simple"].model == "claude-haiku-4-5"
     client = AnthropicModelClient(roles=roles, api_key=lambda: "key", base_url=server.url)

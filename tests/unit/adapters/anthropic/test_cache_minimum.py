@@ -1,6 +1,6 @@
 import pytest
 
-from stepline.adapters.anthropic.call import DEFAULT_TOKENS, cache_minimum
+from stepline.adapters.anthropic.family import DEFAULT_TOKENS, cache_minimum
 from stepline.local.scripted.cache import minimum_tokens
 
 
@@ -13,8 +13,10 @@ from stepline.local.scripted.cache import minimum_tokens
             "claude-opus-4-1",
             "claude-opus-5",
             "claude-haiku-4-5",
+            "claude-haiku-5-5",
         ),
-        *("claude-sonnet-5", "global.anthropic.claude-haiku-3-5", "another-model", "claude-mythos-preview"),
+        *("claude-sonnet-5", "claude-sonnet-5-5", "global.anthropic.claude-haiku-4-5-20251001-v1:0"),
+        *("claude-opus-5-5", "claude-fable-5-1", "claude-mythos-5", "claude-mythos-preview", "another-model"),
     ],
 )
 def test_the_scripted_server_keeps_what_we_expect_it_to_keep(model):

@@ -266,7 +266,7 @@ def test_times_are_those_of_the_service():
     assert (results["answer"].started_at, results["answer"].finished_at) == (2, 8)
 
 
-def test_the_request_is_made_of_the_messages_and_has_no_temperature_unless_models_take_one():
+def test_the_request_is_made_of_the_messages():
     client = say("x", 9)
     messages = [
         system_message("be brief", cache=True),
@@ -276,10 +276,7 @@ def test_the_request_is_made_of_the_messages_and_has_no_temperature_unless_model
     (request,) = client.requests
     assert request.system == (Part(text="be brief", cache=True),)
     assert request.content == (Part(text="hello"), Part(text="there", cache=True), Part(text="!"))
-    assert (request.role, request.max_tokens, request.temperature) == ("answer.generator.regular", 77, None)
-    client = say("x", 9)
-    stream(ModelService(client=client, takes_temperature=True))
-    assert client.requests[0].temperature == 0.3
+    assert (request.role, request.max_tokens, request.temperature) == ("answer.generator.regular", 77, 0.3)
 
 
 @pytest.mark.parametrize(

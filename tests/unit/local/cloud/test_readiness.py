@@ -14,6 +14,7 @@ from stepline.local.cloud.readiness import (
     check_identity,
     check_model,
     check_region,
+    check_roles,
     check_tasks,
     readiness,
 )
@@ -157,6 +158,7 @@ def test_a_secret_that_is_not_there_is_told(account):
         ({}, True),
         ({"model_roles": '{"*": "anthropic.claude-z"}'}, True),
         ({"model_roles": '{"strong": "eu.anthropic.gone"}'}, False),
+        ({"model_roles": '{"*": {"fallback": "eu.anthropic.gone"}}'}, False),
         ({"model_roles": '{"*": "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x"}'}, True),
     ],
 )
@@ -164,7 +166,7 @@ def test_models_are_compared_with_what_bedrock_offers(account, context, ok):
     profile = {
         "inferenceProfileName": "n",
         "inferenceProfileArn": "arn:aws:bedrock:eu-central-1::inference-profile/x",
-        "inferenceProfileId": "global.anthropic.claude-sonnet-5",
+        "inferenceProfileId": "global.anthropic.claude-sonnet-5-5",
         "models": [{"modelArn": "arn:aws:bedrock:eu-central-1::foundation-model/x"}],
         "status": "ACTIVE",
         "type": "SYSTEM_DEFINED",
@@ -206,3 +208,46 @@ def test_the_region_is_read_as_the_cdk_reads_it(aws, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     assert open_account().region == "eu-west-1"
     assert open_account(region="us-east-1").environment()["AWS_REGION"] == "us-east-1"
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [
+        ('{"*": {"thinking": "disabled"}}', "between_tools"),
+        ('{"*": {"model": "claude-fable-5-1", "thinking": "disabled"}}', "adaptive"),
+        ('{"*": {"model": "claude-opus-5-5", "thinking": 2048}}', "budget"),
+        ('{"*": {"model": "claude-haiku-4-5", "thinking": "adaptive"}}', "budget"),
+        ('{"*": {"model": "claude-haiku-4-5", "thinking": 2048, "max_tokens": 2000}}', "2048"),
+        ('{"*": {"model": "claude-haiku-4-5", "effort": "low"}}', "effort low"),
+        ('{"*": {"model": "claude-opus-4-6", "effort": "xhigh"}}', "effort xhigh"),
+        ('{"*": {"model": "claude-opus-5", "thinking": "disabled", "effort": "max"}}', "effort max"),
+        ('{"gate.simple": {"model": "claude-haiku-4-5", "max_tokens": 64001}}', "64000"),
+        ('{"*": {"thinking": "none"}}', "STEPLINE_MODEL_ROLES"),
+    ],
+)
+def test_what_a_model_refuses_is_told_before_it_is_asked(roles, says):
+    check = check_roles({"model_roles": roles})
+    assert not check.ok
+    assert says in check.detail
+    assert check.remedy
+
+
+@pytest.mark.parametrize(
+    ("roles", "mark"),
+    [
+        ("", "ok"),
+        ('{"*": {"model": "claude-opus-5", "thinking": "disabled", "effort": "high"}}', "ok"),
+        ('{"*": {"model": "our-own", "thinking": "disabled", "max_tokens": 1000000}}', "ok"),
+        ('{"answer.generator": "claude-haiku-5-5"}', "warn"),
+    ],
+)
+def test_a_role_that_stepline_never_asks_as_is_only_noted(roles, mark):
+    assert check_roles({"model_roles": roles}).mark == mark
+
+
+def test_without_valid_roles_the_models_are_not_looked_for(account):
+    with Stubber(account.client("bedrock")):  # any question is an error here
+        context = {"model_provider": "bedrock", "model_roles": "[]"}
+        names = [check.name for check in readiness(account, "dev", context) if not check.ok]
+    assert "model roles" in names
+    assert "model" not in names

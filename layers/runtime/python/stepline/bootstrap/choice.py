@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from stepline.adapters.anthropic.call import DEFAULT_ROLE, cache_minimum, plan_roles
+from stepline.adapters.anthropic.call import DEFAULT_ROLE, plan_roles
+from stepline.adapters.anthropic.family import cache_minimum
 from stepline.adapters.aws.secret import secret_text
 from stepline.adapters.corpus import CorpusSearch
 from stepline.adapters.polling_signals import PollingSignals
@@ -21,6 +22,8 @@ from stepline.settings import Settings
 
 if TYPE_CHECKING:
     from stepline.ports.search import WebSearch
+
+HOUR_S: Final = 3600.0
 
 
 def policy(settings: Settings) -> Policy:
@@ -42,16 +45,17 @@ def policy(settings: Settings) -> Policy:
 def context_rules(settings: Settings) -> ContextRules:
     """Return the limits of a conversation's context as the deployment sets them."""
     roles = plan_roles(settings.model_provider, settings.model_roles)
-    model = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE]).model
+    decides = roles.get(DECISION_ROLE, roles[DEFAULT_ROLE])
+    kept_s = HOUR_S if decides.cache_ttl == "1h" else 0.0
     return ContextRules(
         max_tokens=CONTEXT_CAP.resolve(
             props=settings.bundle_props, assembly=settings.assembly, setting=settings.context_max_tokens
         ),
         window_tokens=settings.context_window_tokens,
-        ttl_s=settings.cache_ttl_s,
+        ttl_s=settings.cache_ttl_s and max(settings.cache_ttl_s, kept_s),
         keep_turns=settings.keep_recent_turns,
         intact_turns=settings.keep_intact_turns,
-        cache_minimum_tokens=cache_minimum(model, settings.cache_minimum_tokens),
+        cache_minimum_tokens=cache_minimum(decides.model, settings.cache_minimum_tokens),
     )
 
 

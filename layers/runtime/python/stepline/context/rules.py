@@ -41,7 +41,7 @@ class ContextRules(Value):
     offset_rounds: int = 4
     min_rounds: int = 2
     editable_tail_tokens: int = 2_000
-    cache_minimum_tokens: int = 1_024
+    cache_minimum_tokens: int = 512
     horizon_requests: float = 7.0
     horizon_from: float = 0.4
 

@@ -52,8 +52,8 @@ NO_SUMMARISER: Final = Summariser()
 class Agent:
     """One agent: immutable, the same for every conversation it serves.
 
-    Without `execution` it runs no programs. `temperature` is sent only if it is given: the newest models
-    refuse one. `fanout` bounds how many actions a round may have, and which together; the instructions
+    Without `execution` it runs no programs. `temperature` has no effect on a model that takes none, as no
+    current one does. `fanout` bounds how many actions a round may have, and which together; the instructions
     (`system`) say the same. `strict` ends a generation that does not begin with its thinking, and runs no
     call whose JSON had to be repaired. `gate` holds the instructions of the stage that names a new
     conversation; if empty, there is no such stage. `summariser` holds the instructions for summaries of what

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Protocol, Self
+from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
+
+from msgspec import Meta
 
 from stepline.model.base import Value
 from stepline.model.usage import Usage, sum_usages
+
+Thinking: TypeAlias = Literal["adaptive", "disabled", "between_tools"]
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+
+
+class RoleChoice(Value, forbid_unknown_fields=True):
+    """The choice of a deployment for one role; a field left out has the default of the model's family.
+
+    `thinking` is a type, or a number of tokens for the models that know only a budget. `max_tokens` caps what
+    one call may have, thinking included. `fallback` is the model that is asked once if `model` declines, and
+    `cache_ttl` how long the provider keeps a prompt. Source: docs/reference/models.md.
+    """
+
+    model: str = ""
+    thinking: Thinking | Annotated[int, Meta(ge=1024)] | None = None
+    effort: Effort | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    fallback: str = ""
+    cache_ttl: CacheTtl = "5m"
 
 
 class Part(Value):
@@ -21,7 +43,8 @@ class ModelRequest(Value):
 
     `role` names its purpose (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
 
-    `max_tokens` limits the answer; `temperature` is only sent if set, because newer models refuse it.
+    `max_tokens` limits the text of the answer; thinking has room beside it. `temperature` is sent to the few
+    models that take one, and has no effect on any other.
     """
 
     role: str

@@ -1,9 +1,6 @@
 """The arguments of a model call: the model of a role, the request, and the waits between tries.
 
-Values and pure functions.
-
-The minimum length of a cached prompt is chosen by the beginning of the model's name. Source:
-platform.claude.com, "Prompt caching".
+Values and pure functions. A family's defaults are in the table of `family`.
 """
 
 from __future__ import annotations
@@ -11,8 +8,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
+from msgspec.structs import asdict
+
+from stepline.adapters.anthropic.family import ABOVE_HIGH, UNKNOWN, Family, family_of
 from stepline.errors import (
     DependencyError,
     ModelOverloaded,
@@ -23,10 +23,21 @@ from stepline.errors import (
     SteplineError,
 )
 from stepline.model.base import Value
-from stepline.ports.model import ModelRequest, Part
+from stepline.ports.model import CacheTtl, Effort, ModelRequest, Part, RoleChoice
+
+Provider: TypeAlias = Literal["anthropic", "bedrock"]
 
 DEFAULT_ROLE: Final = "*"
-DEFAULT_MODELS: Final = {"anthropic": "claude-sonnet-5", "bedrock": "global.anthropic.claude-sonnet-5"}
+DEFAULT_MODELS: Final = {"anthropic": "claude-sonnet-5-5", "bedrock": "global.anthropic.claude-sonnet-5-5"}
+OLDER_BEDROCK: Final = "bedrock-2023-05-31"
+"""The API version of Bedrock's older models; the SDK sends 2026-10-21 to all, which those refuse."""
+SMALL_TOKENS: Final = 4_096
+"""An answer up to this size is not worth much thinking: a title, a summary, the end of a steered turn."""
+ROOM_TOKENS: Final[Mapping[Effort, int]] = MappingProxyType(
+    {"low": 4_096, "medium": 8_192, "high": 16_384, "xhigh": 32_768, "max": 32_768}
+)
+"""Tokens for thinking, by effort, beside those of the text. Only what is used is paid for, but Bedrock counts
+`max_tokens` against the account's quota while a call runs."""
 RETRIED: Final = (
     ModelOverloaded,
     ModelRateLimited,
@@ -39,14 +50,10 @@ RETRIED: Final = (
 _random = random.SystemRandom()
 
 
-class ModelRole(Value):
-    """The model that serves a role. `max_tokens` caps a request's own; `temperature` overrides it."""
+class ModelRole(RoleChoice):
+    """The model that serves a role, and how it is asked."""
 
-    model: str
-    provider: Literal["anthropic", "bedrock"] = "anthropic"
-    max_tokens: int | None = None
-    temperature: float | None = None
-    thinking: Literal["", "adaptive", "disabled"] = ""
+    provider: Provider = "anthropic"
 
 
 class Retry(Value):
@@ -71,28 +78,91 @@ class Timeouts(Value):
     write_s: float = 30.0
 
 
-def plan_roles(provider: Literal["anthropic", "bedrock"], models: Mapping[str, str]) -> dict[str, ModelRole]:
-    """Return the roles of a deployment from a map of role to model id; `*` is always included."""
-    named = {DEFAULT_ROLE: DEFAULT_MODELS[provider], **models}
-    return {role: ModelRole(model=model, provider=provider) for role, model in named.items()}
+def plan_roles(provider: Provider, chosen: Mapping[str, RoleChoice]) -> dict[str, ModelRole]:
+    """Return the roles of a deployment; `*` is always included, and its model serves those that name none."""
+    choices = {DEFAULT_ROLE: RoleChoice(), **chosen}
+    default = choices[DEFAULT_ROLE].model or DEFAULT_MODELS[provider]
+    return {
+        role: ModelRole(**{**asdict(choice), "model": choice.model or default}, provider=provider)
+        for role, choice in choices.items()
+    }
 
 
 def plan_call(request: ModelRequest, role: ModelRole) -> dict[str, Any]:
-    """Return the SDK's arguments for a request: one system list, one user message, and its cache marks."""
+    """Return the SDK's arguments for a request: one system list, one user message, and its cache marks.
+
+    The request's `max_tokens` is what its text may have; room for thinking that cannot be switched off is
+    added. `extra_body` holds what only Bedrock takes, for models served under an older API version.
+    """
+    family = family_of(role.model)
+    plan = plan_thinking(role, family, request.max_tokens)
+    limits = (request.max_tokens + plan.room_tokens, role.max_tokens, family.output_tokens)
     call: dict[str, Any] = {
         "model": role.model,
-        "max_tokens": min(request.max_tokens, role.max_tokens or request.max_tokens),
-        "messages": [{"role": "user", "content": _blocks(request.content)}],
+        "max_tokens": min(limit for limit in limits if limit),
+        "messages": [{"role": "user", "content": _blocks(request.content, role.cache_ttl)}],
         "stream": True,
     }
-    if system := _blocks(request.system):
+    if system := _blocks(request.system, role.cache_ttl):
         call["system"] = system
-    if role.thinking:
-        call["thinking"] = {"type": role.thinking}
-    temperature = request.temperature if role.temperature is None else role.temperature
-    if temperature is not None:
-        call["extra_body"] = {"temperature": temperature}  # no longer in the SDK; servers still read it
+    if plan.thinking:
+        call["thinking"] = dict(plan.thinking)
+    if plan.effort:
+        call["output_config"] = {"effort": plan.effort}
+    if role.provider == "bedrock" and family.older:
+        call["extra_body"] = {"anthropic_version": OLDER_BEDROCK}
+        if request.temperature is not None and not plan.room_tokens:
+            call["extra_body"]["temperature"] = request.temperature
     return call
+
+
+class ThinkingPlan(Value):
+    """The fields of a call that steer thinking, and the tokens it may have beside those of the text."""
+
+    thinking: Mapping[str, str | int] = MappingProxyType({})
+    effort: Effort | None = None
+    room_tokens: int = 0
+
+
+def plan_thinking(role: ModelRole, family: Family, text_tokens: int) -> ThinkingPlan:
+    """Return how a role's model thinks about an answer of `text_tokens`.
+
+    It does not, where its family can switch that off and the role chose nothing else: the protocol has a
+    thinking of its own, which users see while it is written, and for which they would wait twice. Where it
+    cannot be switched off, a small answer has low effort. An effort above `high` was chosen to think.
+    """
+    if isinstance(role.thinking, int):
+        budget: dict[str, str | int] = {"type": "enabled", "budget_tokens": role.thinking}
+        return ThinkingPlan(thinking=budget, effort=role.effort, room_tokens=role.thinking)
+    kind = role.thinking or (None if role.effort in ABOVE_HIGH else family.off)
+    sent: dict[str, str | int] = {"type": kind} if kind else {}
+    if kind != "adaptive" and (kind or not family.thinks):
+        return ThinkingPlan(thinking=sent, effort=role.effort)
+    small = text_tokens <= SMALL_TOKENS and role.thinking is None and "low" in family.efforts
+    effort = role.effort or ("low" if small else None)
+    return ThinkingPlan(thinking=sent, effort=effort, room_tokens=ROOM_TOKENS[effort or family.effort])
+
+
+def find_refusals(role: ModelRole) -> list[str]:
+    """Return what the model of a role refuses of what was chosen for it, a sentence each."""
+    family, name, thinking = family_of(role.model), role.model, role.thinking
+    if family is UNKNOWN:
+        return []
+    found = []
+    if isinstance(thinking, int) and not family.budget:
+        found.append(f"{name} takes no budget for thinking")
+    elif isinstance(thinking, int) and role.max_tokens and role.max_tokens <= thinking:
+        found.append(f"max_tokens of {role.max_tokens} leaves no room behind a budget of {thinking}")
+    elif isinstance(thinking, str) and thinking not in family.thinking:
+        takes = ", ".join(family.thinking) or "a budget in tokens"
+        found.append(f"{name} refuses thinking {thinking}; it takes {takes}")
+    if role.effort and role.effort not in family.efforts:
+        found.append(f"{name} refuses effort {role.effort}; it takes {', '.join(family.efforts) or 'none'}")
+    elif role.effort in ABOVE_HIGH and family.capped and thinking in ("disabled", "between_tools"):
+        found.append(f"{name} refuses effort {role.effort} with thinking {thinking}")
+    if family.output_tokens and (role.max_tokens or 0) > family.output_tokens:
+        found.append(f"max_tokens of {role.max_tokens} is above the {family.output_tokens} of {name}")
+    return found
 
 
 def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: float) -> float | None:
@@ -110,43 +180,11 @@ def draw_wait_s(retry: Retry, error: SteplineError, *, attempt: int, elapsed_s: 
     return wait_s if elapsed_s + wait_s <= retry.budget_s else None
 
 
-def _blocks(parts: tuple[Part, ...]) -> list[dict[str, Any]]:
+def _blocks(parts: tuple[Part, ...], ttl: CacheTtl) -> list[dict[str, Any]]:
     """Return content blocks; blank parts are left out, since the provider refuses them."""
-    mark = {"cache_control": {"type": "ephemeral"}}
+    mark = {"cache_control": {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}}
     return [
         {"type": "text", "text": part.text, **(mark if part.cache else {})}
         for part in parts
         if part.text.strip()
     ]
-
-
-DEFAULT_TOKENS: Final = 1024
-MINIMUM_TOKENS: Final[Mapping[str, int]] = MappingProxyType(
-    {
-        # The first match wins, so a version precedes its family.
-        "claude-opus-4-8": 1024,
-        "claude-opus-4-7": 2048,
-        "claude-opus-4-6": 4096,
-        "claude-opus-4-5": 4096,
-        "claude-opus-4": 1024,
-        "claude-opus-5": 512,
-        "claude-fable-5": 512,
-        "claude-mythos-5": 512,
-        "claude-mythos-preview": 2048,
-        "claude-haiku-4-5": 4096,
-        "claude-haiku-3-5": 2048,
-    }
-)
-_NONE: Final[Mapping[str, int]] = MappingProxyType({})
-
-
-def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
-    """Return the minimum length of a cached prompt for a model, in tokens.
-
-    A deployment's `own` values take precedence.
-
-    Bedrock's model ids contain the provider's after `anthropic.`.
-    """
-    name = model.rpartition("anthropic.")[2]
-    known = {**own, **{prefix: tokens for prefix, tokens in MINIMUM_TOKENS.items() if prefix not in own}}
-    return next((tokens for prefix, tokens in known.items() if name.startswith(prefix)), DEFAULT_TOKENS)

@@ -16,14 +16,9 @@ from stepline.ports.model import ModelClient, ModelRequest, Part
 
 @dataclass(frozen=True, kw_only=True)
 class ModelService:
-    """A model client with the facts that a bundle needs.
-
-    `takes_temperature`: the models behind it accept one; newer models refuse the whole request. `now_s`
-    returns the seconds since 1970.
-    """
+    """A model client and a clock: `now_s` returns the seconds since 1970."""
 
     client: ModelClient
-    takes_temperature: bool = False
     now_s: Callable[[], float] = time.time
 
 
@@ -54,7 +49,7 @@ def service_of(svc: ModelService | ModelClient) -> ModelService:
 
 
 def plan_request(
-    service: ModelService, messages: Sequence[MessageLike], *, role: str, max_tokens: int, temperature: float
+    messages: Sequence[MessageLike], *, role: str, max_tokens: int, temperature: float
 ) -> ModelRequest:
     """Return the request of `messages`: the system ones in order, then the user's, as one message.
 
@@ -66,7 +61,7 @@ def plan_request(
         system=tuple(part for one in read if one.role == "system" for part in one.content),
         content=tuple(part for one in read if one.role == "user" for part in one.content),
         max_tokens=max_tokens,
-        temperature=temperature if service.takes_temperature else None,
+        temperature=temperature,
     )
 
 

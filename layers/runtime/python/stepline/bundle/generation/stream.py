@@ -103,8 +103,8 @@ async def stream_with_channels(
     A failure of the model is not raised: the text so far is returned, and the second value's `service_error`
     has the reason. A cancelled task or a consumer's `StreamPolicyViolation` stops the model, closes the open
     instance to its listeners with the reason, and is raised when the model's thread has ended. Arguments are
-    explained in docs/how-to/stream-channels.md#arguments. Raises ValueError for contradicting arguments,
-    before any call.
+    explained in docs/how-to/stream-channels.md#arguments; a `temperature` has no effect on a model that takes
+    none, as no current one does. Raises ValueError for contradicting arguments, before any call.
     """
     setup = plan_artifacts(channels, composite_cfg, composite_channel, composite_marker)
     service, failures = service_of(svc), Failures()
@@ -121,7 +121,7 @@ async def stream_with_channels(
     )
     generation = Generation(
         client=service.client,
-        request=plan_request(service, messages, role=role, max_tokens=max_tokens, temperature=temperature),
+        request=plan_request(messages, role=role, max_tokens=max_tokens, temperature=temperature),
         parser=plan_parser(channels),
         delivery=delivery,
         raw_listener=Consumer(raw_emit, "", failures) if raw_emit else None,

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from stepline.adapters.anthropic.call import DEFAULT_MODELS
+from stepline.adapters.anthropic.call import DEFAULT_ROLE, ModelRole, Provider, find_refusals, plan_roles
+from stepline.errors import InputError
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import CREDENTIALS_REMEDY, Account, error_code, look
+from stepline.loop.agent import DECISION_ROLE
+from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
+from stepline.loop.title import ROLE as GATE_ROLE
+from stepline.settings import TABLE
 
 BOOTSTRAP_PARAMETER: Final = "/cdk-bootstrap/{}/version"
 QUALIFIER_KEY: Final = "@aws-cdk/core:bootstrapQualifier"
@@ -19,6 +23,13 @@ BOOTSTRAP_OLDEST: Final = 6
 
 NO_SNAP_START: Final = frozenset({"ap-east-2", "ap-southeast-6"})
 """Taipei and New Zealand."""
+
+ROLES: Final = frozenset({DEFAULT_ROLE, DECISION_ROLE, SUMMARY_ROLE, PREFIX_ROLE, GATE_ROLE})
+"""The roles that Stepline itself asks as; a bundle may have more."""
+ROLES_REMEDY: Final = "docs/reference/models.md says what each model takes; choose with -c model_roles=…"
+UNKNOWN_REMEDY: Final = (
+    "ignore this if the bundle asks as them; else see docs/reference/models.md for the names"
+)
 
 CONCURRENCY_FEW: Final = 100
 PROGRAMS_FEW: Final = 4
@@ -40,11 +51,13 @@ def readiness(
         lambda: check_region(account, stage, chosen),
         lambda: check_bootstrap(account, chosen),
         lambda: check_concurrency(account),
-        lambda: _unknown_model(stage) if context is None else check_model(account, stage, context),
     ]
+    roles = None if context is None else check_roles(chosen)
+    if roles is None or roles.ok:
+        checks.append(lambda: check_model(account, stage, chosen) if roles else _unknown_model(stage))
     if chosen.get("exec_image", "none") != "none":
         checks.append(lambda: check_tasks(account, chosen))
-    return [identity, *(check() for check in checks)]
+    return [identity, *([roles] if roles else []), *(check() for check in checks)]
 
 
 def account_id(account: Account) -> str:
@@ -144,6 +157,26 @@ def check_model(account: Account, stage: str, context: Mapping[str, str]) -> Che
     return look("model", "secretsmanager:GetSecretValue", lambda: _secret(account, arn))
 
 
+def check_roles(context: Mapping[str, str]) -> Check:
+    """Check that each role's model takes what was chosen for it. Asks nothing."""
+    try:
+        roles = _roles(context)
+    except InputError as error:
+        return failed("model roles", str(error), ROLES_REMEDY)
+    refused = [f"{name}: {text}" for name, role in roles.items() for text in find_refusals(role)]
+    if refused:
+        return failed("model roles", "; ".join(refused), ROLES_REMEDY)
+    if strange := sorted(roles.keys() - ROLES):
+        return warned("model roles", f"Stepline asks as none of {', '.join(strange)}", UNKNOWN_REMEDY)
+    return passed("model roles", ", ".join(f"{name} is {role.model}" for name, role in roles.items()))
+
+
+def _roles(context: Mapping[str, str]) -> dict[str, ModelRole]:
+    """Return the roles of a stage. Raises InputError."""
+    provider: Provider = "bedrock" if context.get("model_provider") == "bedrock" else "anthropic"
+    return plan_roles(provider, TABLE["model_roles"].parse(context.get("model_roles", "")))
+
+
 def _unknown_model(stage: str) -> Check:
     named = stage or "NAME"
     return Check(
@@ -180,10 +213,10 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
     }
     models = bedrock.list_foundation_models(byProvider="Anthropic")["modelSummaries"]
     offered |= {model["modelId"] for model in models}
-    roles = msgspec.json.decode(context.get("model_roles", "{}"), type=dict[str, str])
-    wanted = {"*": DEFAULT_MODELS["bedrock"], **roles}
+    roles = _roles(context).values()
+    wanted = {model for role in roles for model in (role.model, role.fallback) if model}
     # An ARN may name a profile of the account's own, which is not in the list above.
-    missing = sorted({model for model in wanted.values() if not model.startswith("arn:")} - offered)
+    missing = sorted({model for model in wanted if not model.startswith("arn:")} - offered)
     if missing:
         return failed(
             "model",
@@ -192,7 +225,7 @@ def _bedrock(account: Account, context: Mapping[str, str]) -> Check:
         )
     return passed(
         "model",
-        f"Bedrock offers {', '.join(sorted(set(wanted.values())))}; whether the account may use it, a turn tells",
+        f"Bedrock offers {', '.join(sorted(wanted))}; whether the account may use it, a turn tells",
     )
 
 

@@ -33,11 +33,12 @@ MINIMUM_TOKENS: Final = (
     ("claude-opus-4-5", 4096),
     ("claude-opus-4", 1024),
     ("claude-opus-5", 512),
+    ("claude-sonnet-5-5", 512),
+    ("claude-haiku-5-5", 512),
     ("claude-fable-5", 512),
     ("claude-mythos-5", 512),
     ("claude-mythos-preview", 2048),
     ("claude-haiku-4-5", 4096),
-    ("claude-haiku-3-5", 2048),
 )
 
 

@@ -50,6 +50,7 @@ _MODEL_VARIABLES: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
 _SECRET_VARIABLES: Final = ("STEPLINE_REDIS_URL",)
 _SCRIPTED_MODULE: Final = "stepline.local.scripted"
 _STAGE_VARIABLES: Final = {
+    "STEPLINE_MODEL_ROLES": "model_roles",
     "AI_REACT_AGENT_MULTI_ACTION": "multi_action",
     "STEPLINE_MAX_ACTIONS_PER_ROUND": "max_actions_per_round",
     "STEPLINE_PROTOCOL": "protocol",

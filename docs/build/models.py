@@ -1,0 +1,91 @@
+"""docs/reference/models.md: the roles of a model, and what each family of models takes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from docs.build import DOCS
+from stepline.adapters.anthropic.call import DEFAULT_MODELS, ROOM_TOKENS, SMALL_TOKENS
+from stepline.adapters.anthropic.family import FAMILIES, Family
+from stepline.loop.agent import DECISION_ROLE
+from stepline.loop.summarise import PREFIX_ROLE, SUMMARY_ROLE
+from stepline.loop.title import ROLE as GATE_ROLE
+
+PATH: Final = DOCS / "reference/models.md"
+
+
+def render() -> str:
+    """Return the page."""
+    rows = "\n".join(_row(prefix, family) for prefix, family in FAMILIES.items())
+    rooms = ", ".join(f"{tokens:,} at `{effort}`" for effort, tokens in ROOM_TOKENS.items())
+    return f"""\
+# Models
+
+Generated from `stepline/adapters/anthropic/family.py`; a test keeps it in step.
+
+A call names its purpose, a *role*, and a deployment maps roles to models:
+
+```sh
+stepline deploy --stage prod -c model_roles='{{"*": "claude-opus-5-5", "{GATE_ROLE}": {{"model": "claude-haiku-5-5"}}}}'
+```
+
+| role | asks for |
+|---|---|
+| `{DECISION_ROLE}` | the decision of a round |
+| `{GATE_ROLE}` | the title of a conversation, in version `v2` |
+| `{SUMMARY_ROLE}` | a summary of older turns |
+| `{PREFIX_ROLE}` | a summary of the open turn's earlier rounds |
+| `*` | all others, and those of the bundle |
+
+Without a choice, the model is `{DEFAULT_MODELS["anthropic"]}`, or `{DEFAULT_MODELS["bedrock"]}` in Bedrock. A role is a
+model's id, or an object:
+
+| field | default | meaning |
+|---|---|---|
+| `model` | that of `*` | the model's id; in Bedrock that of an inference profile (`global.anthropic.…`, `us.anthropic.…`) or its ARN |
+| `thinking` | off where the family can | `adaptive`, `disabled`, `between_tools`, or a budget in tokens, of 1,024 or more |
+| `effort` | the family's; `low` for small answers that are thought about | `low`, `medium`, `high`, `xhigh` or `max` |
+| `max_tokens` | the model's limit | caps what one call may have, thinking included |
+| `fallback` | none | the model that is asked if the first one declines, once |
+| `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` |
+
+A field that does not exist or a value that it cannot have is refused when a function starts, with the code `bad_setting`, and
+when the stage is synthesised. `stepline doctor --aws --stage` also says what a role's model refuses.
+
+## Thinking
+
+Current models think before they answer unless told otherwise, and count that in `max_tokens`. The decision protocol has a
+thinking of its own, which is shown while it is written; a user would wait twice. Where a family can switch its own thinking off,
+it is off, for every role, until the role chooses `adaptive` or an effort above `high`. Where it cannot be switched off, the
+tokens that a call asks for are those of its text, with room for thinking beside them: {rooms}. A small answer (up to
+{SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.
+
+A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
+It has no effect on any other: the version 2026-10-21 knows no sampling parameters.
+
+## Families
+
+By the beginning of the model's name; in Bedrock, of what follows `anthropic.`. A model of no family (another maker's, the ARN of
+an application's own inference profile) is sent only what its role chose.
+
+| name begins with | thinks by itself | `thinking` it takes | effort, with its default in bold | answer at most | caches from | Bedrock's version |
+|---|---|---|---|---|---|---|
+{rows}
+
+An effort above `high` with thinking switched off is refused by those marked \\*.
+"""
+
+
+def _row(prefix: str, family: Family) -> str:
+    takes = [f"`{kind}`" for kind in family.thinking] + ["a budget"] * family.budget
+    efforts = [f"**`{one}`**" if one == family.effort else f"`{one}`" for one in family.efforts]
+    cells = (
+        f"`{prefix}`" + " \\*" * family.capped,
+        "yes" if family.thinks else "no",
+        ", ".join(takes),
+        ", ".join(efforts) or "none",
+        f"{family.output_tokens:,}",
+        f"{family.cache_tokens:,}",
+        "bedrock-2023-05-31" if family.older else "2026-10-21",
+    )
+    return f"| {' | '.join(cells)} |"

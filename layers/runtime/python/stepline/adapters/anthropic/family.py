@@ -1,0 +1,132 @@
+"""The families of Claude models as one table: what each takes, refuses, and does unless told otherwise.
+
+The API refuses a whole request for one field that a model does not take. A model of no family (another
+maker's, or a profile of the account's own) is sent only what the deployment chose for it.
+
+Source: platform.claude.com, the model pages with their migration guides, "Thinking", "Effort", "Prompt
+caching", "Versions" and "Claude on Amazon Bedrock (Opus 4.6 and earlier)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from stepline.model.base import Value
+from stepline.ports.model import Effort, Thinking
+
+ALL: Final[tuple[Effort, ...]] = ("low", "medium", "high", "xhigh", "max")
+ABOVE_HIGH: Final = frozenset({"xhigh", "max"})
+DEFAULT_TOKENS: Final = 1024
+"""The shortest cached prompt of most models."""
+
+
+class Family(Value):
+    """One family of models.
+
+    `thinking` are the types that it takes; `budget`: also a fixed number of tokens. `thinks`: it does so
+    unless it is told otherwise. `efforts` are its levels, `effort` the one it has by itself. `capped`: an
+    effort above `high` is refused together with thinking switched off. `output_tokens` is the most that one
+    answer may have (0: not known), `cache_tokens` the shortest prompt that is cached. `older`: Bedrock serves
+    it under the API version before 2026-10-21, the last one with sampling parameters.
+    """
+
+    thinking: tuple[Thinking, ...] = ()
+    budget: bool = False
+    thinks: bool = False
+    efforts: tuple[Effort, ...] = ()
+    effort: Effort = "high"
+    capped: bool = False
+    output_tokens: int = 0
+    cache_tokens: int = DEFAULT_TOKENS
+    older: bool = False
+
+    @property
+    def off(self) -> Thinking | None:
+        """The type that switches its thinking off; None if nothing does, or if it does not think by itself."""
+        return next((kind for kind in self.thinking if kind != "adaptive"), None) if self.thinks else None
+
+
+def _current(*thinking: Thinking, effort: Effort = "high", capped: bool = False, cache: int = 512) -> Family:
+    """Return a family that thinks unless told otherwise."""
+    return Family(
+        thinking=thinking,
+        thinks=True,
+        efforts=ALL,
+        effort=effort,
+        capped=capped,
+        output_tokens=128_000,
+        cache_tokens=cache,
+    )
+
+
+def _budget(*efforts: Effort, output: int = 64_000, cache: int = DEFAULT_TOKENS) -> Family:
+    """Return a family that thinks only with a fixed budget."""
+    return Family(budget=True, efforts=efforts, output_tokens=output, cache_tokens=cache, older=True)
+
+
+UNKNOWN: Final = Family()
+FAMILIES: Final[Mapping[str, Family]] = MappingProxyType(
+    {
+        # By the beginning of the model's name; the first match counts, so a version precedes its family.
+        "claude-fable-": _current("adaptive"),
+        "claude-mythos-preview": Family(
+            thinking=("adaptive",),
+            thinks=True,
+            efforts=("low", "medium", "high", "max"),
+            output_tokens=128_000,
+            cache_tokens=2048,
+        ),
+        "claude-mythos-": _current("adaptive"),
+        "claude-opus-5-5": _current("adaptive", effort="medium"),
+        "claude-opus-5": _current("adaptive", "disabled", capped=True),
+        "claude-sonnet-5-5": _current("adaptive", "between_tools", capped=True),
+        "claude-sonnet-5": _current("adaptive", "disabled", cache=1024),
+        "claude-haiku-5-5": _current("adaptive", "disabled", effort="medium", capped=True),
+        "claude-opus-4-8": Family(
+            thinking=("adaptive", "disabled"), efforts=ALL, output_tokens=128_000, cache_tokens=1024
+        ),
+        "claude-opus-4-7": Family(
+            thinking=("adaptive", "disabled"), efforts=ALL, output_tokens=128_000, cache_tokens=2048
+        ),
+        "claude-opus-4-6": Family(
+            thinking=("adaptive", "disabled"),
+            budget=True,
+            efforts=("low", "medium", "high", "max"),
+            output_tokens=128_000,
+            cache_tokens=4096,
+            older=True,
+        ),
+        "claude-sonnet-4-6": Family(
+            thinking=("adaptive", "disabled"),
+            budget=True,
+            efforts=("low", "medium", "high", "max"),
+            output_tokens=128_000,
+            older=True,
+        ),
+        "claude-opus-4-5": _budget("low", "medium", "high", cache=4096),
+        "claude-haiku-4-5": _budget(cache=4096),
+        "claude-sonnet-4": _budget(),
+        "claude-opus-4": _budget(output=32_000),
+    }
+)
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+def family_of(model: str) -> Family:
+    """Return the family of a model. Bedrock's ids contain the provider's own after `anthropic.`."""
+    name = bare_name(model)
+    return next((family for prefix, family in FAMILIES.items() if name.startswith(prefix)), UNKNOWN)
+
+
+def bare_name(model: str) -> str:
+    """Return the name of a model without the region and the provider that Bedrock puts before it."""
+    return model.rpartition("anthropic.")[2]
+
+
+def cache_minimum(model: str, own: Mapping[str, int] = _NONE) -> int:
+    """Return the minimum length of a cached prompt for a model, in tokens; a deployment's `own` values first."""
+    name = bare_name(model)
+    known = family_of(model).cache_tokens
+    return next((tokens for prefix, tokens in own.items() if name.startswith(prefix)), known)

@@ -1,0 +1,285 @@
+"""How each family of models is asked: thinking, effort, room, the cache, and Bedrock's versions and ids."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from stepline.adapters.anthropic.call import (
+    DEFAULT_MODELS,
+    OLDER_BEDROCK,
+    ROOM_TOKENS,
+    ModelRole,
+    Provider,
+    Retry,
+    find_refusals,
+    plan_call,
+    plan_roles,
+)
+from stepline.adapters.anthropic.client import AnthropicModelClient
+from stepline.adapters.anthropic.family import FAMILIES, family_of
+from stepline.errors import ModelRefused
+from stepline.local.scripted import event_stream as wire
+from stepline.ports.model import ModelRequest, Part, RoleChoice
+
+GATE = ModelRequest(role="gate.simple", system=(), content=(Part(text="hi", cache=True),), max_tokens=400)
+DECISION = ModelRequest(role="solver", system=(), content=(Part(text="hi"),), max_tokens=20_000)
+LOW, MEDIUM, HIGH = (ROOM_TOKENS[effort] for effort in ("low", "medium", "high"))
+
+
+def asked(request: ModelRequest, model: str, **chosen: Any) -> tuple[Any, Any, int]:
+    """Return what a call says of thinking and effort, and its `max_tokens`."""
+    call = plan_call(request, ModelRole(model=model, **chosen))
+    thinking = call.get("thinking", {})
+    kind = thinking.get("budget_tokens", thinking.get("type"))
+    return kind, call.get("output_config", {}).get("effort"), call["max_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("model", "small", "large"),
+    [
+        ("claude-sonnet-5-5", ("between_tools", None, 400), ("between_tools", None, 20_000)),
+        ("claude-sonnet-5", ("disabled", None, 400), ("disabled", None, 20_000)),
+        ("claude-opus-5", ("disabled", None, 400), ("disabled", None, 20_000)),
+        ("claude-haiku-5-5", ("disabled", None, 400), ("disabled", None, 20_000)),
+        ("claude-opus-5-5", (None, "low", 400 + LOW), (None, None, 20_000 + MEDIUM)),
+        ("claude-fable-5-1", (None, "low", 400 + LOW), (None, None, 20_000 + HIGH)),
+        ("claude-mythos-5-2", (None, "low", 400 + LOW), (None, None, 20_000 + HIGH)),
+        ("claude-opus-4-8", (None, None, 400), (None, None, 20_000)),
+        ("claude-sonnet-4-6", (None, None, 400), (None, None, 20_000)),
+        ("claude-haiku-4-5-20251001", (None, None, 400), (None, None, 20_000)),
+        ("llama-4", (None, None, 400), (None, None, 20_000)),
+        ("eu.anthropic.claude-opus-5-5", (None, "low", 400 + LOW), (None, None, 20_000 + MEDIUM)),
+    ],
+)
+def test_a_model_thinks_only_where_it_cannot_be_kept_from_it_and_then_has_room(
+    model: str, small: tuple[Any, Any, int], large: tuple[Any, Any, int]
+) -> None:
+    assert asked(GATE, model) == small
+    assert asked(DECISION, model) == large
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen", "expected"),
+    [
+        ("claude-sonnet-5-5", {"thinking": "adaptive"}, ("adaptive", None, 400 + HIGH)),
+        ("claude-sonnet-5-5", {"thinking": "adaptive", "effort": "low"}, ("adaptive", "low", 400 + LOW)),
+        ("claude-sonnet-5-5", {"effort": "medium"}, ("between_tools", "medium", 400)),
+        # Thinking switched off is refused beside such an effort, which was chosen to think.
+        ("claude-opus-5", {"effort": "xhigh"}, (None, "xhigh", 400 + ROOM_TOKENS["xhigh"])),
+        ("claude-opus-5-5", {"effort": "high"}, (None, "high", 400 + HIGH)),
+        ("claude-opus-5-5", {"max_tokens": 1000}, (None, "low", 1000)),
+        ("claude-haiku-4-5", {"thinking": 2048}, (2048, None, 2448)),
+        ("claude-opus-4-7", {"thinking": "adaptive", "effort": "max"}, ("adaptive", "max", 400 + 32_768)),
+        ("claude-opus-5", {"thinking": "disabled"}, ("disabled", None, 400)),
+        ("our-own", {"thinking": "adaptive"}, ("adaptive", None, 400 + HIGH)),
+    ],
+)
+def test_the_choice_of_a_role_counts_before_the_default_of_its_family(
+    model: str, chosen: dict[str, Any], expected: tuple[Any, Any, int]
+) -> None:
+    assert asked(GATE, model, **chosen) == expected
+
+
+def test_no_call_asks_for_more_than_its_model_may_answer() -> None:
+    long = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=120_000)
+    assert asked(long, "claude-opus-5-5")[2] == 128_000
+    assert asked(long, "claude-opus-4-1")[2] == 32_000
+    assert asked(long, "our-own")[2] == 120_000
+
+
+@pytest.mark.parametrize("prefix", FAMILIES)
+def test_no_family_refuses_what_it_is_sent_by_default(prefix: str) -> None:
+    family = family_of(prefix)
+    assert family is FAMILIES[prefix], "an earlier row hides it"
+    for request in (GATE, DECISION):
+        kind, effort, tokens = asked(request, prefix)
+        assert find_refusals(ModelRole(model=prefix, thinking=kind, effort=effort, max_tokens=tokens)) == []
+        assert tokens == request.max_tokens or (family.thinks and family.off is None)
+
+
+def test_the_default_models_are_in_the_table() -> None:
+    assert {family_of(model).thinks for model in DEFAULT_MODELS.values()} == {True}
+
+
+def test_a_role_without_a_model_has_the_one_of_all_others() -> None:
+    chosen = {
+        "*": RoleChoice(model="claude-opus-5-5", effort="high"),
+        "gate.simple": RoleChoice(effort="low"),
+    }
+    roles = plan_roles("anthropic", chosen)
+    assert roles["gate.simple"] == ModelRole(model="claude-opus-5-5", effort="low")
+
+
+def test_an_hour_is_asked_for_where_a_role_chose_it() -> None:
+    marked = plan_call(GATE, ModelRole(model="m", cache_ttl="1h"))["messages"][0]["content"][0]
+    assert marked["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    marked = plan_call(GATE, ModelRole(model="m"))["messages"][0]["content"][0]
+    assert marked["cache_control"] == {"type": "ephemeral"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "thinking", "sent"),
+    [
+        ("bedrock", "global.anthropic.claude-opus-4-6-v1", None, 0.3),
+        ("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0", None, 0.3),
+        ("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0", 2048, None),
+        ("bedrock", "global.anthropic.claude-opus-4-7", None, None),
+        ("bedrock", "global.anthropic.claude-sonnet-5-5", None, None),
+        ("bedrock", "arn:aws:bedrock:eu-central-1:1:application-inference-profile/x", None, None),
+        ("anthropic", "claude-haiku-4-5", None, None),
+        ("anthropic", "our-own", None, None),
+    ],
+)
+def test_a_temperature_is_sent_only_where_one_is_taken(
+    provider: Provider, model: str, thinking: int | None, sent: float | None
+) -> None:
+    warm = ModelRequest(role="x", system=(), content=(Part(text="hi"),), max_tokens=9, temperature=0.3)
+    call = plan_call(warm, ModelRole(model=model, provider=provider, thinking=thinking))
+    assert "temperature" not in call
+    assert call.get("extra_body", {}).get("temperature") == sent
+
+
+ANSWER: list[wire.Event] = [
+    {
+        "type": "message_start",
+        "message": {
+            "id": "msg_bdrk_01",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-haiku-4-5-20251001",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": 9,
+                "cache_creation_input_tokens": 0,
+                "cache_read_input_tokens": 0,
+                "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+                "output_tokens": 1,
+            },
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello."}},
+    {"type": "content_block_stop", "index": 0},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": {"output_tokens": 6},
+    },
+    {
+        "type": "message_stop",
+        "amazon-bedrock-invocationMetrics": {
+            "inputTokenCount": 9,
+            "outputTokenCount": 6,
+            "invocationLatency": 763,
+            "firstByteLatency": 502,
+        },
+    },
+]
+"""A stream as Bedrock has it, with the metrics that only Bedrock adds."""
+
+
+class Recorded(ThreadingHTTPServer):
+    """Answers every request with the same recorded bytes, and keeps what it was asked."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), _Recorder)
+        self.answer = (status, headers, body)
+        self.paths: list[str] = []
+        self.heads: list[dict[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    server: Recorded
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+        """Keep quiet."""
+
+    def do_POST(self) -> None:
+        self.server.paths.append(unquote(self.path))
+        self.server.heads.append({name.lower(): value for name, value in self.headers.items()})
+        self.server.bodies.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        status, headers, body = self.server.answer
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+FRAMES = b"".join(map(wire.encode_frame, ANSWER))
+STREAM = (200, {"content-type": "application/vnd.amazon.eventstream"}, FRAMES)
+REFUSED = (
+    400,
+    {"content-type": "application/json", "x-amzn-errortype": "ValidationException:http://internal/"},
+    json.dumps({"message": '"thinking.type.disabled" is not supported for this model.'}).encode(),
+)
+
+
+@pytest.fixture
+def bedrock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    server = Recorded(*getattr(request, "param", STREAM))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def say(server: Recorded, model: str, region: str) -> str:
+    client = AnthropicModelClient(
+        roles=plan_roles("bedrock", {"*": RoleChoice(model=model)} if model else {}),
+        base_url=f"http://127.0.0.1:{server.server_address[1]}",
+        aws_region=region,
+        retry=Retry(tries=1),
+    )
+    with client.stream(GATE) as stream:
+        text = "".join(stream)
+    client.close()
+    usage = stream.completion().usage
+    assert (usage.input_tokens, usage.output_tokens, usage.estimated) == (9, 6, False)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("model", "version"),
+    [
+        ("", "2026-10-21"),
+        ("us.anthropic.claude-opus-5-5", "2026-10-21"),
+        ("anthropic.claude-haiku-5-5", "2026-10-21"),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", OLDER_BEDROCK),
+        ("global.anthropic.claude-opus-4-6-v1", OLDER_BEDROCK),
+    ],
+)
+@pytest.mark.parametrize("region", ["eu-central-1", "us-east-1"])
+def test_bedrock_is_asked_by_id_region_and_version(
+    bedrock: Recorded, model: str, version: str, region: str
+) -> None:
+    assert say(bedrock, model, region) == "Hello."
+    (path,), (head,), (body,) = bedrock.paths, bedrock.heads, bedrock.bodies
+    named = model or "global.anthropic.claude-sonnet-5-5"
+    assert path == f"/model/{named}/invoke-with-response-stream"
+    assert f"/{region}/bedrock/aws4_request" in head["authorization"]
+    assert body["anthropic_version"] == version
+    assert not {"model", "stream", "temperature", "anthropic_beta"} & body.keys()
+
+
+@pytest.mark.parametrize("bedrock", [REFUSED], indirect=True)
+def test_what_a_model_of_bedrock_does_not_take_is_refused_for_good(bedrock: Recorded) -> None:
+    with pytest.raises(ModelRefused) as caught:
+        say(bedrock, "us.anthropic.claude-sonnet-5-5", "eu-central-1")
+    assert caught.value.reason == "model_refused"
+    assert len(bedrock.bodies) == 1
