@@ -50,6 +50,7 @@ EVENT_SOURCE = {
 TERMINAL = {
     "context_limit": "the conversation does not fit into the model's window",
     "model_refused": "the provider refuses the request for good: credentials, billing, an unknown model",
+    "model_declined": "the model refuses to answer what it was asked, and so does its fallback; the log's decision has the provider's category",
     "model_overloaded": "the provider sheds load, and the retries are used up",
     "model_rate_limited": "the provider limits our rate, and the retries are used up",
     "model_unreachable": "the model's service cannot be reached, and the retries are used up: its address, or the network",

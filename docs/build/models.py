@@ -14,10 +14,41 @@ from stepline.loop.title import ROLE as GATE_ROLE
 PATH: Final = DOCS / "reference/models.md"
 
 
+DECLINING: Final = """\
+## Declining
+
+A model, or its provider's safeguards, may decline to answer. Then its text is void, and nothing is tried again: the role's
+`fallback` is asked once, as its own family is by default, and serves the rest of the turn; without one, or if it declines too,
+the turn ends with the code `model_declined`. The decision in the log has the provider's category (`cyber`, `bio`, …) and
+explanation. A title or a summary that is declined twice is the runtime's own. A call by `stream_with_channels` ends with the
+stop reason `refusal`, and asks no fallback.
+
+## Sampling
+
+A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
+It has no effect on any other: the version 2026-10-21 knows no sampling parameters.
+"""
+FAMILY_HEAD: Final = """\
+## Families
+
+By the beginning of the model's name; in Bedrock, of what follows `anthropic.`. A model of no family (another maker's, the ARN of
+an application's own inference profile) is sent only what its role chose.
+
+| name begins with | thinks by itself | `thinking` it takes | effort, with its default in bold | answer at most | caches from | Bedrock's version |
+|---|---|---|---|---|---|---|
+"""
+FAMILY_TAIL: Final = """
+An effort above `high` with thinking switched off is refused by those marked \\*.
+"""
+
+
 def render() -> str:
     """Return the page."""
     rows = "\n".join(_row(prefix, family) for prefix, family in FAMILIES.items())
-    rooms = ", ".join(f"{tokens:,} at `{effort}`" for effort, tokens in ROOM_TOKENS.items())
+    return "\n".join([_roles(), _thinking(), DECLINING, FAMILY_HEAD + rows, FAMILY_TAIL])
+
+
+def _roles() -> str:
     return f"""\
 # Models
 
@@ -50,30 +81,18 @@ model's id, or an object:
 | `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` |
 
 A field that does not exist or a value that it cannot have is refused when a function starts, with the code `bad_setting`, and
-when the stage is synthesised. `stepline doctor --aws --stage` also says what a role's model refuses.
+when the stage is synthesised. `stepline doctor --aws --stage` also says what a role's model refuses.\n"""
 
-## Thinking
+
+def _thinking() -> str:
+    rooms = ", ".join(f"{tokens:,} at `{effort}`" for effort, tokens in ROOM_TOKENS.items())
+    return f"""## Thinking
 
 Current models think before they answer unless told otherwise, and count that in `max_tokens`. The decision protocol has a
 thinking of its own, which is shown while it is written; a user would wait twice. Where a family can switch its own thinking off,
 it is off, for every role, until the role chooses `adaptive` or an effort above `high`. Where it cannot be switched off, the
 tokens that a call asks for are those of its text, with room for thinking beside them: {rooms}. A small answer (up to
-{SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.
-
-A `temperature`, of an agent or of `stream_with_channels`, is sent to models of Bedrock under the API version before 2026-10-21.
-It has no effect on any other: the version 2026-10-21 knows no sampling parameters.
-
-## Families
-
-By the beginning of the model's name; in Bedrock, of what follows `anthropic.`. A model of no family (another maker's, the ARN of
-an application's own inference profile) is sent only what its role chose.
-
-| name begins with | thinks by itself | `thinking` it takes | effort, with its default in bold | answer at most | caches from | Bedrock's version |
-|---|---|---|---|---|---|---|
-{rows}
-
-An effort above `high` with thinking switched off is refused by those marked \\*.
-"""
+{SMALL_TOKENS:,} tokens: titles, summaries, the last rounds of a steered turn) then has effort `low`.\n"""
 
 
 def _row(prefix: str, family: Family) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
+from msgspec.structs import replace
 
 from stepline.adapters.anthropic.call import Retry, plan_roles
 from stepline.adapters.anthropic.client import AnthropicModelClient
@@ -21,9 +22,11 @@ from stepline.errors import (
 )
 from stepline.local.scripted.fault import Fault
 from stepline.local.scripted.server import ScriptedServer
+from stepline.model.decision import Declined
 from stepline.model.usage import Usage
-from stepline.ports.model import ModelClient, ModelRequest, Part
+from stepline.ports.model import ModelClient, ModelRequest, Part, RoleChoice
 
+FALLBACK = "claude-haiku-4-5"
 LONG = "A long answer, told in many small pieces — with ümlauts, 😀 and <tags>. " * 20
 REQUEST = ModelRequest(
     role="solver.react.decision",
@@ -45,7 +48,7 @@ class Harness(Protocol):
 
 class MemoryHarness:
     def __init__(self) -> None:
-        self.memory = MemoryModelClient()
+        self.memory = MemoryModelClient(fallback=FALLBACK)
         self.client: ModelClient = self.memory
 
     def given(self, *steps: Say | Fail) -> None:
@@ -60,7 +63,9 @@ class ServerHarness:
     def __init__(self, server: ScriptedServer, transport: str) -> None:
         self.server = server
         self.asking = AnthropicModelClient(
-            roles=plan_roles("bedrock" if transport == "bedrock" else "anthropic", {}),
+            roles=plan_roles(
+                "bedrock" if transport == "bedrock" else "anthropic", {"*": RoleChoice(fallback=FALLBACK)}
+            ),
             api_key=lambda: "test",
             base_url=server.url,
             aws_region="eu-central-1",
@@ -78,11 +83,18 @@ class ServerHarness:
         return len(self.server.requests)
 
 
+def _said(step: Say) -> Fault:
+    if step.stop_reason == "refusal":
+        told = step.declined
+        return Fault(kind="refusal", text=step.text, category=told.category, explanation=told.explanation)
+    return Fault(
+        kind="fixture", text=step.text, stop_reason=step.stop_reason * (step.stop_reason != "end_turn")
+    )
+
+
 def _fault(step: Say | Fail, *, overload: str) -> Fault:
     if isinstance(step, Say):
-        return Fault(
-            kind="fixture", text=step.text, stop_reason=step.stop_reason * (step.stop_reason != "end_turn")
-        )
+        return _said(step)
     after = step.after_chars
     asked = step.error.context.get("retry_after_s")
     match step.error:
@@ -251,7 +263,36 @@ def test_a_refusal_is_an_answer_and_no_error(harness: Harness) -> None:
     harness.given(Say(text="I", stop_reason="refusal"))
     with harness.client.stream(REQUEST) as stream:
         list(stream)
-    assert stream.completion().stop_reason == "refusal"
+    done = stream.completion()
+    assert (done.stop_reason, done.declined) == ("refusal", Declined(fallback=True))
+
+
+def test_a_refusal_has_the_providers_words(harness: Harness) -> None:
+    harness.given(
+        Say(stop_reason="refusal", declined=Declined(category="cyber", explanation="It may do harm."))
+    )
+    with harness.client.stream(REQUEST) as stream:
+        assert list(stream) == []
+    expected = Declined(category="cyber", explanation="It may do harm.", fallback=True)
+    assert stream.completion().declined == expected
+
+
+def test_what_was_declined_is_asked_of_the_fallback_which_has_none_itself(harness: Harness) -> None:
+    harness.given(Say(text="Yes."), Say(stop_reason="refusal"))
+    again = replace(REQUEST, declined=True)
+    with harness.client.stream(again) as stream:
+        assert "".join(stream) == "Yes."
+    assert (stream.completion().model, stream.completion().declined) == (FALLBACK, None)
+    with harness.client.stream(again) as stream:
+        list(stream)
+    assert stream.completion().declined == Declined()
+
+
+def test_an_answer_that_was_cut_declines_nothing(harness: Harness) -> None:
+    harness.given(Fail(error=CUT, text=LONG, after_chars=40))
+    with harness.client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken):
+        list(stream)
+    assert stream.completion().declined is None
 
 
 def test_the_tokens_of_failed_tries_are_counted_apart(harness: Harness) -> None:

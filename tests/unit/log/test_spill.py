@@ -232,6 +232,7 @@ def test_the_largest_legal_state_fits_into_its_limit() -> None:
         finalize=999,
         waits=99,
         until_ms=2 * large,
+        declined=9999,
     )
     assert all(getattr(state, name) != getattr(State(), name) for name in state.__struct_fields__)
     assert len(msgspec.json.encode(state)) <= STATE_MAX_BYTES

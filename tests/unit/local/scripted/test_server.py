@@ -79,7 +79,7 @@ def test_a_stream_has_the_published_order_of_events(server: ScriptedServer) -> N
     assert kinds[-3:] == ["content_block_stop", "message_delta", "message_stop"]
     assert set(kinds[3:-3]) == {"content_block_delta"}
     assert found[0]["message"]["stop_reason"] is None
-    assert found[-2]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
+    assert found[-2]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None, "stop_details": None}
     assert found[-2]["usage"]["output_tokens"] > found[0]["message"]["usage"]["output_tokens"]
 
 

@@ -164,6 +164,7 @@ def _decision(entry: Decided, notes: str) -> DecisionMade:
         interrupted=entry.interrupted,
         bundle_size=len(bundle),
         bundle=bundle,
+        declined=entry.declined is not None,
     )
 
 

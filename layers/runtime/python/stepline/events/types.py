@@ -373,13 +373,16 @@ class DecisionMade(EventData):
     iteration: Annotated[int, "the round, from 0"]
     action: Annotated[str, "`call_tool`, `complete` or `exit`"]
     accepted: Annotated[
-        bool, "false if it broke the protocol, and another round follows, or if it was cut off"
+        bool, "false if it broke the protocol, and another round follows, if it was cut off, or declined"
     ]
     notes: Annotated[str, "its progress lines, with links for what they cite"]
     tools: Annotated[list[ToolName], "in the order in which they run"]
     interrupted: Annotated[bool, "it was cut off on purpose"]
     bundle_size: Annotated[int, "how many actions it has, if several"] = 0
     bundle: Annotated[list[BundleItem], "one each, if several"] = []  # noqa: RUF012 - of a frozen value, copied by msgspec
+    declined: Annotated[
+        bool, "the model declined: its fallback is asked in the next round, or the turn ends"
+    ] = False
 
 
 class CallStarted(EventData):

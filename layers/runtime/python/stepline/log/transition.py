@@ -2,8 +2,8 @@
 
     idle ──opened──▶ decide ──decided──▶ act ──resulted──▶ decide …
                        │  ▲               └──resulted──▶ close, if the round answers
-                       │  └── rejected, deferred, interrupted
-                       └──decided──▶ close ──closed──▶ idle, or opened again
+                       │  └── rejected, deferred, interrupted, declined
+                       └──decided, declined──▶ close ──closed──▶ idle, or opened again
 
     decide, act ──steered──▶ decide, for a bounded number of rounds, or close
 
@@ -70,6 +70,17 @@ def rejected(state: State, n: int, *, rendered: int) -> State:
         round_retries=state.round_retries + 1,
         turn_retries=state.turn_retries + 1,
     )
+
+
+def declined(state: State, n: int, *, rendered: int, fallback: bool) -> State:
+    """Record that the model declined: the close is next, or a round of the fallback, also behind the last one.
+
+    It counts as a round, but not as a retry, and not as one of those that a steer left.
+    """
+    counted = replace(state, declined=state.declined + 1)
+    if not fallback:
+        return decided(counted, n, rendered=rendered, actions=0, ends=True)
+    return replace(interrupted(counted, n, rendered=rendered), finalize=state.finalize)
 
 
 def interrupted(state: State, n: int, *, rendered: int) -> State:

@@ -20,7 +20,7 @@ from stepline.model.decision import Action
 from stepline.model.entry import Entry, Steered, Titled
 from stepline.model.ids import utc
 from stepline.model.step import Step
-from stepline.model.usage import Usage
+from stepline.model.usage import Usage, sum_usages
 from stepline.ports.clock import Meter
 from stepline.ports.model import NO_MODEL, Completion, ModelClient, ModelRequest
 from stepline.ports.signal import NeverCancelled, NeverSteered, Watch
@@ -130,8 +130,17 @@ class Attempt:
 def ask_whole(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:
     """Ask a model for a text that is not streamed to clients; end the call early if the user steers.
 
-    Raises what `ModelStream` raises; then `lost` gets what the call has used.
+    If the model declines, the role's fallback is asked once. Raises what `ModelStream` raises; then `lost` gets
+    what the call has used.
     """
+    first = _ask(model, request, watch, lost)
+    if first.declined is None or not first.declined.fallback:
+        return first
+    second = _ask(model, replace(request, declined=True), watch, lost)
+    return replace(second, usage=sum_usages([first.usage, second.usage]))
+
+
+def _ask(model: ModelClient, request: ModelRequest, watch: Watch, lost: list[Usage]) -> Completion:
     with model.stream(request) as running, watch.calling(running.abort):
         try:
             for _ in running:

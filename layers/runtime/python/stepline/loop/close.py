@@ -66,7 +66,11 @@ ERRORS = {
 }
 """Error names that reach the state machine's Catch → client error codes; all others are `step_failed`."""
 
+DECLINED: Final = "model_declined"
+"""The code of a turn whose round the model declined, and so did its fallback, if there is one."""
+
 MESSAGES = {
+    DECLINED: "The model declined to answer this. Please put it in other words, or begin a new conversation.",
     "context_limit": "The conversation no longer fits into the model's context window.",
     "model_refused": "The model's provider refused the request.",
     "model_overloaded": "The model's provider is overloaded. Please send the message again.",
@@ -117,10 +121,12 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
             return onward(step, state)
         suffix = journal.since(state.rendered, upto=tail.n, consistent=True)
         stop, settled = stop_of(suffix, state), settle_events(suffix, state)
-        if settled.holding and not code and _round_left(ports, state):
+        decision = _decision(suffix, state)
+        failed = code or (DECLINED if decision is not None and decision.declined else "")
+        if settled.holding and not failed and _round_left(ports, state):
             return _defer(suffix, tail, state)
-        decision = None if code and not stop else _decision(suffix, state)
-        closing = _closed(decision, ports, state, code, stop)
+        decision = None if failed and not stop else decision
+        closing = _closed(decision, ports, state, failed, stop)
         before = [*_unended(suffix, closing), *_named(decision, state, closing)]
         return _end(ports, lane, tail, closing, before=before, settled=settled)
 
@@ -130,9 +136,9 @@ def close_turn(ports: Ports, step: Step, *, code: str) -> Step:
     if any(isinstance(entry, Deferred) for entry in batch.entries):
         publish(ports, lane, batch)
         return onward(step, batch.state)
-    failed = any(isinstance(entry, Closed) and entry.outcome == "error" for entry in batch.entries)
-    ports.meter.count(TURNS_FAILED if failed else TURNS_CLOSED)
-    logger.info("turn closed", extra={"turn_id": step.turn, "code": code})
+    end = next(entry for entry in batch.entries if isinstance(entry, Closed))
+    ports.meter.count(TURNS_FAILED if end.outcome == "error" else TURNS_CLOSED)
+    logger.info("turn closed", extra={"turn_id": step.turn, "code": end.code})
     follow_closing(ports, lane, batch)
     return ended(step, "done")
 

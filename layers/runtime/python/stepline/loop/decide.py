@@ -32,7 +32,16 @@ from stepline.log.bindings import Policy, Ports
 from stepline.log.fence import check_attempt, check_claim, elsewhere, onward
 from stepline.log.journal import Draft, Journal
 from stepline.log.timeline_cache import History, seal
-from stepline.log.transition import decided, epoch_ms, interrupted, rejected, reopened, steered, waiting
+from stepline.log.transition import (
+    decided,
+    declined,
+    epoch_ms,
+    interrupted,
+    rejected,
+    reopened,
+    steered,
+    waiting,
+)
 from stepline.loop.agent import Agent
 from stepline.loop.attempt import Attempt, count_usage
 from stepline.loop.close import Cause, status_answer
@@ -235,7 +244,7 @@ def _steer_before(journal: Journal, timeline: Timeline, at: Batch) -> Steer | No
 def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
     meter.count(ROUNDS_DECIDED)
     meter.count(STEERS, cut)
-    meter.count(DECISIONS_REJECTED, not (cut or decision.accepted))
+    meter.count(DECISIONS_REJECTED, not (cut or decision.accepted or decision.declined))
     count_usage(meter, decision.cost)
     if decision.bust is not None:
         meter.count(CACHE_BUSTS, reason=decision.bust.reason)
@@ -244,9 +253,11 @@ def _count(meter: Meter, decision: Decided, *, cut: bool) -> None:
 def settle(decision: Decided, state: State, policy: Policy, timeline: Timeline) -> Decided:
     """Return the decision to record: one that cannot be tried again becomes an exit.
 
-    Its answer is the one shown to the user, or else a status answer. A turn that has nothing to tell of, because
-    no decision of it was accepted, gets neither: Close ends it with an error.
+    One that the model declined stays as it is. Its answer is the one shown to the user, or else a status answer. A
+    turn that has nothing to tell of, because no decision of it was accepted, gets neither: Close ends it with an error.
     """
+    if decision.declined:
+        return decision
     left = finalize_left(timeline)
     decision = settle_final(decision, left)
     if decision.accepted or left:
@@ -278,7 +289,9 @@ def _after(state: State, n: int, decision: Decided, *, rendered: int) -> State:
             executes=programs[0] if programs else 0,
             ends=decision.action != "call_tool",
         )
-    return rejected(counted, n, rendered=rendered)
+    if decision.declined is None:
+        return rejected(counted, n, rendered=rendered)
+    return declined(counted, n, rendered=rendered, fallback=decision.declined.fallback)
 
 
 def _billed(state: State, decision: Decided) -> State:

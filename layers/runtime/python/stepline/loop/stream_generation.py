@@ -3,6 +3,7 @@
 The call is ended early when nothing that may follow can count: when the user steers, when the generation
 begins with anything but its thinking, and when a decision comes that no round has room for. A call that fails
 after an answer was shown completely is a success: asked again, the model would give the user another answer.
+If the model declines, its text is void; the rest of the turn is asked of the role's fallback, if there is one.
 
 Text goes to its lanes in the stream of the claim, lane metadata to the control lane. That one holds a JSON
 object a line, so it is stored, sent and resumed by character offset like every other. A lane's line goes out
@@ -54,7 +55,7 @@ from stepline.tools.plan import apply_acks, parse_acks
 logger = logging.getLogger(__name__)
 
 UNHEARD = Verdict(accepted=False)
-"""The verdict on a generation that was cut off."""
+"""The verdict on a generation that was cut off, or in which the model declined."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,8 @@ def sample(attempt: Attempt, timeline: Timeline) -> Sample:
     request = ask(ports, agent, timeline, step, last_round=last_round)
     rules = round_rules(agent, timeline, step, last_round=last_round)
     heard = listen(attempt, request, rules)
-    verdict = UNHEARD if heard.steered else _judge(heard, rules)
+    void = heard.steered or heard.completion.declined is not None
+    verdict = UNHEARD if void else _judge(heard, rules)
     decision = _record(ports, timeline, step, verdict, heard, began=began, sources=rules.sources)
     decision = _measured(ports, agent, timeline, decision, began=began)
     decision = replace(decision, overhead_bytes=weigh_overhead(timeline, request))
@@ -172,6 +174,7 @@ def ask(ports: Ports, agent: Agent, timeline: Timeline, step: Step, *, last_roun
         if finalize_left(timeline)
         else agent.max_tokens,
         temperature=agent.temperature,
+        declined=timeline.state.declined > 0,
     )
 
 
@@ -208,7 +211,7 @@ def _record(
         answer=answer,
         followups=decision.suggested_followups if decision else (),
         summary=verdict.summary,
-        raw="" if verdict.accepted else completion.text,
+        raw="" if verdict.accepted or completion.declined else completion.text,
         notices=verdict.notices,
         plan=_acknowledged(timeline, step, verdict, now),
         stop_reason=completion.stop_reason if completion.stop_reason != "end_turn" else "",
@@ -216,6 +219,7 @@ def _record(
         usage=completion.usage,
         citations=cited.citations,
         unresolved=cited.unresolved,
+        declined=completion.declined,
     )
 
 
@@ -287,7 +291,7 @@ def listen(attempt: Attempt, request: ModelRequest, rules: RoundRules) -> Heard:
                         raise
                     logger.warning("call failed when it had done its work", extra={"code": error.reason})
                 else:
-                    aborted = "policy" if stopped else ""
+                    aborted = "policy" if stopped or running.completion().declined else ""
                 completion = running.completion()
                 attempt.lost.append(completion.lost)
             if not stopped and completion.aborted:

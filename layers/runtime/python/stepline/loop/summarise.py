@@ -177,8 +177,8 @@ class _Writer:
                 self.reason = STEERED
                 return ""
             text = completion.text.strip()
-            if not text or completion.stop_reason == "refusal":
-                self.reason = "summary_refused" if text else "summary_empty"
+            if not text or completion.declined:
+                self.reason = "summary_refused" if completion.declined else "summary_empty"
                 return ""
             if shown_bytes(text) > TOO_LONG * most:
                 self.reason = "summary_too_long"

@@ -1,8 +1,8 @@
 """The gate stage: before the first round of a new conversation, a model gives it a title.
 
 The title is a batch of its own, put under the round's claim before the first decision: an attempt that takes
-the round over finds it and does not ask. A gate never costs the turn: if the provider refuses the request, or
-the user steers meanwhile, the title is the beginning of the first message.
+the round over finds it and does not ask. A gate never costs the turn: if the provider refuses the request, the
+model declines, or the user steers meanwhile, the title is the beginning of the first message.
 Source: docs/concepts/turn.md#two-versions.
 """
 
@@ -64,7 +64,7 @@ def name_conversation(attempt: Attempt, gate: str, timeline: Timeline, *, turn: 
     except (ContextLimit, ModelRefused) as error:
         logger.warning("a conversation was not named", extra={"code": error.reason})
         completion = NOTHING
-    heard = read_channels("" if completion.aborted else completion.text, CHANNELS)
+    heard = read_channels("" if completion.aborted or completion.declined else completion.text, CHANNELS)
     title = fit_title(" ".join(heard.bodies("output"))) or fit_title(timeline.title) or timeline.title
     said = "\n".join(text for body in heard.bodies("thinking") if (text := body.strip()))
     return Titled(title=title, at=at, turn=turn, text=said or title, usage=completion.cost)

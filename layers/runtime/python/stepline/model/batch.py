@@ -37,7 +37,8 @@ class State(Row):
     the conversation is sealed in a segment, and `titled` the one that gave it a title; 0 if there is none.
     `steered` is the newest steer that the open turn has heeded, and `finalize` the rounds left to it by that
     steer, counting the next; 0 without a limit. `waits` is how often the provider made this round wait, and
-    `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch.
+    `until_ms` the end of the newest such wait, in milliseconds since the Unix epoch. `declined` counts the turn's
+    rounds in which the model declined.
 
     Source: docs/concepts/log.md.
     """
@@ -70,6 +71,7 @@ class State(Row):
     finalize: int = 0
     waits: int = 0
     until_ms: int = 0
+    declined: int = 0
 
     def route(self) -> str:
         """Return the state machine's next state."""

@@ -36,6 +36,18 @@ class Notice(Value):
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class Declined(Value):
+    """The refusal of a model, or of its provider's safeguards, to answer a request.
+
+    `category` and `explanation` are the provider's words, empty where it gives none. `fallback`: the role has
+    another model, which is asked next.
+    """
+
+    category: str = ""
+    explanation: str = ""
+    fallback: bool = False
+
+
 class ParsedDecision(Value):
     """One valid decision. `final_answer` is set exactly for `complete` and `exit`."""
 

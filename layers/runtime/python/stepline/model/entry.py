@@ -15,7 +15,7 @@ import msgspec
 
 from stepline.model.base import Value
 from stepline.model.block import Produced
-from stepline.model.decision import Action, Notice
+from stepline.model.decision import Action, Declined, Notice
 from stepline.model.file.attachment import Attachment
 from stepline.model.plan_steps import Plan
 from stepline.model.program.execution import ToolEvent
@@ -203,9 +203,9 @@ class Decided(Value, tag="decision", tag_field="kind"):
     sources cited in notes and answer that existed when the model was asked, `unresolved` the cited numbers
     without a source in the pool; without a pool there are neither. `ended` is set if the runtime answered in
     the model's place. `system` is a digest of the request's system part, if it differs from that of the
-    decision before; `bust` is set if a live cache was read for less than it holds. `overhead_bytes` is the
-    request's size without its timeline. `usage` is that of the call that was heard, and `lost` that of calls
-    of the same attempt which failed before it.
+    decision before; `declined` is set if the model refused to answer; `bust` is set if a live cache was read for
+    less than it holds. `overhead_bytes` is the request's size without its timeline. `usage` is that of the call that
+    was heard, and `lost` that of calls of the same attempt which failed before it.
     """
 
     iteration: int
@@ -233,6 +233,7 @@ class Decided(Value, tag="decision", tag_field="kind"):
     ended: Literal["", "max_iterations", "violations", "steer"] = ""
     overhead_bytes: int = 0
     lost: Usage | None = None
+    declined: Declined | None = None
 
     @property
     def cost(self) -> Usage:

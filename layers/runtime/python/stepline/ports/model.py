@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Protocol, Self, TypeAlias
 from msgspec import Meta
 
 from stepline.model.base import Value
+from stepline.model.decision import Declined
 from stepline.model.usage import Usage, sum_usages
 
 Thinking: TypeAlias = Literal["adaptive", "disabled", "between_tools"]
@@ -44,7 +45,8 @@ class ModelRequest(Value):
     `role` names its purpose (`solver.react.decision`, `gate.simple`); a deployment maps it to a model.
 
     `max_tokens` limits the text of the answer; thinking has room beside it. `temperature` is sent to the few
-    models that take one, and has no effect on any other.
+    models that take one, and has no effect on any other. `declined`: the role's model declined this before, so
+    its fallback is asked, if there is one.
     """
 
     role: str
@@ -52,6 +54,7 @@ class ModelRequest(Value):
     content: tuple[Part, ...]
     max_tokens: int
     temperature: float | None = None
+    declined: bool = False
 
 
 class Completion(Value):
@@ -60,7 +63,8 @@ class Completion(Value):
     `stop_reason` is the provider's word (`end_turn`, `max_tokens`, `stop_sequence`, `refusal`,
     `model_context_window_exceeded`, …) or ours: `aborted` after `abort`, `cut` after an error, `too_long`
     for an answer that was ended because it is longer than any of `max_tokens` tokens. A refusal is an answer,
-    not an error. The text can be encoded: it holds no half of a surrogate pair.
+    not an error; it sets `declined`, and its text is void. The text can be encoded: it holds no half of a
+    surrogate pair.
 
     `retries` counts the failed tries before this one, and `lost` their tokens. A try that was aborted before
     it was sent, or that failed before the provider counted anything, has used nothing.
@@ -74,6 +78,7 @@ class Completion(Value):
     aborted: bool = False
     retries: int = 0
     lost: Usage = Usage()
+    declined: Declined | None = None
 
     @property
     def cost(self) -> Usage:

@@ -23,6 +23,8 @@ from stepline.errors import (
     SteplineError,
 )
 from stepline.model.base import Value
+from stepline.model.decision import Declined
+from stepline.model.shorten import shorten
 from stepline.ports.model import CacheTtl, Effort, ModelRequest, Part, RoleChoice
 
 Provider: TypeAlias = Literal["anthropic", "bedrock"]
@@ -38,6 +40,8 @@ ROOM_TOKENS: Final[Mapping[Effort, int]] = MappingProxyType(
 )
 """Tokens for thinking, by effort, beside those of the text. Only what is used is paid for, but Bedrock counts
 `max_tokens` against the account's quota while a call runs."""
+EXPLANATION_CHARS: Final = 2_000
+"""Kept characters of a provider's explanation."""
 RETRIED: Final = (
     ModelOverloaded,
     ModelRateLimited,
@@ -86,6 +90,30 @@ def plan_roles(provider: Provider, chosen: Mapping[str, RoleChoice]) -> dict[str
         role: ModelRole(**{**asdict(choice), "model": choice.model or default}, provider=provider)
         for role, choice in choices.items()
     }
+
+
+def fall_back(role: ModelRole) -> ModelRole:
+    """Return the role with its fallback in the place of its model, asked as that model's family is."""
+    return ModelRole(
+        model=role.fallback or role.model,
+        max_tokens=role.max_tokens,
+        cache_ttl=role.cache_ttl,
+        provider=role.provider,
+    )
+
+
+def read_declined(stop_reason: str, details: Any, role: ModelRole) -> Declined | None:
+    """Return the refusal that an answer ended with; `details` are its `stop_details`, which may be missing.
+
+    Source: platform.claude.com, "Stop reasons and fallback".
+    """
+    if stop_reason != "refusal":
+        return None
+    return Declined(
+        category=str(getattr(details, "category", None) or ""),
+        explanation=shorten(str(getattr(details, "explanation", None) or ""), EXPLANATION_CHARS),
+        fallback=bool(role.fallback),
+    )
 
 
 def plan_call(request: ModelRequest, role: ModelRole) -> dict[str, Any]:

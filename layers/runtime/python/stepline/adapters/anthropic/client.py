@@ -30,9 +30,12 @@ from stepline.adapters.anthropic.call import (
     Retry,
     Timeouts,
     draw_wait_s,
+    fall_back,
     plan_call,
+    read_declined,
 )
 from stepline.errors import ModelRefused, ModelStreamBroken, SteplineError
+from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
@@ -109,6 +112,7 @@ class AnthropicModelClient:
     def stream(self, request: ModelRequest) -> AnthropicStream:
         """Prepare a call of the role's model. Raises ModelRefused if neither the role nor `*` is mapped."""
         role = self._role(request.role)
+        role = fall_back(role) if request.declined else role
         return AnthropicStream(
             connect=lambda: self._transport(role.provider),
             renew=lambda refused: self._renew(role.provider, refused),
@@ -199,7 +203,7 @@ class AnthropicStream:
         self._request = request
         self._role = role
         self._retry = retry
-        self._fold = MessageFold(request, model=role.model)
+        self._fold = MessageFold(request, role)
         self._aborted = threading.Event()
         self._failed = False
         self._lost = Usage()
@@ -264,7 +268,7 @@ class AnthropicStream:
     def _begin_again(self, retries: int) -> None:
         """Count what the failed try has used, and go back to where nothing is sent."""
         self._lost = sum_usages((self._lost, self._fold.completion(aborted=False).usage))
-        self._fold = MessageFold(self._request, model=self._role.model, retries=retries)
+        self._fold = MessageFold(self._request, self._role, retries=retries)
         self._head = None
 
     def _attempt(self) -> Iterator[str]:
@@ -339,10 +343,11 @@ ANSWER_MIN_CHARS: Final = 65_536
 class MessageFold:
     """The state of one answer. Blocks other than text (native thinking, tool use) add no text."""
 
-    def __init__(self, request: ModelRequest, *, model: str, retries: int = 0) -> None:
+    def __init__(self, request: ModelRequest, role: ModelRole, *, retries: int = 0) -> None:
         """Start with no events received for `request`, after `retries` failed tries."""
         self._request = request
-        self._model = model
+        self._role = role
+        self._model = role.model
         self._retries = retries
         self._message_id = ""
         self._pieces: list[str] = []
@@ -350,6 +355,7 @@ class MessageFold:
         self._stop_reason = ""
         self._half = ""
         self._room_chars = max(ANSWER_MIN_CHARS, request.max_tokens * ANSWER_CHARS_PER_TOKEN)
+        self._declined: Declined | None = None
         self.ended = False
         self.too_long = False
         """True once the answer has reached its bound: what follows is not taken."""
@@ -371,6 +377,8 @@ class MessageFold:
                 self._counts = _fold_usage(Usage(), event.message.usage)
             case "message_delta":
                 self._stop_reason = event.delta.stop_reason or self._stop_reason
+                details = getattr(event.delta, "stop_details", None)
+                self._declined = read_declined(self._stop_reason, details, self._role)
                 self._counts = _fold_usage(self._counts or Usage(), event.usage)
             case "message_stop":
                 self.ended = True
@@ -413,6 +421,7 @@ class MessageFold:
             message_id=self._message_id,
             aborted=aborted and not (self.ended or self.too_long),
             retries=self._retries,
+            declined=self._declined if self.ended else None,
         )
 
     def _usage(self, text: str, *, aborted: bool) -> Usage:

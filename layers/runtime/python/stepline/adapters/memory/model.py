@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, Self
 
+from msgspec.structs import replace
+
 from stepline.errors import (
     DependencyError,
     ModelOverloaded,
@@ -15,6 +17,7 @@ from stepline.errors import (
     SteplineError,
 )
 from stepline.model.base import Value
+from stepline.model.decision import Declined
 from stepline.model.usage import Usage, estimate_tokens, sum_usages
 from stepline.ports.model import Completion, ModelRequest
 
@@ -31,12 +34,16 @@ RETRIED: Final = (
 
 
 class Say(Value):
-    """One answer, streamed in pieces of `piece_chars`; `usage` is estimated if not given."""
+    """One answer, streamed in pieces of `piece_chars`; `usage` is estimated if not given.
 
-    text: str
+    `declined` has the details of one with the stop reason `refusal`.
+    """
+
+    text: str = ""
     stop_reason: str = "end_turn"
     piece_chars: int = 8
     usage: Usage | None = None
+    declined: Declined = Declined()
 
 
 class Fail(Value):
@@ -54,8 +61,9 @@ class MemoryModelClient:
     a step left is an error of the script, as is a step left over, which `assert_read` reports.
     """
 
-    def __init__(self, *steps: Say | Fail | str) -> None:
-        """Set the script; a plain string is a `Say`."""
+    def __init__(self, *steps: Say | Fail | str, fallback: str = "") -> None:
+        """Set the script; a plain string is a `Say`. Requests that were declined are answered by `fallback`."""
+        self.fallback = fallback
         self._steps = [Say(text=step) if isinstance(step, str) else step for step in steps]
         self.requests: list[ModelRequest] = []
 
@@ -66,7 +74,7 @@ class MemoryModelClient:
     def stream(self, request: ModelRequest) -> MemoryModelStream:
         """Return a stream that plays the next step."""
         self.requests.append(request)
-        return MemoryModelStream(request, self._next)
+        return MemoryModelStream(request, self._next, fallback=self.fallback)
 
     def assert_read(self) -> None:
         """Raise AssertionError if steps are left over."""
@@ -82,9 +90,12 @@ class MemoryModelClient:
 class MemoryModelStream:
     """One call of the script."""
 
-    def __init__(self, request: ModelRequest, next_step: Callable[[], Say | Fail]) -> None:
+    def __init__(
+        self, request: ModelRequest, next_step: Callable[[], Say | Fail], *, fallback: str = ""
+    ) -> None:
         """Prepare the stream; a step is taken when the iteration begins."""
         self._request = request
+        self._fallback = fallback
         self._next_step = next_step
         self._told: list[str] = []
         self._retries = 0
@@ -137,11 +148,12 @@ class MemoryModelStream:
             text="".join(self._told),
             stop_reason=self._ended.stop_reason if self._ended else early,
             usage=self._usage(),
-            model=MODEL,
+            model=(self._request.declined and self._fallback) or MODEL,
             message_id="",
             aborted=self._aborted and self._ended is None,
             retries=self._retries,
             lost=self._lost,
+            declined=self._declined(),
         )
 
     def _usage(self) -> Usage:
@@ -157,6 +169,11 @@ class MemoryModelStream:
             output_tokens=estimate_tokens("".join(self._told)),
             estimated=self._ended is None,
         )
+
+    def _declined(self) -> Declined | None:
+        if self._ended is None or self._ended.stop_reason != "refusal":
+            return None
+        return replace(self._ended.declined, fallback=bool(self._fallback) and not self._request.declined)
 
     def _play(self, step: Say) -> Iterator[str]:
         yield from self._tell(step)

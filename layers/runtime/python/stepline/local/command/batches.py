@@ -127,6 +127,9 @@ def _decided(entry: Decided) -> list[str]:
         f", {entry.usage.prompt_tokens} tokens in, {entry.usage.output_tokens} out" if entry.usage else ""
     )
     taken = ", cut off" if entry.interrupted else "" if entry.accepted else ", rejected"
+    if entry.declined:
+        why = one_line(f"{entry.declined.category} {entry.declined.explanation}".strip())
+        taken = f", declined by {one_line(entry.model)}{f' ({why})' if why else ''}"
     return [
         f"round {entry.iteration}: {entry.action}{taken}{tokens}",
         *(f"  call {action.call_id} {action.tool_id}" for action in entry.actions),

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from stepline.local.scripted.cache import CacheUse
+from stepline.model.base import Value
 
 Event = dict[str, Any]
 _HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
@@ -36,23 +37,40 @@ def usage(use: CacheUse, *, output_tokens: int) -> Event:
     }
 
 
-def message(text: str, *, ident: str, model: str, stop: tuple[str, str | None], counts: Event) -> Event:
-    """Return a whole message; `stop` is the reason and the sequence that stopped it."""
+class Stop(Value):
+    """The end of an answer: its reason, the sequence that stopped it, and the details of a refusal."""
+
+    reason: str = "end_turn"
+    sequence: str | None = None
+    details: dict[str, str | None] | None = None
+
+    def fields(self) -> Event:
+        """Return it as the fields of a message or of its last delta."""
+        return {"stop_reason": self.reason, "stop_sequence": self.sequence, "stop_details": self.details}
+
+
+def refusal(category: str, explanation: str) -> Stop:
+    """Return the end of a refused answer, with what the provider says of it."""
+    details = {"type": "refusal", "category": category or None, "explanation": explanation or None}
+    return Stop(reason="refusal", details=details)
+
+
+def message(content: list[Event], *, ident: str, model: str, stop: Stop, counts: Event) -> Event:
+    """Return a whole message."""
     return {
         "id": ident,
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": [{"type": "text", "text": text}] if text else [],
-        "stop_reason": stop[0],
-        "stop_sequence": stop[1],
+        "content": content,
+        **stop.fields(),
         "usage": counts,
     }
 
 
 def opening(*, ident: str, model: str, use: CacheUse) -> Iterator[Event]:
     """Yield the events before the first text."""
-    start = message("", ident=ident, model=model, stop=("", None), counts=usage(use, output_tokens=1))
+    start = message([], ident=ident, model=model, stop=Stop(), counts=usage(use, output_tokens=1))
     yield {"type": "message_start", "message": {**start, "stop_reason": None}}
     yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     yield {"type": "ping"}
@@ -68,13 +86,13 @@ def text_chars(event: Event) -> int:
     return len(event["delta"].get("text", "")) if event["type"] == "content_block_delta" else 0
 
 
-def closing(*, stop: tuple[str, str | None], counts: Event) -> Iterator[Event]:
+def closing(*, stop: Stop, counts: Event) -> Iterator[Event]:
     """Yield the events after the last text."""
     yield {"type": "content_block_stop", "index": 0}
     total = {key: value for key, value in counts.items() if key not in ("cache_creation", "service_tier")}
     yield {
         "type": "message_delta",
-        "delta": {"stop_reason": stop[0], "stop_sequence": stop[1]},
+        "delta": stop.fields(),
         "usage": total,
     }
     yield {"type": "message_stop"}

@@ -42,7 +42,8 @@ class Fault(Value):
     `after_chars` is the position of a `cut` or `error_in_stream`, `retry_after_s` the header of a 429 or 529,
     `token_delay_ms` and `first_delay_ms` the delays of `slow_tokens`. `text` replaces the policy's answer, or
     precedes it for a `bad_prefix`; a `fixture` may take it from the file `name` of the server's fixture
-    folder. `stop_reason` and `error_type` replace the usual ones.
+    folder. `stop_reason` and `error_type` replace the usual ones, `model` the name in the answer. A `refusal`
+    has a `category` and an `explanation`, after a `text` that is void.
     """
 
     kind: Kind
@@ -56,6 +57,9 @@ class Fault(Value):
     name: str = ""
     stop_reason: str = ""
     error_type: str = "overloaded_error"
+    category: str = ""
+    explanation: str = ""
+    model: str = ""
 
 
 class FaultQueue:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from stepline.local.scripted import event_stream as wire
 from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault, spoil_prefix, spoil_quote
@@ -34,8 +36,8 @@ class Reply(Value):
     status: int = 200
     error_type: str = ""
     retry_after_s: float | None = None
-    stop_reason: str = "end_turn"
-    stop_sequence: str | None = None
+    model: str = ""
+    stop: wire.Stop = wire.Stop()
     broken: str = ""
     break_at: int = 0
     token_delay_ms: float | None = None
@@ -48,17 +50,17 @@ class Reply(Value):
 
     def message(self, prompt: Prompt) -> wire.Event:
         """Return the answer in one piece."""
-        stop = (self.stop_reason, self.stop_sequence)
-        return wire.message(
-            self.text, ident=wire.message_id(), model=prompt.model, stop=stop, counts=self.counts
-        )
+        content = [{"type": "text", "text": self.text}] if self.text else []
+        model = self.model or prompt.model
+        return wire.message(content, ident=wire.message_id(), model=model, stop=self.stop, counts=self.counts)
 
     def events(
         self, prompt: Prompt, *, token_delay_ms: float
     ) -> Iterator[tuple[float, wire.Event | bytes | None]]:
         """Yield events, each with the delay before it in ms; None means to cut the connection."""
         delay_ms = token_delay_ms if self.token_delay_ms is None else self.token_delay_ms
-        for event in wire.opening(ident=wire.message_id(), model=prompt.model, use=self.use):
+        model = self.model or prompt.model
+        for event in wire.opening(ident=wire.message_id(), model=model, use=self.use):
             yield 0, event
         text = self.text[: self.break_at] if self.broken else self.text
         for at in range(0, len(text), PIECE_CHARS):
@@ -71,7 +73,7 @@ class Reply(Value):
             case "error_in_stream":
                 yield 0, wire.error(self.error_type, "Overloaded", request_id="req_in_stream")
             case _:
-                for event in wire.closing(stop=(self.stop_reason, self.stop_sequence), counts=self.counts):
+                for event in wire.closing(stop=self.stop, counts=self.counts):
                     yield 0, event
 
 
@@ -83,15 +85,19 @@ def plan_reply(
         status, kind, words = _ERRORS[fault.kind]
         return Reply(text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s)
     _check_window(prompt, window_tokens, forced=fault is not None and fault.kind == "context_limit")
-    text, stop, sequence = _finish(prompt, _text(prompt, fault, fixtures))
+    text, stop = _finish(prompt, _text(prompt, fault, fixtures))
     if fault is None:
-        return Reply(text=text, use=use, stop_reason=stop, stop_sequence=sequence)
+        return Reply(text=text, use=use, stop=stop)
+    if fault.kind == "refusal":
+        stop = wire.refusal(fault.category, fault.explanation)
+    elif fault.stop_reason:
+        stop = replace(stop, reason=fault.stop_reason)
     broken = fault.kind if fault.kind in ("cut", "malformed_stream", "error_in_stream") else ""
     return Reply(
         text=text,
         use=use,
-        stop_reason=fault.stop_reason or ("refusal" if fault.kind == "refusal" else stop),
-        stop_sequence=sequence,
+        model=fault.model,
+        stop=stop,
         error_type=fault.error_type,
         broken=broken,
         break_at=min(fault.after_chars, len(text)),
@@ -105,7 +111,7 @@ def _text(prompt: Prompt, fault: Fault | None, fixtures: Path | None) -> str:
         return answer_prompt(prompt)
     match fault.kind:
         case "refusal":
-            text = ""
+            text = fault.text
         case "malformed_protocol":
             text = MALFORMED_ANSWER
         case "bad_prefix":
@@ -140,15 +146,14 @@ def _check_window(prompt: Prompt, window_tokens: int, *, forced: bool) -> None:
         )
 
 
-def _finish(prompt: Prompt, text: str) -> tuple[str, str, str | None]:
+def _finish(prompt: Prompt, text: str) -> tuple[str, wire.Stop]:
     """Stop a text at the first stop sequence or at `max_tokens`, whichever comes first."""
     ends = [(at, stop) for stop in prompt.stop_sequences if stop and (at := text.find(stop)) >= 0]
-    sequence: str | None = None
-    reason = "end_turn"
+    stop = wire.Stop()
     if ends:
         at, sequence = min(ends)
-        text, reason = text[:at], "stop_sequence"
+        text, stop = text[:at], wire.Stop(reason="stop_sequence", sequence=sequence)
     if count_tokens(text) > prompt.max_tokens:
         text = text.encode("utf-8", "surrogatepass")[: prompt.max_tokens * 4].decode("utf-8", "ignore")
-        return text, "max_tokens", None
-    return text, reason, sequence
+        return text, wire.Stop(reason="max_tokens")
+    return text, stop
