@@ -39,7 +39,7 @@ from stepline.model.entry import Compacted, Decided, Pruned
 from stepline.model.ids import Lane
 from stepline.model.source import Source
 from stepline.model.usage import Usage
-from stepline.ports.model import Completion, ModelRequest
+from stepline.ports.model import CacheTtl, Completion, ModelRequest
 from stepline.protocol.decision.fanout import FanoutRule
 from stepline.settings import Settings
 from stepline.tools.content import load_content, read_path
@@ -77,7 +77,8 @@ class Played:
 class Actor:
     """The model of one conversation."""
 
-    def __init__(self, script: Script, clock: MemoryClock) -> None:
+    def __init__(self, script: Script, clock: MemoryClock, *, ttl: CacheTtl = "5m") -> None:
+        self._role = ModelRole(model=MODEL, cache_ttl=ttl)
         self.bill, self.decisions, self.ideal = Bill(), Bill(), Ideal()
         self.paths: dict[str, str] = {}
         self.recoveries = self.largest = 0
@@ -95,7 +96,7 @@ class Actor:
 
     def stream(self, request: ModelRequest) -> Speech:
         """Account for a request, and answer it."""
-        prompt = parse_prompt(plan_call(request, ModelRole(model=MODEL)))
+        prompt = parse_prompt(plan_call(request, self._role))
         use = self._cache.look(prompt, workspace="ours")
         self._cache.commit(use)
         decides = request.role.startswith(DECIDES)
@@ -157,10 +158,10 @@ class Speech(InstantStream):
         return Completion(text=self.text, stop_reason="end_turn", usage=usage, model=MODEL)
 
 
-def play(script: Script, *, wide: bool, context: ContextRules | None = None) -> Played:
+def play(script: Script, *, wide: bool, context: ContextRules | None = None, ttl: CacheTtl = "5m") -> Played:
     """Play a conversation to its end; every turn is a new process without a cache.
 
-    Without `context` the defaults apply.
+    Without `context` the defaults apply. The role that decides asks for caches that live for `ttl`.
     """
     settings = Settings.from_env({})
     app = in_memory(settings)
@@ -170,7 +171,7 @@ def play(script: Script, *, wide: bool, context: ContextRules | None = None) -> 
     ports = app.ports
     if context is not None:
         ports = replace(ports, policy=replace(ports.policy, context=context))
-    actor = Actor(script, clock)
+    actor = Actor(script, clock, ttl=ttl)
     agent = make_agent(actor, wide=wide)
     for number, turn in enumerate(script.turns):
         clock.pause(turn.gap_s)

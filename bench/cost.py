@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from bench.actor import REQUEST_S, Played, play
@@ -28,6 +29,9 @@ WIDE: Final = {"linear": False, "fanout": True}
 GOALS: Final = {"linear": 0.60, "fanout": 0.40}
 OWN_GOAL: Final = 1.01
 L5M_GOAL: Final = 1.05
+AN_HOUR: Final = ContextRules(ttl_s=3600)
+SLOW_S: Final = 1200.0
+SLOW_GOAL: Final = 0.60
 UNREDUCED: Final = ContextRules(max_tokens=10_000_000, window_tokens=20_000_000, ttl_s=0, horizon_requests=0)
 
 
@@ -42,6 +46,7 @@ def rows() -> list[Row]:
         check_facts(shipped)
         found += [own_ideal(shape, shipped), policy(shape, scripts, shipped, wide=wide)]
         if not wide:
+            found += hours(scripts, shipped)
             found.insert(0, l5m([play(script, wide=wide, context=UNREDUCED) for script in scripts]))
     return found
 
@@ -88,6 +93,41 @@ def policy(shape: str, scripts: Sequence[Script], played: Sequence[Played], *, w
         goal=GOALS[shape],
         note=f"${ours.dollars / len(played):.2f} a conversation, transcript ${peer.dollars / len(played):.2f}; "
         f"{_share(ours)}, transcript {peer.read_share:.1%}; {_told(played)}",
+    )
+
+
+def hours(scripts: Sequence[Script], shipped: Sequence[Played]) -> list[Row]:
+    """Return the rows of caches that live for an hour, for the conversations as they are and for slow ones."""
+    kept = [play(script, wide=False, context=AN_HOUR, ttl="1h") for script in scripts]
+    check_facts(kept)
+    slow = [pausing(script) for script in scripts]
+    both = (
+        [play(one, wide=False) for one in slow],
+        [play(one, wide=False, context=AN_HOUR, ttl="1h") for one in slow],
+    )
+    return [
+        hour("cost_hour_x_five_minutes", shipped, kept),
+        hour("cost_hour_x_five_minutes_slow", *both, goal=SLOW_GOAL),
+    ]
+
+
+def pausing(script: Script) -> Script:
+    """Return the conversation with one tool round a turn at most, and a long pause before each."""
+    turns = tuple(replace(turn, gap_s=SLOW_S, rounds=turn.rounds[:1]) for turn in script.turns)
+    return replace(script, turns=turns, facts=frozenset())
+
+
+def hour(metric: str, short: Sequence[Played], kept: Sequence[Played], goal: float | None = None) -> Row:
+    """Return our price with caches of an hour, over that with caches of five minutes."""
+    ours, other = _sum([one.bill for one in kept]), _sum([one.bill for one in short])
+    return Row(
+        metric=metric,
+        value=_ratio(ours.dollars, other.dollars),
+        unit="x",
+        peers={"5 min": 1.0},
+        goal=goal,
+        note=f"${ours.dollars / len(kept):.2f} a conversation, ${other.dollars / len(short):.2f} with five minutes; "
+        f"{_share(ours)}; {_told(kept)}",
     )
 
 

@@ -53,6 +53,8 @@ LISTED = (
     *(f"cost_x_own_ideal_{shape}" for shape in SHAPES),
     "cost_x_l5m_with_announce",
     *(f"cost_full_policy_x_automatic_{shape}" for shape in SHAPES),
+    "cost_hour_x_five_minutes",
+    "cost_hour_x_five_minutes_slow",
     *(f"render_ms_{state}_{blocks}" for state in ("warm", "cold") for blocks in (10, 1000, 5000)),
     "reads_per_round_cold",
     "read_bytes_per_round_cold",

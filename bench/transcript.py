@@ -20,7 +20,7 @@ from bench.workload import Script, ToolRound
 from stepline.local.scripted.cache import PromptCache
 from stepline.local.scripted.messages_request import TTL_S, Prompt, PromptBlock, count_tokens
 
-MODEL: Final = "claude-sonnet-5"
+MODEL: Final = "claude-sonnet-5-5"
 TOOL: Final = "bench.look"
 
 

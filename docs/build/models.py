@@ -78,7 +78,7 @@ model's id, or an object:
 | `effort` | the family's; `low` for small answers that are thought about | `low`, `medium`, `high`, `xhigh` or `max` |
 | `max_tokens` | the model's limit | caps what one call may have, thinking included |
 | `fallback` | none | the model that is asked if the first one declines, once |
-| `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` |
+| `cache_ttl` | `5m` | how long the provider keeps a prompt: `5m` or `1h` ([where an hour pays](../concepts/context.md#an-hour)) |
 
 A field that does not exist or a value that it cannot have is refused when a function starts, with the code `bad_setting`, and
 when the stage is synthesised. `stepline doctor --aws --stage` also says what a role's model refuses.\n"""

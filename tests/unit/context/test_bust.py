@@ -47,6 +47,12 @@ def test_a_request_after_the_cache_has_died_is_none() -> None:
     assert missed(asked(), 0, wait_s=300) is None
 
 
+def test_a_cache_of_an_hour_is_missed_for_an_hour() -> None:
+    hour = Usage(input_tokens=50, cache_read_tokens=6000, cache_write_1h_tokens=4000, output_tokens=9)
+    assert missed(asked(usage=hour), 0, wait_s=3580) is not None
+    assert missed(asked(usage=hour), 0, wait_s=3600) is None
+
+
 @pytest.mark.parametrize(
     "usage", [None, Usage(cache_read_tokens=0, estimated=True)], ids=["nobody", "estimated"]
 )

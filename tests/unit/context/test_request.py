@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from textwrap import dedent
 
+import pytest
 from hypothesis import given
 
 from stepline.context.request import MARKS_MAX, render
 from stepline.model.ids import call_id
+from stepline.model.usage import Usage
 from stepline.ports.model import Part
-from stepline.timeline.fold import CACHE_DEAD_S, Timeline
+from stepline.timeline.fold import CACHE_SLACK_S, Timeline
 from tests.support.log_builder import LogBuilder, logs, patient
 from tests.support.rendered_text import forged
 
@@ -51,11 +53,29 @@ def test_while_a_cache_may_live_the_parts_stay_the_same_and_the_last_tail_is_mar
     requests = requests_of(log)
     for (before, request), (timeline, following) in pairwise(requests):
         opened = [turn.started_at for turn in timeline.history if turn.opened > before.n]
-        if any(timeline.asked.idle_s(at) > CACHE_DEAD_S for at in opened):
+        dead_s = timeline.asked.lives_s + CACHE_SLACK_S
+        if any(timeline.asked.idle_s(at) > dead_s for at in opened):
             continue  # a turn began with a dead cache, and may have ended before anybody was asked
         tail = marked(request)[-1]
         assert [part.text for part in following[: tail + 1]] == [part.text for part in request[: tail + 1]]
         assert tail in marked(following)
+
+
+@pytest.mark.parametrize(("hour", "wait_s", "stay"), [(0, 1200, False), (9, 1200, True), (9, 3800, False)])
+def test_the_parts_stay_for_as_long_as_the_cache_that_was_written(hour: int, wait_s: float, stay: bool):
+    log, last = (
+        LogBuilder(),
+        Usage(cache_read_tokens=9, cache_write_5m_tokens=9 - hour, cache_write_1h_tokens=hour),
+    )
+    log.message()
+    log.act(("react.read", {}), usage=last)
+    log.result()
+    log.answer("Done.", usage=Usage(cache_read_tokens=18))  # one that wrote nothing leaves it as it is
+    log.close()
+    before = [part.text for part in sent(log, len(log.batches))[:2]]
+    log.wait(wait_s)
+    log.message("again")
+    assert ([part.text for part in sent(log, len(log.batches))[:2]] == before) is stay
 
 
 @patient

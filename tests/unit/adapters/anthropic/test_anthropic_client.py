@@ -228,6 +228,21 @@ def test_a_second_call_reads_what_the_first_wrote(client: AnthropicModelClient) 
     assert usages[0].cache_write_1h_tokens == 0
 
 
+def test_a_cache_of_an_hour_is_written_as_one(
+    server: ScriptedServer, clients: list[AnthropicModelClient]
+) -> None:
+    hour = AnthropicModelClient(
+        roles=plan_roles("anthropic", {"*": RoleChoice(cache_ttl="1h")}),
+        api_key=lambda: "key",
+        base_url=server.url,
+    )
+    clients.append(hour)
+    with hour.stream(REQUEST) as stream:
+        list(stream)
+    usage = stream.completion().usage
+    assert (usage.cache_write_1h_tokens, usage.cache_write_5m_tokens) == (2002, 0)
+
+
 def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
     sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
 

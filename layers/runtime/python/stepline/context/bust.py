@@ -15,8 +15,6 @@ from stepline.model.ids import utc
 from stepline.model.usage import Bust, BustReason, Usage
 from stepline.timeline.fold import Timeline
 
-LIFE_S: Final = 300.0
-"""Seconds for which a provider keeps a cached prefix after its last use."""
 SHARE: Final = 0.9
 """Reading less than this share of the cached tokens is a bust."""
 DIGEST_CHARS: Final = 8
@@ -34,7 +32,7 @@ def find_bust(
     counted = usage is not None and not usage.estimated
     if not counted or usage is None or not asked.at:
         return None
-    cold = asked.idle_s(utc(now)) >= LIFE_S - rules.ttl_buffer_s
+    cold = asked.idle_s(utc(now)) >= asked.lives_s - rules.ttl_buffer_s
     if cold or asked.cached < max(1, rules.cache_minimum_tokens):
         return None
     if usage.cache_read_tokens >= SHARE * asked.cached:

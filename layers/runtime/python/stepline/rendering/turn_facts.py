@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stepline.model.base import Row, Value
 from stepline.model.block import Block
 from stepline.model.entry import Decided, Feedback, Inbound, Steered
+from stepline.model.usage import Usage
 
 
 class Turn(Row):
@@ -40,7 +41,8 @@ class Asked(Value):
 
     `tokens` is the whole request, `cached` the part of it that a cache holds from then on; both are 0 without
     a count by the provider. `size` are the bytes of the timeline in it, `system` is the digest of its system
-    part, and `overhead_bytes` are those of all but the timeline; 0 if they were not recorded.
+    part, and `overhead_bytes` are those of all but the timeline; 0 if they were not recorded. The cache lives
+    `lives_s` after its last use, by what the provider counted as written.
     """
 
     at: str = ""
@@ -50,6 +52,7 @@ class Asked(Value):
     system: str = ""
     model: str = ""
     overhead_bytes: int = 0
+    lives_s: float = 300.0
 
     def idle_s(self, at: str) -> float:
         """Return the seconds from this request to a time of the log; 0 if there was no request."""
@@ -78,7 +81,13 @@ class Asked(Value):
             system=entry.system or self.system,
             model=entry.model,
             overhead_bytes=entry.overhead_bytes,
+            lives_s=self._life_s(usage),
         )
+
+    def _life_s(self, usage: Usage | None) -> float:
+        if usage is None or not (usage.cache_write_1h_tokens or usage.cache_write_5m_tokens):
+            return self.lives_s
+        return 3600.0 if usage.cache_write_1h_tokens else 300.0
 
 
 NEVER_ASKED = Asked()

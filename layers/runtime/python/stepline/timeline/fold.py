@@ -70,8 +70,8 @@ OPEN: Final = (
     *("history", "plans", "sources", "cited", "arrived", "feedback", "fresh", "incorporated", "parts"),
 )
 """Mutable fields of a timeline: `extended` copies them."""
-CACHE_DEAD_S: Final = 360.0
-"""Seconds after a decision when no provider's cache is live any more: five minutes and some slack."""
+CACHE_SLACK_S: Final = 60.0
+"""Seconds after the end of its life when a provider's cache is surely dead."""
 
 
 NO_USAGE = Usage()
@@ -255,7 +255,7 @@ def _reduce_opened(timeline: Timeline, batch: Batch, entry: Opened) -> None:
     parts.seal(n)
     parts.open_turn()
     timeline.history.append(Turn(id=entry.turn, started_at=entry.at, opened=n, prompts=entry.prompts))
-    if timeline.asked.idle_s(entry.at) > CACHE_DEAD_S:
+    if timeline.asked.idle_s(entry.at) > timeline.asked.lives_s + CACHE_SLACK_S:
         parts.replace(_with_feedback(timeline, parts.pieces), "feedback", timeline.newest, dead=True)
     timeline.waiting_results = timeline.attempts = 0
     timeline.answer = ""
