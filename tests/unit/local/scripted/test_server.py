@@ -13,13 +13,14 @@ from typing import Any, get_args
 import pytest
 
 from stepline.local.scripted.fault import BAD_PREFIX, UNESCAPED, Fault, Kind
+from stepline.local.scripted.messages_request import count_tokens
 from stepline.local.scripted.policy import PROTOCOL_MARK
 from stepline.local.scripted.server import ScriptedServer
 from tests.support.generation import DECISION, end_tag, start_tag, tagged
 
 KEY = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 BODY = {
-    "model": "claude-sonnet-5",
+    "model": "claude-opus-4-8",
     "max_tokens": 1000,
     "system": "Be brief.",
     "messages": [{"role": "user", "content": "Hello there"}],
@@ -81,6 +82,139 @@ def test_a_stream_has_the_published_order_of_events(server: ScriptedServer) -> N
     assert found[0]["message"]["stop_reason"] is None
     assert found[-2]["delta"] == {"stop_reason": "end_turn", "stop_sequence": None, "stop_details": None}
     assert found[-2]["usage"]["output_tokens"] > found[0]["message"]["usage"]["output_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "thinks", "shown"),
+    [
+        ({}, False, False),
+        ({"thinking": {"type": "adaptive"}}, True, False),
+        ({"thinking": {"type": "adaptive", "display": "summarized"}}, True, True),
+        ({"model": "claude-sonnet-5-5"}, True, False),
+        ({"model": "claude-sonnet-5-5", "thinking": {"type": "between_tools"}}, False, False),
+        ({"model": "claude-opus-5", "thinking": {"type": "disabled"}}, False, False),
+        ({"model": "claude-opus-5-5", "output_config": {"effort": "low"}}, True, False),
+        ({"model": "claude-haiku-4-5"}, False, False),
+        (
+            {
+                "model": "claude-haiku-4-5",
+                "max_tokens": 1500,
+                "thinking": {"type": "enabled", "budget_tokens": 1024},
+            },
+            True,
+            True,
+        ),
+        ({"model": "our-own"}, False, False),
+    ],
+)
+def test_a_model_thinks_before_its_text_as_its_family_does(
+    server: ScriptedServer, changes: dict[str, Any], thinks: bool, shown: bool
+) -> None:
+    _, whole, _ = post(server, **changes)
+    _, stream, _ = post(server, stream=True, **changes)
+    kinds = [block["type"] for block in whole["content"]]
+    assert kinds == ["thinking", "text"][not thinks :]
+    found = events(stream)
+    assert [e["content_block"]["type"] for e in found if e["type"] == "content_block_start"] == kinds
+    changed = {e["delta"]["type"]: e["index"] for e in found if e["type"] == "content_block_delta"}
+    assert changed == {
+        **({"thinking_delta": 0} if shown else {}),
+        **({"signature_delta": 0} if thinks else {}),
+        "text_delta": int(thinks),
+    }
+    counts = found[-2]["usage"]
+    thought = counts["output_tokens_details"]["thinking_tokens"]
+    assert (thought > 0) is thinks
+    assert counts["output_tokens"] == thought + count_tokens(whole["content"][-1]["text"])
+    if thinks:
+        assert whole["content"][0]["signature"]
+        assert bool(whole["content"][0]["thinking"]) is shown
+
+
+def test_thinking_counts_in_what_an_answer_may_have(server: ScriptedServer) -> None:
+    queue(server, {"kind": "thinking", "thinking_tokens": 90}, {"kind": "thinking", "thinking_tokens": 400})
+    part = post(server, max_tokens=100)[1]
+    assert count_tokens(part["content"][1]["text"]) == 10
+    assert (part["stop_reason"], part["usage"]["output_tokens"]) == ("max_tokens", 100)
+    starved = events(post(server, max_tokens=100, stream=True)[1])
+    assert [e["content_block"]["type"] for e in starved if e["type"] == "content_block_start"] == ["thinking"]
+    assert starved[-2]["delta"]["stop_reason"] == "max_tokens"
+    assert starved[-2]["usage"]["output_tokens"] == 100
+
+
+NEW = {**KEY, "anthropic-version": "2026-10-21"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "head", "status"),
+    [
+        ({"temperature": 1}, NEW, 400),
+        ({"top_p": 0.5}, NEW, 400),
+        ({"top_k": 5, "model": "claude-haiku-4-5"}, NEW, 400),
+        ({"temperature": 0.5}, KEY, 400),
+        ({"temperature": 0.5, "model": "claude-haiku-4-5"}, KEY, 200),
+        ({"thinking": {"type": "disabled"}, "model": "claude-sonnet-5-5"}, NEW, 400),
+        ({"thinking": {"type": "disabled"}, "model": "claude-fable-5-1"}, NEW, 400),
+        ({"thinking": {"type": "disabled"}, "model": "claude-haiku-4-5"}, NEW, 200),
+        ({"thinking": {"type": "between_tools"}, "model": "claude-opus-5"}, NEW, 400),
+        ({"thinking": {"type": "adaptive"}, "model": "claude-haiku-4-5"}, NEW, 400),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, NEW, 400),
+        (
+            {"thinking": {"type": "enabled", "budget_tokens": 1024}, "model": "claude-haiku-4-5"},
+            NEW,
+            400,  # as much as the whole answer may have
+        ),
+        ({"thinking": {"type": "a lot"}}, NEW, 400),
+        ({"output_config": {"effort": "low"}, "model": "claude-haiku-4-5"}, NEW, 400),
+        ({"output_config": {"effort": "xhigh"}}, NEW, 200),
+        (
+            {
+                "output_config": {"effort": "max"},
+                "thinking": {"type": "disabled"},
+                "model": "claude-opus-5",
+            },
+            NEW,
+            400,
+        ),
+    ],
+)
+def test_what_a_model_or_a_version_does_not_take_is_refused(
+    server: ScriptedServer, changes: dict[str, Any], head: dict[str, str], status: int
+) -> None:
+    found, body, _ = call(server, "POST", "/v1/messages", {**BODY, **changes}, head)
+    assert found == status
+    assert status == 200 or body["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "status"),
+    [
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "2026-10-21", 400),
+        ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "bedrock-2023-05-31", 200),
+        ("global.anthropic.claude-sonnet-5-5", "2026-10-21", 200),
+    ],
+)
+def test_bedrock_serves_a_model_under_its_version(
+    server: ScriptedServer, model: str, version: str, status: int
+) -> None:
+    path = f"/model/{model}/invoke-with-response-stream"
+    body = {**BODY, "anthropic_version": version}
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"))
+    connection.request("POST", path, json.dumps(body))
+    assert connection.getresponse().status == status
+    connection.close()
+
+
+def test_an_overload_says_when_to_come_again(server: ScriptedServer) -> None:
+    queue(server, {"kind": "overloaded", "retry_after_s": 30})
+    status, body, headers = post(server)
+    assert (status, body["error"]["type"], headers["retry-after"]) == (529, "overloaded_error", "30")
+
+
+def test_an_answer_names_another_model_if_it_shall(server: ScriptedServer) -> None:
+    queue(server, {"kind": "fixture", "text": "x", "model": "claude-haiku-4-5", "count": 2})
+    assert post(server)[1]["model"] == "claude-haiku-4-5"
+    assert events(post(server, stream=True)[1])[0]["message"]["model"] == "claude-haiku-4-5"
 
 
 def test_the_pieces_of_a_stream_are_the_whole_answer(server: ScriptedServer) -> None:
@@ -256,6 +390,10 @@ def test_a_refusal_by_the_model_is_a_stop_reason(server: ScriptedServer) -> None
     queue(server, {"kind": "refusal"})
     body = post(server)[1]
     assert (body["stop_reason"], body["content"]) == ("refusal", [])
+    assert body["stop_details"] == {"type": "refusal", "category": None, "explanation": None}
+    queue(server, {"kind": "refusal", "text": "I", "category": "cyber", "explanation": "It may do harm."})
+    last = events(post(server, stream=True)[1])[-2]["delta"]
+    assert last["stop_details"]["category"] == "cyber"
 
 
 @pytest.mark.parametrize("fault", [{"kind": "earthquake"}, {}, 7, [{"kind": "cut", "count": "many"}]])

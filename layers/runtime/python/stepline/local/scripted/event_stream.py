@@ -14,6 +14,7 @@ from stepline.local.scripted.cache import CacheUse
 from stepline.model.base import Value
 
 Event = dict[str, Any]
+SIGNATURE: Final = base64.b64encode(b"signed by the scripted model, which is no AI").decode()
 _HEADERS: Final = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
 
 
@@ -22,8 +23,8 @@ def message_id() -> str:
     return f"msg_{secrets.token_hex(12)}"
 
 
-def usage(use: CacheUse, *, output_tokens: int) -> Event:
-    """Return a `usage` object."""
+def usage(use: CacheUse, *, output_tokens: int, thinking_tokens: int = 0) -> Event:
+    """Return a `usage` object; the output includes the thinking."""
     return {
         "input_tokens": use.plain,
         "cache_read_input_tokens": use.read,
@@ -33,6 +34,7 @@ def usage(use: CacheUse, *, output_tokens: int) -> Event:
             "ephemeral_1h_input_tokens": use.write_1h,
         },
         "output_tokens": output_tokens,
+        "output_tokens_details": {"thinking_tokens": thinking_tokens},
         "service_tier": "standard",
     }
 
@@ -69,16 +71,38 @@ def message(content: list[Event], *, ident: str, model: str, stop: Stop, counts:
 
 
 def opening(*, ident: str, model: str, use: CacheUse) -> Iterator[Event]:
-    """Yield the events before the first text."""
+    """Yield the events before the first block."""
     start = message([], ident=ident, model=model, stop=Stop(), counts=usage(use, output_tokens=1))
     yield {"type": "message_start", "message": {**start, "stop_reason": None}}
-    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
-    yield {"type": "ping"}
 
 
-def delta(text: str) -> Event:
+def thinking_block(text: str) -> Event:
+    """Return a block of thinking: a text, empty where it is not shown, and what proves it to be the model's."""
+    return {"type": "thinking", "thinking": text, "signature": SIGNATURE}
+
+
+def thinking(text: str) -> Iterator[Event]:
+    """Yield the events of a block of thinking, the first of an answer."""
+    yield block_start(0, {"type": "thinking", "thinking": "", "signature": ""})
+    if text:
+        yield block_delta(0, {"type": "thinking_delta", "thinking": text})
+    yield block_delta(0, {"type": "signature_delta", "signature": SIGNATURE})
+    yield {"type": "content_block_stop", "index": 0}
+
+
+def block_start(index: int, block: Event) -> Event:
+    """Return the beginning of a block."""
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def block_delta(index: int, change: Event) -> Event:
+    """Return one piece of a block."""
+    return {"type": "content_block_delta", "index": index, "delta": change}
+
+
+def delta(text: str, index: int = 0) -> Event:
     """Return one piece of text."""
-    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    return block_delta(index, {"type": "text_delta", "text": text})
 
 
 def text_chars(event: Event) -> int:
@@ -87,8 +111,7 @@ def text_chars(event: Event) -> int:
 
 
 def closing(*, stop: Stop, counts: Event) -> Iterator[Event]:
-    """Yield the events after the last text."""
-    yield {"type": "content_block_stop", "index": 0}
+    """Yield the events after the last block."""
     total = {key: value for key, value in counts.items() if key not in ("cache_creation", "service_tier")}
     yield {
         "type": "message_delta",

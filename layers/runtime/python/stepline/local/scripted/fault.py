@@ -24,6 +24,7 @@ Kind = Literal[
     "malformed_stream",
     "bad_prefix",
     "unescaped_quote",
+    "thinking",
     "fixture",
 ]
 
@@ -43,7 +44,7 @@ class Fault(Value):
     `token_delay_ms` and `first_delay_ms` the delays of `slow_tokens`. `text` replaces the policy's answer, or
     precedes it for a `bad_prefix`; a `fixture` may take it from the file `name` of the server's fixture
     folder. `stop_reason` and `error_type` replace the usual ones, `model` the name in the answer. A `refusal`
-    has a `category` and an `explanation`, after a `text` that is void.
+    has a `category` and an `explanation`, after a `text` that is void, and `thinking` has `thinking_tokens`.
     """
 
     kind: Kind
@@ -60,6 +61,7 @@ class Fault(Value):
     category: str = ""
     explanation: str = ""
     model: str = ""
+    thinking_tokens: int = 2000
 
 
 class FaultQueue:

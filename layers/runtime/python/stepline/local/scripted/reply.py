@@ -13,9 +13,11 @@ from stepline.local.scripted.cache import CacheUse
 from stepline.local.scripted.fault import MALFORMED_ANSWER, Fault, spoil_prefix, spoil_quote
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, count_tokens
 from stepline.local.scripted.policy import answer_prompt
+from stepline.local.scripted.thought import Thought
 from stepline.model.base import Value
 
 PIECE_CHARS: Final = 4
+THOUGHT: Final = "I follow fixed rules, and think nothing. "
 _ERRORS: Final = {
     "rate_limited": (429, "rate_limit_error", "This request would exceed your organization's rate limit"),
     "overloaded": (529, "overloaded_error", "Overloaded"),
@@ -37,6 +39,7 @@ class Reply(Value):
     error_type: str = ""
     retry_after_s: float | None = None
     model: str = ""
+    thought: Thought = Thought()
     stop: wire.Stop = wire.Stop()
     broken: str = ""
     break_at: int = 0
@@ -46,11 +49,18 @@ class Reply(Value):
     @property
     def counts(self) -> wire.Event:
         """The `usage` of the whole answer."""
-        return wire.usage(self.use, output_tokens=max(1, count_tokens(self.text)))
+        output = self.thought.tokens + count_tokens(self.text)
+        return wire.usage(self.use, output_tokens=max(1, output), thinking_tokens=self.thought.tokens)
+
+    @property
+    def thoughts(self) -> str:
+        """The text of the thinking; empty where it is not shown."""
+        return (THOUGHT * self.thought.tokens)[: self.thought.tokens * 4] if self.thought.shown else ""
 
     def message(self, prompt: Prompt) -> wire.Event:
         """Return the answer in one piece."""
-        content = [{"type": "text", "text": self.text}] if self.text else []
+        content = [wire.thinking_block(self.thoughts)] if self.thought.tokens else []
+        content += [{"type": "text", "text": self.text}] if self.text else []
         model = self.model or prompt.model
         return wire.message(content, ident=wire.message_id(), model=model, stop=self.stop, counts=self.counts)
 
@@ -59,12 +69,12 @@ class Reply(Value):
     ) -> Iterator[tuple[float, wire.Event | bytes | None]]:
         """Yield events, each with the delay before it in ms; None means to cut the connection."""
         delay_ms = token_delay_ms if self.token_delay_ms is None else self.token_delay_ms
-        model = self.model or prompt.model
-        for event in wire.opening(ident=wire.message_id(), model=model, use=self.use):
+        index = int(self.thought.tokens > 0)
+        for event in self._opening(prompt, index):
             yield 0, event
         text = self.text[: self.break_at] if self.broken else self.text
         for at in range(0, len(text), PIECE_CHARS):
-            yield (delay_ms if at else self.first_delay_ms), wire.delta(text[at : at + PIECE_CHARS])
+            yield (delay_ms if at else self.first_delay_ms), wire.delta(text[at : at + PIECE_CHARS], index)
         match self.broken:
             case "cut":
                 yield 0, None
@@ -73,21 +83,46 @@ class Reply(Value):
             case "error_in_stream":
                 yield 0, wire.error(self.error_type, "Overloaded", request_id="req_in_stream")
             case _:
+                if not self._starved:
+                    yield 0, {"type": "content_block_stop", "index": index}
                 for event in wire.closing(stop=self.stop, counts=self.counts):
                     yield 0, event
 
+    def _opening(self, prompt: Prompt, index: int) -> Iterator[wire.Event]:
+        """Yield the events before the first text, which is block `index`."""
+        yield from wire.opening(ident=wire.message_id(), model=self.model or prompt.model, use=self.use)
+        if self.thought.tokens:
+            yield from wire.thinking(self.thoughts)
+        if not self._starved:
+            yield wire.block_start(index, {"type": "text", "text": ""})
+        yield {"type": "ping"}
+
+    @property
+    def _starved(self) -> bool:
+        """True if thinking left no room for a text."""
+        return self.stop.reason == "max_tokens" and not self.text
+
 
 def plan_reply(
-    prompt: Prompt, fault: Fault | None, *, use: CacheUse, window_tokens: int, fixtures: Path | None
+    prompt: Prompt,
+    fault: Fault | None,
+    *,
+    thought: Thought,
+    use: CacheUse,
+    window_tokens: int,
+    fixtures: Path | None,
 ) -> Reply:
     """Return the reply to a request under a fault. Raises BadRequestError where the provider would refuse."""
     if fault is not None and fault.kind in _ERRORS:
         status, kind, words = _ERRORS[fault.kind]
         return Reply(text=words, use=use, status=status, error_type=kind, retry_after_s=fault.retry_after_s)
     _check_window(prompt, window_tokens, forced=fault is not None and fault.kind == "context_limit")
-    text, stop = _finish(prompt, _text(prompt, fault, fixtures))
+    if fault is not None and fault.kind == "thinking":
+        thought = replace(thought, tokens=fault.thinking_tokens)
+    thought = replace(thought, tokens=min(thought.tokens, prompt.max_tokens))
+    text, stop = _finish(prompt, _text(prompt, fault, fixtures), prompt.max_tokens - thought.tokens)
     if fault is None:
-        return Reply(text=text, use=use, stop=stop)
+        return Reply(text=text, use=use, thought=thought, stop=stop)
     if fault.kind == "refusal":
         stop = wire.refusal(fault.category, fault.explanation)
     elif fault.stop_reason:
@@ -97,6 +132,7 @@ def plan_reply(
         text=text,
         use=use,
         model=fault.model,
+        thought=thought,
         stop=stop,
         error_type=fault.error_type,
         broken=broken,
@@ -146,14 +182,14 @@ def _check_window(prompt: Prompt, window_tokens: int, *, forced: bool) -> None:
         )
 
 
-def _finish(prompt: Prompt, text: str) -> tuple[str, wire.Stop]:
+def _finish(prompt: Prompt, text: str, max_tokens: int) -> tuple[str, wire.Stop]:
     """Stop a text at the first stop sequence or at `max_tokens`, whichever comes first."""
     ends = [(at, stop) for stop in prompt.stop_sequences if stop and (at := text.find(stop)) >= 0]
     stop = wire.Stop()
     if ends:
         at, sequence = min(ends)
         text, stop = text[:at], wire.Stop(reason="stop_sequence", sequence=sequence)
-    if count_tokens(text) > prompt.max_tokens:
-        text = text.encode("utf-8", "surrogatepass")[: prompt.max_tokens * 4].decode("utf-8", "ignore")
+    if count_tokens(text) > max_tokens:
+        text = text.encode("utf-8", "surrogatepass")[: max_tokens * 4].decode("utf-8", "ignore")
         return text, wire.Stop(reason="max_tokens")
     return text, stop

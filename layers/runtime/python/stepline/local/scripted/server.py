@@ -32,6 +32,7 @@ from stepline.local.scripted.cache import CacheUse, PromptCache
 from stepline.local.scripted.fault import FaultQueue
 from stepline.local.scripted.messages_request import BadRequestError, Prompt, parse_prompt
 from stepline.local.scripted.reply import Reply, plan_reply
+from stepline.local.scripted.thought import bedrock_version, read_thought
 
 DEFAULT_TOKEN_DELAY_MS: Final = 8.0
 DEFAULT_WINDOW_TOKENS: Final = 200_000
@@ -133,11 +134,15 @@ class _Handler(BaseHTTPRequestHandler):
                 case "GET", "/health":
                     self._send(200, {"status": "ok", "model": "scripted"})
                 case "POST", "/v1/messages":
-                    self._messages(_json(body), workspace=self._workspace(), encode=wire.encode_sse)
+                    version = self.headers.get("anthropic-version") or ""
+                    self._messages(
+                        _json(body), workspace=self._workspace(), version=version, encode=wire.encode_sse
+                    )
                 case "POST", _ if path.startswith("/model/") and path.endswith(_BEDROCK_SUFFIX):
                     model = unquote(path.removeprefix("/model/").removesuffix(_BEDROCK_SUFFIX))
                     asked = {**_json(body), "model": model, "stream": True}
-                    self._messages(asked, workspace="bedrock", encode=wire.encode_frame)
+                    version = bedrock_version(asked)
+                    self._messages(asked, workspace="bedrock", version=version, encode=wire.encode_frame)
                 case _ if path.startswith("/control/"):
                     self._control(method, path, body)
                 case _:
@@ -185,8 +190,10 @@ class _Handler(BaseHTTPRequestHandler):
             case _:
                 raise BadRequestError("Not found", status=404, kind="not_found_error")
 
-    def _messages(self, body: Any, *, workspace: str, encode: Callable[[wire.Event], bytes]) -> None:
-        prompt = parse_prompt(body)
+    def _messages(
+        self, body: Any, *, workspace: str, version: str, encode: Callable[[wire.Event], bytes]
+    ) -> None:
+        prompt, thought = parse_prompt(body), read_thought(body, version)
         fault = self.server.faults.take(prompt)
         record = {"body": body, "fault": fault.kind if fault else None, "sent_chars": 0}
         self.server.requests.append(record)
@@ -195,6 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply = plan_reply(
                 prompt,
                 fault,
+                thought=thought,
                 use=use,
                 window_tokens=self.server.window_tokens,
                 fixtures=self.server.fixtures,
