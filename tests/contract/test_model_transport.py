@@ -47,8 +47,14 @@ REQUEST = ModelRequest(
 
 RECORDED = sorted((Path(__file__).parents[1] / "data/streams").iterdir())
 USE = CacheUse(read=0, write_5m=0, write_1h=0, plain=9)
-OPENING = list(wire.opening(ident="msg_1", model="m", use=USE))
-CLOSING = list(wire.closing(stop=("end_turn", None), counts=wire.usage(USE, output_tokens=9)))
+OPENING = [
+    *wire.opening(ident="msg_1", model="m", use=USE),
+    wire.block_start(0, {"type": "text", "text": ""}),
+]
+CLOSING = [
+    {"type": "content_block_stop", "index": 0},
+    *wire.closing(stop=wire.Stop(), counts=wire.usage(USE, output_tokens=9)),
+]
 
 
 class Reply(Value):
@@ -263,7 +269,7 @@ def test_an_event_of_a_wrong_shape_is_malformed(
     monkeypatch: pytest.MonkeyPatch,
     event: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr(wire, "delta", lambda _: event)
+    monkeypatch.setattr(wire, "delta", lambda *_: event)
     with client.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
         list(stream)
     assert caught.value.reason == "stream_malformed"

@@ -243,8 +243,6 @@ def test_a_cache_of_an_hour_is_written_as_one(
     assert (usage.cache_write_1h_tokens, usage.cache_write_5m_tokens) == (2002, 0)
 
 
-<<<<<<< HEAD
-=======
 def test_a_small_answer_has_its_text_behind_thinking_that_cannot_be_switched_off(
     server: ScriptedServer, clients: list[AnthropicModelClient]
 ) -> None:
@@ -260,81 +258,6 @@ def test_a_small_answer_has_its_text_behind_thinking_that_cannot_be_switched_off
     assert server.requests[0]["body"]["output_config"] == {"effort": "low"}
 
 
-def test_one_connection_serves_the_next_call_too(
-    server: ScriptedServer, client: AnthropicModelClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ports: set[object] = set()
-    accept = server.process_request
-
-    def seen(request: Any, client_address: Any) -> None:
-        ports.add(client_address)
-        accept(request, client_address)
-
-    monkeypatch.setattr(server, "process_request", seen)
-    for _ in range(3):
-        with client.stream(REQUEST) as stream:
-            list(stream)
-    assert len(ports) == 1
-
-
-def test_an_abort_wakes_a_thread_that_waits_for_the_next_event(
-    server: ScriptedServer, client: AnthropicModelClient
-) -> None:
-    server.faults.add({"kind": "slow_tokens", "token_delay_ms": 60_000})
-    first = threading.Event()
-    stream = client.stream(REQUEST)
-
-    def read() -> None:
-        with stream:
-            for _ in stream:
-                first.set()
-
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
-    assert first.wait(timeout=30)
-    stream.abort()
-    reader.join(timeout=30)
-    assert not reader.is_alive()
-    assert stream.completion().aborted
-    assert stream.completion().usage.cache_write_5m_tokens == 2002
-
-
-def test_an_abort_wakes_a_thread_that_waits_for_the_first_word(
-    clients: list[AnthropicModelClient],
-) -> None:
-    asked, ended = threading.Event(), threading.Event()
-
-    def listen(door: socket.socket) -> None:
-        line, _ = door.accept()
-        with line:
-            line.recv(64)
-            asked.set()
-            assert ended.wait(30)
-
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        silent = threading.Thread(target=listen, args=(door,))
-        silent.start()
-        client = AnthropicModelClient(
-            roles=plan_roles("anthropic", {}),
-            api_key=lambda: "key",
-            base_url=f"http://127.0.0.1:{door.getsockname()[1]}",
-            retry=Retry(tries=1),
-        )
-        clients.append(client)
-        with client.stream(REQUEST) as stream:
-            aborter = threading.Thread(target=lambda: asked.wait(30) and stream.abort())
-            aborter.start()
-            assert list(stream) == []
-            aborter.join()
-        assert not ended.is_set()
-        ended.set()
-        silent.join()
-    done = stream.completion()
-    assert (done.aborted, done.text, done.usage.estimated) == (True, "", True)
-    assert done.usage.prompt_tokens > 1000
-
-
->>>>>>> d1e9af4 (The scripted server thinks and refuses as models do now)
 def test_a_response_that_comes_when_nobody_waits_is_closed() -> None:
     sent, answer, closed = threading.Event(), threading.Event(), threading.Event()
 
@@ -400,31 +323,6 @@ def test_a_frame_of_bedrock_that_is_none_is_malformed(
     server: ScriptedServer, bedrock: AnthropicModelClient
 ) -> None:
     server.faults._faults.append(Fault(kind="malformed_stream", text="x" * 100, after_chars=40))
-<<<<<<< HEAD
     with bedrock.stream(REQUEST) as stream, pytest.raises(ModelStreamBroken) as caught:
-=======
-    with bedrock.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
-        list(stream)
-    assert caught.value.reason == "stream_malformed"
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta"}},
-        {"type": "message_start", "message": None},
-        {"type": "message_delta"},
-    ],
-    ids=lambda event: event["type"],
-)
-def test_an_event_of_a_wrong_shape_is_malformed(
-    server: ScriptedServer,
-    client: AnthropicModelClient,
-    monkeypatch: pytest.MonkeyPatch,
-    event: dict[str, Any],
-) -> None:
-    monkeypatch.setattr(wire, "delta", lambda *_: event)
-    with client.stream(REQUEST) as stream, pytest.raises(DependencyError) as caught:
->>>>>>> d1e9af4 (The scripted server thinks and refuses as models do now)
         list(stream)
     assert caught.value.reason == "stream_malformed"

@@ -7,6 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from stepline.adapters.anthropic.call import ModelRole
 from stepline.adapters.anthropic.client import MessageFold
 from stepline.adapters.anthropic.server_sent import BlockDelta, BlockPiece, Plain
 from stepline.ports.model import ModelRequest
@@ -26,7 +27,7 @@ def join(pair: re.Match[str]) -> str:
 @example(units=["\ud83d", "\ud83d", "\ude00"], sizes=[1, 0, 1, 1])
 def test_the_text_is_the_same_wherever_it_is_cut(units: list[str], sizes: list[int]) -> None:
     rest = sent = "".join(units)
-    fold = MessageFold(REQUEST, model="m")
+    fold = MessageFold(REQUEST, ModelRole(model="m"))
     told = ""
     for size in (*sizes, len(sent)):
         piece, rest = rest[:size], rest[size:]
