@@ -53,10 +53,12 @@ FOUND = {
     "backend": "the mode that started it",
     "seccomp": "the filter of system calls is in force",
     "no_new_privs": "nothing it executes can gain rights",
-    "landlock_abi": "version of Landlock that is in force; 0: the kernel has none",
+    "landlock_abi": "version of Landlock that is in force; 0: the kernel has none, or the container's profile refuses it",
     "uid": "the user it is, as itself sees it",
     "namespaces": "what it does not share with its surroundings",
     "kernel": "the kernel's release",
+    "signals": "the processes it may signal: those of its pid `namespace`; those of its own `domain`, or account; `self`",
+    "refused": "the calls that the jail did without, each with its error: `close_range: EPERM`",
 }
 """Fields of `Isolation`."""
 
@@ -74,6 +76,8 @@ _HELLO: dict[str, Any] = {
         "uid": 1001,
         "namespaces": ["pid", "ipc", "mnt", "net", "uts"],
         "kernel": "6.12.0",
+        "signals": "namespace",
+        "refused": [],
     },
 }
 _CALL: dict[str, Any] = {

@@ -71,7 +71,7 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
     if uid <= 0 or gid <= 0:
         raise JailError("a program never runs as root")
     _check_neighbours(payload.get("shared_network"))
-    ready = _filter(payload)
+    reach, ready = _reach(payload), _filter(payload)
     _set_limits(payload["limits"])
     _close_descriptors(keep)
     if os.getsid(0) != os.getpid():
@@ -96,6 +96,8 @@ def _confine(payload: Mapping[str, Any], keep: Collection[int]) -> dict[str, Any
         "uid": uid,
         "namespaces": [str(name) for name in payload.get("namespaces", ())],
         "kernel": os.uname().release,
+        "signals": reach,
+        "refused": [f"{call}: {code}" for call, code in sorted(kernel.REFUSED.items())],
     }
 
 
@@ -118,16 +120,22 @@ def _has_abstract_sockets() -> bool:
 
 
 def _filter(payload: Mapping[str, Any]) -> seccomp.Filter:
-    """Return the filter for this run's reach of signals.
+    """Return the filter for this run's reach of signals."""
+    reach = _reach(payload)
+    protected = payload.get("protected_pids", ()) if reach == "domain" else ()
+    return _built(reach, frozenset(map(int, protected)))
+
+
+def _reach(payload: Mapping[str, Any]) -> rules.Reach:
+    """Return the processes that the program may signal; to be asked before the identity changes.
 
     Without a pid namespace signals must be limited by Landlock, or by an identity that is about to differ
     from the supervisor's: then the kernel delivers them to the program's own processes only.
     """
     if payload.get("own_pid_ns"):
-        return _built("namespace", frozenset())
-    if landlock.kernel_abi() >= landlock.SIGNAL_SCOPE_ABI or os.geteuid() != int(payload["uid"]):
-        return _built("domain", frozenset(int(pid) for pid in payload.get("protected_pids", ())))
-    return _built("self", frozenset())
+        return "namespace"
+    limited = landlock.kernel_abi() >= landlock.SIGNAL_SCOPE_ABI or os.geteuid() != int(payload["uid"])
+    return "domain" if limited else "self"
 
 
 @functools.lru_cache(maxsize=8)

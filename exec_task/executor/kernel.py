@@ -55,6 +55,12 @@ PR_GET_NO_NEW_PRIVS: Final = 39
 PR_CAP_AMBIENT: Final = 47
 PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 
+ABSENT: Final = (errno.ENOSYS, errno.EPERM)
+"""Errors of a call that the kernel lacks, or that the profile around a container refuses."""
+
+REFUSED: Final[dict[str, str]] = {}
+"""The calls that this process, or one that it was forked from, went without, and the error of each."""
+
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CAP_SETPCAP: Final = 8
 _NR_CLOSE_RANGE: Final = 436  # since Linux 5.9, on every architecture
@@ -91,6 +97,11 @@ def syscall(number: int, *args: int | bytes | None) -> int:
     """Call the kernel by number; addresses are passed as ints, bytes as pointers, None as a null pointer."""
     values = (ctypes.c_long(value) if isinstance(value, int) else value for value in args)
     return _checked(_libc.syscall(ctypes.c_long(number), *values), "syscall")
+
+
+def note_refusal(call: str, error: OSError) -> None:
+    """Keep for the report that `call` is not to be had here."""
+    REFUSED[call] = errno.errorcode.get(error.errno or 0, str(error.errno))
 
 
 def unshare(flags: int) -> None:
@@ -172,5 +183,24 @@ def drop_capabilities() -> None:
 
 
 def close_range(first: int, last: int = 0xFFFFFFFF) -> None:
-    """Close every descriptor from `first` to `last`, both included."""
-    syscall(_NR_CLOSE_RANGE, first, last, 0)
+    """Close every descriptor from `first` to `last`, both included.
+
+    An old kernel lacks the call, and a container's profile may refuse it: then those that /proc lists.
+    """
+    try:
+        syscall(_NR_CLOSE_RANGE, first, last, 0)
+    except OSError as error:
+        if error.errno not in ABSENT:
+            raise
+        note_refusal("close_range", error)
+        _close_listed(first, last)
+
+
+def _close_listed(first: int, last: int) -> None:
+    for fd in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208 - pathlib costs 4 ms
+        if first <= fd <= last:
+            try:
+                os.close(fd)
+            except OSError as error:
+                if error.errno != errno.EBADF:  # the one by which the folder was read is closed already
+                    raise

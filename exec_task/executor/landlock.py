@@ -2,8 +2,8 @@
 
 No TCP, no signals or abstract sockets beyond itself.
 
-It is a second layer behind the mounts and the filter: a kernel without it is reported, a kernel that has it
-and fails stops the program. Rights that the kernel does not know yet are left out. Source:
+It is a second layer behind the mounts and the filter: a kernel without it is reported, and so is a profile
+that refuses it. If it is there and then fails, the program does not run: the filter has been chosen by it. Rights that the kernel does not know yet are left out. Source:
 https://docs.kernel.org/userspace-api/landlock.html.
 """
 
@@ -43,13 +43,14 @@ def _known_file_rights(abi: int) -> int:
 
 @functools.cache
 def kernel_abi() -> int:
-    """Return the Landlock version of this kernel, 0 for none."""
+    """Return the Landlock version of this kernel, 0 for none or one that the container's profile refuses."""
     try:
         return kernel.syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
     except OSError as error:
-        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):
-            return 0
-        raise
+        if error.errno not in (*kernel.ABSENT, errno.EOPNOTSUPP):
+            raise
+        kernel.note_refusal("landlock_create_ruleset", error)
+        return 0
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

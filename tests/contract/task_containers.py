@@ -33,7 +33,10 @@ OBJECTS = ("started", "run", "files")
 
 @dataclass
 class TaskExecutor:
-    """An Executor. `variables` are in the environment of both containers, as ECS puts its own there."""
+    """An Executor. `variables` are in the environment of both containers, as ECS puts its own there.
+
+    `network` is that of both containers, with the cloud in it.
+    """
 
     image: str
     definition: Definition
@@ -41,6 +44,7 @@ class TaskExecutor:
     descriptors: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     backend: str = "fargate"
+    network: str = "host"
     exit_code: int = -1
     log: str = ""
 
@@ -103,11 +107,11 @@ def task(made: TaskExecutor, name: str) -> Iterator[str]:
             made.definition.supervisor,
             {**handed, **own},
             f"--name={supervisor}",
-            "--network=host",
+            f"--network={made.network}",
             shared,
         )
         if made.definition.executor:
-            network = f"--network=container:{supervisor}"
+            network = f"--network={made.network if made.network != 'host' else f'container:{supervisor}'}"
             _start(made, made.definition.executor, own, f"--name={executor}", network, shared)
         yield supervisor
     finally:

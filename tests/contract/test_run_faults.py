@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from exec_task.executor import kernel, seccomp
 from stepline.errors import NotFoundError
 from stepline.loop.programs.make_outcome import NOT_STARTED, UNVERIFIED
 from stepline.model.program.execution import ContractFile, Run
@@ -23,7 +26,8 @@ from stepline.ports.executor import Job
 from stepline.programs.envelope import lost_envelope, make_envelope, output_bodies
 from stepline.programs.outcome import Envelope
 from stepline.programs.outputs import validate_outputs
-from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench
+from tests.contract.executor_jobs import BACKENDS, LIMITS, Bench, process_bench, skip_unsupported
+from tests.support.container_profile import write_interpreter
 
 PROMISE = "outputs/out.txt"
 WRITES = "open('outputs/out.txt', 'w').write('kept')\n"
@@ -184,6 +188,28 @@ def test_an_image_that_is_not_there_is_an_error_of_the_run(bench):
     profile = replace(job.request.profile, image="stepline-no-such-image:1")
     job = dataclasses.replace(job, request=replace(job.request, profile=profile))
     check(settle(bench, job), "docker_image_missing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")
+@pytest.mark.parametrize("code", ["EPERM", "ENOSYS"])
+def test_calls_that_the_host_refuses_are_in_the_envelope_of_a_run_that_goes_on(tmp_path, code):
+    with process_bench(python=write_interpreter(tmp_path, getattr(errno, code))) as bench:
+        skip_unsupported(bench)
+        envelope = settle(bench, bench.job(WRITES))
+    check(envelope, "")
+    assert "landlock_abi" not in envelope["isolation"]  # a field at its default
+    assert envelope["isolation"]["refused"] == [f"close_range: {code}", f"landlock_create_ruleset: {code}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made of Linux")
+@pytest.mark.parametrize("code", ["EPERM", "ENOSYS"])
+def test_a_host_that_refuses_the_filter_runs_nothing(tmp_path, code):
+    numbers = {"seccomp": seccomp.ARCHITECTURES[kernel.MACHINE].seccomp}
+    with process_bench(python=write_interpreter(tmp_path, getattr(errno, code), numbers)) as bench:
+        skip_unsupported(bench)
+        envelope = settle(bench, bench.job(WRITES))
+    check(envelope, "isolation_failed")
+    assert envelope["files"] == []
 
 
 @pytest.mark.parametrize(

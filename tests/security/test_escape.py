@@ -19,7 +19,17 @@ import pytest
 from tests.security.escape.single_attempt import SINGLE_ATTEMPTS, Secrets
 from tests.support.temporary import open_parents
 
-from .escape.backend import LIMITS, SECRET, TURN, Backend, docker_backend, process_backend, task_backend
+from .escape.backend import (
+    LIMITS,
+    SECRET,
+    TURN,
+    Backend,
+    docker_backend,
+    process_backend,
+    refused_process_backend,
+    refused_task_backend,
+    task_backend,
+)
 from .escape.drift import DRIFTS, find_drift
 from .escape.table import BATCHES, expected, render_host, render_program
 
@@ -30,7 +40,18 @@ BACKENDS = {
     "docker split": lambda: docker_backend("split"),
     "docker combined": lambda: docker_backend("combined"),
     "fargate": task_backend,
+    "process, ENOSYS": refused_process_backend,
+    "fargate, EPERM": refused_task_backend,
 }
+OWN_CHILD = """
+import os, signal
+child = os.fork()
+if child == 0:
+    signal.pause()
+    os._exit(0)
+os.kill(child, 9)
+open("outputs/fine.txt", "w").write(str(os.waitpid(child, 0)[1]))
+"""
 ATTEMPTS = [(batch, name) for batch in BATCHES for name in expected(batch)]
 
 
@@ -112,10 +133,15 @@ def test_every_drift_is_of_an_attempt_that_is_made():
 
 
 def test_the_backend_serves_the_next_run_after_all_of_it(attacked, capsys):
-    done = attacked.backend.run("open('outputs/fine.txt', 'w').write('fine')")
-    assert (done.run.error, done.files) == ("", {f"{TURN}/outputs/fine.txt": b"fine"})
+    """It ends a child of its own, which needs no Landlock; what its host refused is in the report."""
+    done = attacked.backend.run(OWN_CHILD)
+    assert (done.run.error, done.files) == ("", {f"{TURN}/outputs/fine.txt": b"9"})
     assert done.run.isolation.seccomp
     assert done.run.isolation.no_new_privs
+    _, _, code = attacked.backend.name.partition(", ")
+    refused = ("close_range", "landlock_create_ruleset") if code else ()
+    assert done.run.isolation.refused == tuple(f"{call}: {code}" for call in refused)
+    assert not code or done.run.isolation.landlock_abi == 0
     stopped = sum(verdict.startswith("stopped") for verdict in attacked.verdicts.values())
     lines = [
         f"{attacked.backend.name}: {done.run.isolation}",

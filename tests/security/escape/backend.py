@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import secrets
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from exec_task.executor import kernel, zygote
 from stepline.adapters.docker.executor import DockerExecutor
 from stepline.adapters.process.executor import ProcessExecutor
 from stepline.bundle.descriptor_set import encode_payload
 from stepline.model.program.execution import MIB, ExecRequest, Limits, Run, RuntimeProfile, Strategy
 from stepline.ports.executor import Executor, Job
 from tests.contract.executor_jobs import DOCKER_ENVIRONMENT, HOME, IMAGE, docker_missing, tool_host
-from tests.contract.task_containers import TaskExecutor
+from tests.contract.task_containers import TaskExecutor, docker
 from tests.contract.task_services import Cloud
+from tests.support.container_profile import write_interpreter, write_profile
 from tests.support.log_builder import LANE, LogBuilder
 
 from .task_definition import task_definition
@@ -99,18 +104,26 @@ def _nothing(key: str) -> bytes:
 
 
 @contextmanager
-def process_backend() -> Iterator[Backend]:
-    executor = ProcessExecutor(
-        python=Path(sys.executable), home=HOME, host=tool_host, preload=("json", "ctypes")
-    )
+def process_backend(name: str = "process", python: Path = Path(sys.executable)) -> Iterator[Backend]:
+    executor = ProcessExecutor(python=python, home=HOME, host=tool_host, preload=("json", "ctypes"))
     try:
-        backend = Backend("process", executor, RuntimeProfile(backend="process"))
+        backend = Backend(name, executor, RuntimeProfile(backend="process"))
         probe = backend.run("")
         if probe.run.error == "unsupported_platform":
             pytest.skip(probe.run.message)
         yield backend
     finally:
         executor.close()
+
+
+@contextmanager
+def refused_process_backend() -> Iterator[Backend]:
+    """The same where neither `close_range` nor Landlock is to be had: ENOSYS, as of an old kernel."""
+    with (
+        tempfile.TemporaryDirectory(prefix="escape-") as folder,
+        process_backend("process, ENOSYS", write_interpreter(Path(folder), errno.ENOSYS)) as backend,
+    ):
+        yield backend
 
 
 @contextmanager
@@ -136,15 +149,60 @@ def task_backend() -> Iterator[Backend]:
     if reason := docker_missing():
         pytest.skip(reason)
     with Cloud() as cloud:
-        definition = task_definition()
-        executor = TaskExecutor(
-            IMAGE,
-            definition,
-            cloud,
-            descriptors=encode_payload({"secrets": f"api_key: {SECRET}\n"}),
-            # ECS puts the way to the task's credentials into both containers.
-            variables={"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": f"/v2/credentials/{SECRET}"},
-        )
-        yield Backend(
-            "fargate", executor, RuntimeProfile(placement="remote", backend="fargate"), definition.drift
-        )
+        yield _task_backend("fargate", cloud)
+
+
+@contextmanager
+def refused_task_backend() -> Iterator[Backend]:
+    """A task on a host whose profile refuses `close_range` and Landlock: EPERM, in a network that is the task's own."""
+    if reason := docker_missing():
+        pytest.skip(reason)
+    if os.geteuid() != 0:
+        pytest.skip("the cloud is put into the task's network by root alone")
+    network = f"stepline-network-{secrets.token_hex(4)}"
+    wait = ("--entrypoint=/opt/exec/bin/python", IMAGE, "-c", "import signal; signal.pause()")
+    with tempfile.TemporaryDirectory(prefix="escape-") as folder:
+        profile = write_profile(Path(folder), errno.EPERM)
+        try:
+            docker("run", "--detach", "--pull=never", "--network=none", f"--name={network}", *wait)
+            pid = docker("inspect", "--format={{.State.Pid}}", network).strip()
+            with _cloud_in_network_of(int(pid)) as cloud:
+                yield _task_backend("fargate, EPERM", cloud, f"container:{network}", profile)
+        finally:
+            docker("rm", "--force", network)
+
+
+def _cloud_in_network_of(pid: int) -> Cloud:
+    """Return a cloud on the loopback of a process's network. Its thread, which is in there, ends."""
+
+    def make() -> Cloud:
+        network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        zygote.join(network, kernel.CLONE_NEWNET)
+        os.close(network)
+        return Cloud()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
+
+
+def _task_backend(name: str, cloud: Cloud, network: str = "host", profile: str = "") -> Backend:
+    definition = task_definition()
+    if profile:
+        both = {
+            role: dataclasses.replace(container, arguments=(*container.arguments, profile))
+            for role, container in (
+                ("supervisor", definition.supervisor),
+                ("executor", definition.executor),
+            )
+        }
+        definition = dataclasses.replace(definition, **both)
+    executor = TaskExecutor(
+        IMAGE,
+        definition,
+        cloud,
+        descriptors=encode_payload({"secrets": f"api_key: {SECRET}\n"}),
+        # ECS puts the way to the task's credentials into both containers.
+        variables={"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": f"/v2/credentials/{SECRET}"},
+        network=network,
+    )
+    return Backend(name, executor, RuntimeProfile(placement="remote", backend="fargate"), definition.drift)

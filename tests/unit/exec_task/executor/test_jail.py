@@ -54,6 +54,8 @@ def test_the_kernel_confirms_what_the_jail_reports():
         "uid": UID,
         "namespaces": ["pid", "net"],
         "kernel": platform.release(),
+        "signals": "domain" if os.geteuid() == 0 or landlock.kernel_abi() >= 6 else "self",
+        "refused": [],
     }
     told = status(done.found)
     assert told["Uid"].split() == [str(UID)] * 4
@@ -146,6 +148,29 @@ os.fstat(3)
         os.close(inside)
         os.close(outside)
     assert set(done.found.values()) == {errno.EBADF}
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOSYS])
+def test_descriptors_are_closed_one_by_one_where_closing_a_range_is_refused(code):
+    done = run_jailed(
+        """
+for fd in (4, 5, 40, 63):
+    try:
+        os.fstat(fd)
+        found[str(fd)] = "open"
+    except OSError as error:
+        found[str(fd)] = error.errno
+os.fstat(3)
+""",
+        before="for fd in (4, 5, 40, 63): os.dup2(0, fd)\n" + OUTER.format(number=436, code=code),
+    )
+    assert set(done.found.values()) == {errno.EBADF}, done
+    assert done.isolation["refused"] == [f"close_range: {errno.errorcode[code]}"]
+
+
+def test_a_range_that_cannot_be_closed_for_another_reason_runs_nothing():
+    done = run_jailed("found['ran'] = True", before=OUTER.format(number=436, code=errno.EIO))
+    assert (done.returncode, done.found) == (126, {})
 
 
 def test_the_process_leads_a_session_of_its_own_and_writes_for_others_to_read_only():
@@ -408,10 +433,14 @@ def test_a_landlock_that_fails_runs_nothing_and_one_that_is_missing_is_reported(
     broken = run_jailed("found['ran'] = True", before=OUTER.format(number=446, code=errno.EIO))
     missing = run_jailed("found['ran'] = True", before=OUTER.format(number=444, code=errno.ENOSYS))
     disabled = run_jailed("found['ran'] = True", before=OUTER.format(number=444, code=errno.EOPNOTSUPP))
+    refused = run_jailed("found['ran'] = True", before=OUTER.format(number=444, code=errno.EPERM))
+    halfway = run_jailed("found['ran'] = True", before=OUTER.format(number=446, code=errno.EPERM))
     if landlock.kernel_abi():
-        assert (broken.returncode, broken.found) == (126, {})
-    assert missing.found == disabled.found == {"ran": True}
-    assert missing.isolation["landlock_abi"] == disabled.isolation["landlock_abi"] == 0
+        assert (broken.returncode, broken.found) == (halfway.returncode, halfway.found) == (126, {})
+    assert missing.found == disabled.found == refused.found == {"ran": True}
+    for done, code in ((missing, errno.ENOSYS), (disabled, errno.EOPNOTSUPP), (refused, errno.EPERM)):
+        assert done.isolation["landlock_abi"] == 0
+        assert done.isolation["refused"] == [f"landlock_create_ruleset: {errno.errorcode[code]}"]
 
 
 def test_a_second_thread_is_not_left_outside():

@@ -123,7 +123,10 @@ class ExecRequest(Value):
 
 
 class Isolation(Value):
-    """The isolation of a program, as measured by the jail after closing itself."""
+    """The isolation of a program, as measured by the jail after closing itself.
+
+    `refused` are the calls that the jail had to do without, each with its error.
+    """
 
     backend: str = ""
     seccomp: bool = False
@@ -132,6 +135,8 @@ class Isolation(Value):
     uid: int = -1
     namespaces: tuple[str, ...] = ()
     kernel: str = ""
+    signals: str = ""
+    refused: tuple[str, ...] = ()
 
 
 class ToolCallRecord(Value):
