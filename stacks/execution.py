@@ -72,6 +72,9 @@ class ExecutionStack(cdk.Stack):
         self._make_definition(image)
         cdk.CfnOutput(self, "ClusterName", value=self.cluster_name)
         cdk.CfnOutput(self, "TaskFamily", value=self.family)
+        cdk.CfnOutput(self, "TaskSubnets", value=cdk.Fn.join(",", self.subnet_ids))
+        cdk.CfnOutput(self, "TaskSecurityGroups", value=cdk.Fn.join(",", self.security_group_ids))
+        cdk.CfnOutput(self, "TaskPublicIp", value=self.public_ip)
 
     def _make_network(self) -> None:
         """Create two public subnets, with access to the outside only.
@@ -104,6 +107,7 @@ class ExecutionStack(cdk.Stack):
         group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
         self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
         self.security_group_ids = [group.security_group_id]
+        self.public_ip = "ENABLED"  # there is no other way out of a public subnet
 
     def _make_task_role(self) -> iam.Role:
         """Return the supervisor's role: it reports to the machine and reads its handover, nothing else."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 from msgspec.structs import replace
 
+from stepline.local.cloud.probe import probe_command, read_report
 from stepline.model.program.execution import MIB, Run
 from stepline.ports.executor import Job
 from tests.contract.executor_jobs import BACKENDS, LIMITS, SAID, Bench
 from tests.contract.task_containers import TaskExecutor, docker, task
 from tests.security.escape.task_definition import Container
+from tests.support.container_profile import write_profile
 
 # Its output is on its way to the supervisor before the file is there.
 RUNS = "import time\nprint('so far', flush=True)\nopen('outputs/half.txt', 'w').write('half')\ntime.sleep(60)"
@@ -53,6 +56,24 @@ def test_a_task_lives_says_so_and_leaves_nothing_of_its_handover(bench):
     assert heard(bench)[0] == "SendTaskHeartbeat"
     assert heard(bench)[-1] == "SendTaskSuccess"
     assert executor(bench).exit_code == 0
+
+
+@pytest.mark.parametrize("code", ["", "EPERM", "ENOSYS"])
+def test_the_probe_of_a_doctor_reports_the_isolation_that_programs_have_there(bench, tmp_path, code):
+    made = executor(bench)
+    arguments = made.definition.executor.arguments
+    profile = [write_profile(tmp_path, getattr(errno, code))] if code else []
+    program, *rest = probe_command()
+    line = docker(
+        *("run", "--rm", "--pull=never", "--network=none", *profile, *arguments),
+        *(f"--entrypoint={program}", made.image, *rest),
+    )
+    found = read_report(line)
+    refused = tuple(f"{call}: {code}" for call in ("close_range", "landlock_create_ruleset") if code)
+    ran = bench.ran("print('hello')").isolation
+    if code:
+        ran = replace(ran, landlock_abi=0, refused=refused)
+    assert found == ran
 
 
 def test_an_executors_container_that_is_killed_is_reported_with_what_is_known(bench):

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import platform
+from types import SimpleNamespace
 
 import pytest
 
+from stepline.adapters.system import SystemClock
+from stepline.local.cloud.account import Account
+from stepline.local.cloud.probe import check_isolation
+from stepline.local.stage.deployed import client
 from stepline.model.ids import make_lane
 from stepline.model.path import exec_key
 from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE
@@ -60,6 +66,29 @@ def envelope(stage, conversation, lines):
     turn, call = events(lines, "chat.start")[0]["turn_id"], the_call(stage, conversation)["call_id"]
     lane = make_lane("local", "default", conversation)
     return json.loads(stage.object_bytes(exec_key(lane, turn, call, "result.json")))
+
+
+def test_the_doctor_measures_the_isolation_of_a_task(scripted):
+    if why := obstacle(scripted, "fargate"):
+        pytest.skip(f"fargate: {why}")
+    stage = scripted.deployed
+    pages = client("cloudformation", stage).describe_stacks()["Stacks"]
+    outputs = {row["OutputKey"]: row["OutputValue"] for stack in pages for row in stack.get("Outputs", [])}
+    found = check_isolation(LocalAccount(stage), outputs, SystemClock())
+    assert found.ok, found
+    assert platform.release() in found.detail
+    assert "refused: nothing" in found.detail
+
+
+class LocalAccount(Account):
+    """The emulator's account: the same requests as in AWS."""
+
+    def __init__(self, stage):
+        super().__init__(SimpleNamespace(region_name=stage.region))
+        self._stage = stage
+
+    def client(self, service):
+        return client(service, self._stage)
 
 
 def test_a_table_of_an_earlier_turn_becomes_monthly_totals_and_a_chart_in_a_task(tasks, conversation):

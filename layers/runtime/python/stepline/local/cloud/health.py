@@ -8,8 +8,10 @@ from typing import Final
 
 from msgspec import field
 
+from stepline.adapters.system import SystemClock
 from stepline.local.check import Check, failed, passed, warned
 from stepline.local.cloud.account import Account, look
+from stepline.local.cloud.probe import check_isolation
 from stepline.model.base import Value
 
 OUTPUTS: Final = ("WebSocketUrl", "HttpUrl", "TableName", "BucketName", "MachineArn")
@@ -98,6 +100,7 @@ def health(account: Account, stage: str) -> list[Check]:
         *([lambda: check_table(account, outputs["TableName"])] if "TableName" in outputs else []),
         *([lambda: check_machine(account, outputs["MachineArn"])] if "MachineArn" in outputs else []),
         lambda: check_pool(account, outputs.get("UserPoolId", "")),
+        lambda: check_isolation(account, outputs, SystemClock()),
     ]
     if resources:
         checks += [
