@@ -5,9 +5,8 @@ READY := .venv/.ready
 # Processes that run tests side by side; more than cores, for many wait for containers.
 WORKERS ?= 4
 TOOLS := .venv/.tools
-# Stage prod with all its stacks; neither the key's secret nor the image has to exist.
-SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf \
-	exec_image=111122223333.dkr.ecr.us-east-1.amazonaws.com/stepline-exec:1
+# Stage prod with all its stacks; the key's secret need not exist.
+SYNTH ?= model_secret_arn=arn:aws:secretsmanager:us-east-1:111122223333:secret:model-AbCdEf
 export PATH := $(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 
 help:  ## list these targets
@@ -53,6 +52,10 @@ synth: $(TOOLS) node_modules/.package-lock.json  ## write the CloudFormation of 
 	rm -rf cdk.out
 	cdk synth --quiet --strict -c stage=prod -c nag=true -c bytecode=false $(foreach value,$(SYNTH),-c $(value))
 	cfn-lint --config-file stacks/cfnlint.yaml
+
+# Not part of `synth`: 290 MB and more packages than all of this project has, so it is fetched apart, when it is asked for.
+checkov: synth  ## check the same templates by checkov's rules, in an environment of its own
+	uvx checkov==3.3.30 --config-file stacks/checkov.yaml
 
 exec-env: $(READY)  ## install the packages of the agent's programs, and build their image if Docker answers
 	@python -m stepline.local.stage.program_environment
@@ -104,5 +107,5 @@ $(TOOLS): $(READY) requirements.lock
 node_modules/.package-lock.json: package-lock.json $(READY)
 	npm ci --no-audit --no-fund
 
-.PHONY: help chat test check e2e iam matrix bench docs synth exec-env image up down clean lock
+.PHONY: help chat test check e2e iam matrix bench docs synth checkov exec-env image up down clean lock
 .DEFAULT_GOAL := help

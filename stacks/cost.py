@@ -25,16 +25,18 @@ class Price(NamedTuple):
 
 PRICES: Final[Mapping[str, Price]] = {
     "alarm": Price(0.10, "metric that an alarm reads, a month"),
-    "secret": Price(0.40, "secret, a month"),
+    "secret": Price(0.40, "secret, a month; by the hour, each hour begun"),
     "snapshot": Price(0.0000015046, "GB of a function's memory, a second, while a version has a snapshot"),
     "function time": Price(0.0000133334, "GB of a function's memory, a second (arm64)"),
     "function call": Price(0.0000002, "call of a function"),
     "image": Price(0.10, "GB in ECR, a month"),
+    "secret call": Price(0.000005, "request to the service of secrets"),
     "task processor": Price(0.03238, "vCPU of a task, an hour (arm64)"),
     "task memory": Price(0.00356, "GB of a task, an hour (arm64)"),
     "task address": Price(0.005, "public IPv4 address, an hour"),
 }
 
+TASK: Final = "AWS::ECS::TaskDefinition"
 HOURS: Final = 730
 MONTH_S: Final = HOURS * 3600
 SWEEP_S: Final = 0.5
@@ -43,6 +45,8 @@ IMAGE_GB: Final = 0.5
 """The image of programs, compressed, with pandas and similar packages."""
 RUN_S: Final = 90
 """One short program in a task, from the pull of its image to its end."""
+SECRET_CALLS: Final = 3
+"""The secret by which a program is handed over is created, read and deleted."""
 
 FREE: Final[Mapping[str, str]] = {
     "AWS::ApiGatewayV2": "by the message and the minute of a connection; by the request",
@@ -81,11 +85,14 @@ def price_idle(templates: Templates) -> list[Line]:
     return [line for line in _lines(resources) if line.usd]
 
 
-def price_run(templates: Templates) -> float:
-    """Return the cost of a program of `RUN_S` seconds in a task, in US dollars; 0 without tasks."""
-    tasks = (one for template in templates.values() for one in template["Resources"].values())
+def price_run(templates: Templates) -> tuple[float, float]:
+    """Return the cost of a program of `RUN_S` seconds, in US dollars: of its task, and of its secret.
+
+    Both are 0 without tasks.
+    """
+    tasks = _of([one for template in templates.values() for one in template["Resources"].values()], TASK)
     hours = RUN_S / 3600
-    return sum(
+    task = sum(
         hours
         * (
             int(one["Properties"]["Cpu"]) / 1024 * PRICES["task processor"].usd
@@ -93,8 +100,10 @@ def price_run(templates: Templates) -> float:
             + PRICES["task address"].usd
         )
         for one in tasks
-        if one["Type"] == "AWS::ECS::TaskDefinition"
     )
+    # Secrets are billed by the hour, and a handover lives for seconds.
+    secret = PRICES["secret"].usd / HOURS + SECRET_CALLS * PRICES["secret call"].usd
+    return task, secret if tasks else 0.0
 
 
 def _family(resource: Mapping[str, Any]) -> str:
@@ -125,7 +134,7 @@ def _lines(resources: list[Mapping[str, Any]]) -> Iterator[Line]:
     )
     sweep = PRICES["function call"].usd + SWEEP_S * sweep_gb * PRICES["function time"].usd
     yield Line("the sweeper's clock", f"{sweeps:,} calls", sweeps * sweep)
-    image_gb = IMAGE_GB if _of(resources, "AWS::ECS::TaskDefinition") else 0
+    image_gb = IMAGE_GB if _of(resources, TASK) else 0
     yield Line("the image of programs", f"{IMAGE_GB} GB", image_gb * PRICES["image"].usd)
 
 

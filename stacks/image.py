@@ -105,6 +105,7 @@ class ImageBuild(Construct):
             "Repository",
             repository_name=f"stepline-{stage.name}-exec",
             image_scan_on_push=True,
+            image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             # Its content can be built again.
             removal_policy=cdk.RemovalPolicy.DESTROY,
             empty_on_delete=True,
@@ -188,7 +189,11 @@ class ImageBuild(Construct):
 
 
 def render_buildspec() -> dict[str, object]:
-    """Return the steps of a build. The last phase runs however the one before ended."""
+    """Return the steps of a build. The last phase runs however the one before ended.
+
+    Sources that were built before, as those of a release that is rolled back to, have their image: a tag never changes.
+    """
+    known = 'docker manifest inspect "$REPOSITORY:$TAG" >/dev/null 2>&1'
     build = f'docker build --platform linux/arm64 --build-arg "BASE=$BASE" --file {DOCKERFILE} --tag "$REPOSITORY:$TAG" .'
     answer = (
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then answer="$ON_SUCCESS"; else answer="$ON_FAILURE"; fi; '
@@ -199,7 +204,7 @@ def render_buildspec() -> dict[str, object]:
     return {
         "version": "0.2",
         "phases": {
-            "build": {"commands": [login, build, 'docker push "$REPOSITORY:$TAG"']},
+            "build": {"commands": [login, f'{known} || {{ {build} && docker push "$REPOSITORY:$TAG"; }}']},
             "post_build": {"commands": [answer]},
         },
     }

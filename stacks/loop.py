@@ -85,6 +85,10 @@ class LoopStack(cdk.Stack):
             cdk.Annotations.of(self).add_warning_v2(
                 "stepline:model", "no model_secret_arn given (-c model_secret_arn=…): turns will fail"
             )
+        if not stage.executes and not stage.has_tasks:
+            cdk.Annotations.of(self).add_info_v2(
+                "stepline:programs", f"exec_image={stage.exec_image or 'none'}: the agent runs no programs"
+            )
 
     def _make_functions(
         self, stage: Stage, code: Code, environment: Mapping[str, str], resources: Resources

@@ -195,7 +195,10 @@ class Stage:
 
     @classmethod
     def from_context(cls, node: Node) -> Stage:
-        """Read the stage from the command line's context. SnapStart and alarms are on in `prod` unless disabled."""
+        """Read the stage from the command line's context.
+
+        In AWS the image of programs is built there by default; in `prod` SnapStart and alarms are on.
+        """
         given = {
             one.name: _parse(one, str(value))
             for one in fields(cls)
@@ -203,16 +206,15 @@ class Stage:
         }
         name = str(node.try_get_context("stage") or cls.name)
         is_local, is_prod = name == LOCAL, name == "prod"
-        image = given.get("exec_image", "" if is_local else "none")
+        image = given.get("exec_image") or ("" if is_local else "codebuild")
         defaults = {
-            "exec_image": image,
             "exec_mode": "fargate" if image not in ("", "none") else "none",
             "event_source_principals": (_EMULATED,) if is_local else (),
             "alarms": is_prod,
             "snap_start": is_prod,
         }
         exec_tasks = is_local and given.get("exec_tasks", False)
-        return cls(**{**defaults, **given, "name": name, "exec_tasks": exec_tasks})
+        return cls(**{**defaults, **given, "name": name, "exec_image": image, "exec_tasks": exec_tasks})
 
 
 def _parse(choice: Field[Any], text: str) -> Any:

@@ -43,7 +43,7 @@ def render() -> str:
             *_rows("task", _task_rights(), only=TASKS),
             *_rows("task's start", _start_rights(), only=TASKS),
             "",
-            "With `exec_image=codebuild` there are two more: a build reads its source, pushes into the image's repository and",
+            "Where AWS builds the image, as by default, there are two more: a build reads its source, pushes into the image's repository and",
             "writes its own log, and the function that CloudFormation calls starts that build and writes its own log.",
             "",
             "On what:",

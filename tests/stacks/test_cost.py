@@ -7,7 +7,7 @@ from stacks.cost import FREE, HOURS, PRICES, price_idle, price_run
 
 from .conftest import ROOT
 
-DEV, PROD, PLAIN, TASKS = DEPLOYMENTS
+DEV, PROD, PLAIN, NO_PROGRAMS = DEPLOYMENTS
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_the_front_page_says_the_same(bills):
 def test_a_stage_at_rest_costs_a_few_dollars(bills):
     assert total(bills[DEV]) < 1
     assert total(bills[PLAIN]) < 3
-    assert total(bills[PROD]) < total(bills[TASKS]) < 10
+    assert total(bills[NO_PROGRAMS]) < total(bills[PROD]) < 10
 
 
 def test_snapshots_are_what_prod_costs_most(bills):
@@ -61,14 +61,14 @@ def test_the_clock_ticks_every_five_minutes(bills):
 
 
 def test_tasks_at_rest_cost_the_room_their_image_takes(bills):
-    more = bills[TASKS].keys() - bills[PROD].keys()
+    more = bills[PROD].keys() - bills[NO_PROGRAMS].keys()
     assert more == {"the image of programs"}
-    assert bills[TASKS]["the image of programs"].usd == pytest.approx(0.05)
+    assert bills[PROD]["the image of programs"].usd == pytest.approx(0.05)
 
 
-def test_a_program_in_a_task_costs_a_tenth_of_a_cent(made):
-    assert price_run(made[TASKS]) == pytest.approx(0.0011, abs=0.0001)
-    assert price_run(made[PROD]) == 0
+def test_a_program_costs_a_sixth_of_a_cent_a_third_of_it_for_its_secret(made):
+    assert price_run(made[PROD]) == (pytest.approx(0.00111, abs=0.00001), pytest.approx(0.00056, abs=0.00001))
+    assert price_run(made[NO_PROGRAMS]) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,5 @@ def test_no_price_and_no_free_thing_is_there_for_nothing(made):
         for stack in stacks.values()
         for one in stack["Resources"].values()
     }
-    # What a build in AWS adds stands in none of the page's deployments.
-    building = {"AWS::CodeBuild::Project", "AWS::ECR::Repository", "Custom::SteplineImage"}
-    assert {name for name in FREE if not any(kind.startswith(name) for kind in types)} == building
+    assert {name for name in FREE if not any(kind.startswith(name) for kind in types)} == set()
     assert all(price.usd > 0 for price in PRICES.values())

@@ -2,6 +2,15 @@
 
 import json
 
+import pytest
+from aws_cdk.assertions import Annotations, Match
+
+from stacks.code import Code
+from stacks.deployment import Deployment
+from stacks.stage import Stage
+
+from .conftest import CONTEXT, ROOT, Synthesis, cdk
+
 ORDER = ["state", "ingress", "exec", "loop"]
 
 
@@ -24,6 +33,30 @@ def test_a_stage_has_the_stacks_it_needs(prod, dev, local, bedrock):
     assert list(prod.templates) == ORDER
     for synthesis in (dev, local, bedrock):
         assert list(synthesis.templates) == ["state", "ingress", "loop"]
+
+
+def test_a_plain_synthesis_holds_the_task_definition_and_builds_its_image(tmp_path):
+    plain = Synthesis(Stage.from_context(cdk.App(context={}).node), tmp_path)
+    assert list(plain.templates) == ORDER
+    (task,) = plain.resources("AWS::ECS::TaskDefinition").values()
+    (build,) = plain.entries("Custom::SteplineImage")
+    for container in task["ContainerDefinitions"]:
+        assert build in json.dumps(container["Image"])
+    states = json.dumps(plain.resources("AWS::StepFunctions::StateMachine"))
+    assert "ExecuteTask" in states
+
+
+@pytest.mark.parametrize(("image", "said"), [("none", True), ("programs:1", False)])
+def test_a_stage_without_programs_says_so(image, said, tmp_path):
+    app = cdk.App(outdir=str(tmp_path / "cdk.out"), context={**CONTEXT, "exec_image": image})
+    (tmp_path / "deps/python").mkdir(parents=True)
+    code = Code.for_aws(ROOT, deps=tmp_path / "deps")
+    deployment = Deployment(app, Stage.from_context(app.node), code=code, packages=())
+    found = Annotations.from_stack(deployment.loop).find_info(
+        "*", Match.string_like_regexp("runs no programs")
+    )
+    assert bool(found) is said
+    assert (deployment.execution is None) is said
 
 
 def test_a_stack_needs_only_what_stands_before_it(every_stage):
@@ -84,7 +117,8 @@ def _violations(node):
 
 
 def test_synthesis_warns_only_of_a_key_that_is_missing(every_stage):
-    warned = {message.id for stack in every_stage.assembly.stacks for message in stack.messages}
+    messages = [message for stack in every_stage.assembly.stacks for message in stack.messages]
+    warned = {message.id for message in messages if message.level.name != "INFO"}
     keyless = every_stage.stage.name in ("dev", "built")
     assert warned == ({f"/stepline-{every_stage.stage.name}-loop"} if keyless else set())
 

@@ -151,6 +151,26 @@ def test_a_build_in_aws_happens_when_the_sources_change_on_the_tasks_kind_of_mac
         assert '"Tag"' in json.dumps(image)
 
 
+@pytest.mark.parametrize(
+    ("there", "expected"), [(True, ["login", "manifest"]), (False, ["login", "manifest", "build", "push"])]
+)
+def test_sources_that_were_built_before_are_not_built_again_under_their_tag(
+    codebuild, tmp_path, there, expected
+):
+    assert codebuild.resource("AWS::ECR::Repository")["ImageTagMutability"] == "IMMUTABLE"
+    calls = tmp_path / "calls"
+    for name, body in {
+        "aws": "echo password",
+        "docker": f'cat >/dev/null; echo "$1" >>{calls}; [ "$1" != manifest ] || exit {0 if there else 1}',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "REPOSITORY": "a/b", "TAG": "t", "BASE": "c"}
+    for command in render_buildspec()["phases"]["build"]["commands"]:
+        subprocess.run(["/bin/sh", "-c", command], env=variables, check=True, stdin=subprocess.DEVNULL)
+    assert calls.read_text().split() == expected
+
+
 def test_the_starter_fits_into_a_template(codebuild):
     source = codebuild.resource("AWS::Lambda::Function")["Code"]["ZipFile"]
     assert source == Path(image_start.__file__).read_text()

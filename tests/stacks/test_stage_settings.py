@@ -13,7 +13,7 @@ def read(**context):
 
 
 def test_the_default_stage_is_no_local_one():
-    assert read() == Stage(name="dev", exec_image="none")
+    assert read() == Stage(name="dev", exec_mode="fargate", exec_image="codebuild")
 
 
 def test_a_stage_is_what_its_context_says():
@@ -60,10 +60,12 @@ def test_a_stage_says_which_agent_answers_and_how_long_its_context_may_be():
         read(agent_version="v1")
 
 
-def test_an_image_makes_programs_run_in_tasks():
-    assert read(exec_image="codebuild").has_tasks
-    assert not read().has_tasks
+def test_programs_run_in_tasks_unless_they_are_left_out():
+    for image in ({}, {"exec_image": ""}, {"exec_image": "codebuild"}):
+        assert (read(**image).exec_image, read(**image).has_tasks) == ("codebuild", True)
+    assert read(exec_image="programs:1").has_tasks
     assert not read(stage="prod", exec_image="none").has_tasks
+    assert not read(exec_mode="none").has_tasks
     local = {"stage": "local", "endpoint": "http://127.0.0.1:4566"}
     assert read(**local, exec_mode="docker").executes
     assert read(**local, exec_mode="fargate", exec_image="programs:1").has_tasks

@@ -83,7 +83,7 @@ def test_a_round_of_one_action_is_told_so_and_nothing_of_several():
         assert "# Several actions in one round" in prompt
     assert "up to 5 decisions" in several
     assert (
-        "what looks about (react.read, web_tools.web_search), what makes (react.write), what is neutral"
+        "what looks about (react.read, react.pull, web_tools.web_search), what makes (react.write), what is neutral"
         in several
     )
     assert "react.read, react.write, web_tools.web_search. Every other tool stands alone" in classic

@@ -35,7 +35,7 @@ def test_an_unknown_tool_is_refused_with_the_tools_there_are(conversation):
     output = conversation.call("react.fly", {})
     assert output.error is not None
     assert output.error["code"] == "unknown_tool_id"
-    assert "react.read, react.write, react.plan" in output.error["message"]
+    assert "react.read, react.write, react.pull, react.plan" in output.error["message"]
 
 
 def test_a_refused_call_is_a_notice_and_a_result_that_the_model_reads(conversation):
@@ -71,7 +71,7 @@ def test_the_catalogue_begins_with_the_roster_and_shows_every_parameter():
     specs = default_registry().specs
     catalogue = render_catalogue(specs)
     assert catalogue.startswith(
-        "[TOOLS] 5 available: react.read, react.write, react.plan, react.hide, web_tools.web_search\n"
+        "[TOOLS] 6 available: react.read, react.write, react.pull, react.plan, react.hide, web_tools.web_search\n"
     )
     for spec in specs:
         for name in spec.schema["properties"]:

@@ -39,6 +39,17 @@ def test_a_stage_is_looked_at_shown_asked_for_deployed_and_remembered(context, p
 
 
 @pytest.mark.usefixtures("bootstrapped")
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [({}, "AWS builds their image"), ({"exec_image": "none"}, "programs: none"), ({"exec_image": "a:1"}, "")],
+)
+def test_a_deployment_says_whether_it_runs_programs(context, prompts, choices, said):
+    deploy(order(choices=choices, smoke=False), context)
+    assert said in prompts.text
+    assert ("programs: " in prompts.text) is bool(said)
+
+
+@pytest.mark.usefixtures("bootstrapped")
 def test_what_was_shown_is_what_is_deployed(context, programs, prompts):
     deploy(order(choices={"oidc_issuer": "https://login.example"}, smoke=False), context)
     folder = programs.said("synth").split("--output ")[1].split()[0]

@@ -121,7 +121,9 @@ def test_programs_at_a_time_follow_from_the_quota_and_their_size(account, cpu, p
 def test_the_quota_of_tasks_is_asked_only_where_there_are_tasks(account):
     quota = {"Quota": {"Value": 1000.0}}
     with answering(account, "service-quotas", "get_service_quota", quota):
-        assert "fargate" not in {check.name for check in readiness(account, "dev", {})}
+        assert "fargate" in {check.name for check in readiness(account, "dev", {})}
+        without = readiness(account, "dev", {"exec_image": "none"})
+    assert "fargate" not in {check.name for check in without}
 
 
 def test_of_a_stage_that_was_deployed_elsewhere_nobody_says_it_has_no_key(account):

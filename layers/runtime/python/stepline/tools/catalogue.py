@@ -16,13 +16,11 @@ from stepline.tools.write import WRITE_TOOL
 
 
 def agent_registry(tools: Iterable[Tool], *, executes: bool = False) -> Registry:
-    """Return an agent's tools in catalogue order: common tools, its bundle's, those for programs.
+    """Return an agent's tools in catalogue order: common tools, its bundle's, and with `executes` those for programs.
 
-    `react.pull` and the tools for programs are included only with `executes`. Raises ValueError for a
-    duplicate id.
+    Raises ValueError for a duplicate id.
     """
-    pull = (PULL_TOOL,) if executes else ()
-    own = (READ_TOOL, WRITE_TOOL, *pull, PLAN_TOOL, HIDE_TOOL)
+    own = (READ_TOOL, WRITE_TOOL, PULL_TOOL, PLAN_TOOL, HIDE_TOOL)
     return Registry((*own, *tools, *((exec_tool(), FETCH_TOOL) if executes else ())))
 
 

@@ -235,6 +235,13 @@ def _show(folder: Path, deployment: Deployment, desk: Desk) -> None:
     """Print the stacks to be deployed, the choices, and the cost at rest."""
     for key, value in sorted(deployment.context.items()):
         desk.say(f"  -c {key}={value}")
+    match deployment.context.get("exec_image", "codebuild"):
+        case "none":
+            desk.say("  programs: none, so the agent computes nothing (-c exec_image= has them again)")
+        case "codebuild":
+            desk.say(
+                "  programs: in tasks; AWS builds their image, which takes some minutes when it has changed"
+            )
     for stack in read_plan(folder):
         kept = f"; kept when it is destroyed: {', '.join(stack.kept)}" if stack.kept else ""
         desk.say(f"  {stack.name}: {stack.resources} resources{kept}")

@@ -55,7 +55,7 @@ def readiness(
     roles = None if context is None else check_roles(chosen)
     if roles is None or roles.ok:
         checks.append(lambda: check_model(account, stage, chosen) if roles else _unknown_model(stage))
-    if chosen.get("exec_image", "none") != "none":
+    if chosen.get("exec_image") != "none":
         checks.append(lambda: check_tasks(account, chosen))
     return [identity, *([roles] if roles else []), *(check() for check in checks)]
 
