@@ -120,13 +120,20 @@ def state(run: Callable[[Step], Step]) -> Callable[[Event, Any], Event]:
     @edge
     @wraps(run)
     def handler(event: Event) -> Event:
-        step = read_step(event["step"], attempt=event["attempt"])
-        logger.append_keys(
-            turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
-        )
-        following = run(step)
-        logger.info("step done", extra={"route": following.route})
-        built: Event = msgspec.to_builtins(following)
-        return built
+        return follow(event, run)
 
     return handler
+
+
+def follow(event: Event, run: Callable[[Step], Step | None]) -> Event:
+    """Run the step of a state's event; return the step that follows, nothing if none does."""
+    step = read_step(event["step"], attempt=event["attempt"])
+    logger.append_keys(
+        turn_id=step.turn, conversation=step.conversation, round=step.iteration, attempt=step.attempt
+    )
+    following = run(step)
+    if following is None:
+        return {}
+    logger.info("step done", extra={"route": following.route})
+    built: Event = msgspec.to_builtins(following)
+    return built

@@ -1,15 +1,17 @@
-"""Act: the recorded actions of one round."""
+"""Act: the recorded actions of one round; and for a state that waits with a token, the start of its task."""
 
 from __future__ import annotations
 
-from lambdas._runtime import state, wired
+from lambdas._runtime import Event, edge, follow, wired
 from stepline.bootstrap.loop_app import LoopApp
 from stepline.loop.act import act
-from stepline.model.step import Step
+from stepline.loop.programs.remote import start_task
 
 app = wired(LoopApp)
 
 
-@state
-def handler(step: Step) -> Step:
-    return act(app().ports, app().agent, app().history, step)
+@edge
+def handler(event: Event) -> Event:
+    if token := event.get("token"):
+        return follow(event, lambda step: start_task(app().ports, step, token))
+    return follow(event, lambda step: act(app().ports, app().agent, app().history, step))

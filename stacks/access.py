@@ -155,6 +155,9 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _TELLS,
         *_rows(TASKS, EXEC="GetItem UpdateItem DeleteItem"),
         _right("secretsmanager", "CreateSecret DeleteSecret", "handovers", only=TASKS),
+        _right("ecs", "RunTask", "task definition", only=TASKS),
+        _right("iam", "PassRole", "task roles", only=TASKS),
+        _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
     # The role of programs: it reads the log and stores a run's results, nothing else.
     "execute": (
@@ -187,11 +190,7 @@ ACCESS: Final[Mapping[str, tuple[Right, ...]]] = {
         _right("ecs", "ListTasks", "cluster", only=TASKS),
         _right("states", "SendTaskFailure", "machine", only=TASKS),
     ),
-    "machine": (
-        _right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),
-        _right("ecs", "RunTask", "task definition", only=TASKS),
-        _right("iam", "PassRole", "task roles", only=TASKS),
-    ),
+    "machine": (_right("lambda", "InvokeFunction", "aliases", "decide", "act", "execute", "close"),),
 }
 """Every principal but the task itself, whose two roles are made by its own stack."""
 

@@ -151,7 +151,7 @@ ACKNOWLEDGED: Final = (
     ),
     Acknowledgement(
         finding="IAM5[Resource::…:ecs:…:task-definition/…-exec:*]",
-        places=_policies("loop/MachineRole"),
+        places=_policies(_ACT),
         reason="A new image is a new revision; those of one family, on one cluster.",
     ),
     Acknowledgement(

@@ -25,7 +25,6 @@ from stepline.loop.graph import (
     Task,
     absent_states,
 )
-from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE
 
 ERRORS: Final[Mapping[str, tuple[str, ...]]] = {
     TRANSPORT: (
@@ -59,7 +58,7 @@ def render_definition(
         task.name: _render_task(task, functions, partition) for task in TASKS if task.name not in absent
     }
     if remote:
-        states[REMOTE.name] = _render_remote(partition)
+        states[REMOTE.name] = _render_remote(functions, partition)
     routes = {word: "Act" if state in absent else state for word, state in ROUTES.items()}
     states[ROUTER] = _render_choice(routes, DEFAULT_ROUTE)
     if LAUNCHER not in absent:
@@ -102,37 +101,27 @@ def _render_task(task: Task, functions: Mapping[str, str], partition: str) -> di
     }
 
 
-def _render_remote(partition: str) -> dict[str, Any]:
-    """Return the state that starts a task with the names in `$.launch` and keeps the step unchanged.
+def _render_remote(functions: Mapping[str, str], partition: str) -> dict[str, Any]:
+    """Return the state that has a function start a task, waits for the task, and keeps the step unchanged.
 
-    It uses the SDK integration, because the optimised one has no client token.
+    RunTask may refuse in an answer that is no error. The optimised integration fails then, but has no client
+    token; that of the SDK has one, and does not look into the answer. Source: Step Functions guide, connect-ecs.
     """
-    variables = {TOKEN_VARIABLE: "$$.Task.Token", SECRET_VARIABLE: "$.launch.secret"}
-    overrides = {
-        "Name.$": "$.launch.container_name",
-        "Environment": [{"Name": name, "Value.$": path} for name, path in variables.items()],
-    }
-    network = {
-        "Subnets.$": "$.launch.subnets",
-        "SecurityGroups.$": "$.launch.security_groups",
-        "AssignPublicIp.$": "$.launch.assign_public_ip",
-    }
     return {
         "Type": "Task",
-        "Resource": f"arn:{partition}:states:::aws-sdk:ecs:runTask.waitForTaskToken",
+        "Resource": f"arn:{partition}:states:::lambda:invoke.waitForTaskToken",
         "Parameters": {
-            "Cluster.$": "$.launch.cluster",
-            "TaskDefinition.$": "$.launch.task_definition",
-            "ClientToken.$": "$.launch.client_token",
-            "StartedBy.$": "$.launch.ref",
-            "LaunchType": "FARGATE",
-            "PlatformVersion.$": "$.launch.platform_version",
-            "NetworkConfiguration": {"AwsvpcConfiguration": network},
-            "Overrides": {"ContainerOverrides": [overrides]},
+            "FunctionName": functions[REMOTE.function],
+            "Payload": {
+                "step.$": "$",
+                "attempt.$": "$$.State.RetryCount",
+                "token.$": "$$.Task.Token",
+            },
         },
         "ResultPath": None,
         "TimeoutSeconds": REMOTE.timeout_s,
         "HeartbeatSeconds": REMOTE.heartbeat_s,
+        "Retry": [_render_retry(retry) for retry in REMOTE.retries],
         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": REMOTE.catch}],
         "Next": REMOTE.next,
     }

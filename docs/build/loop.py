@@ -90,8 +90,9 @@ def render() -> str:
             "",
             *(f"- `{word}`: {', '.join(f'`{name}`' for name in names)}" for word, names in ERRORS.items()),
             "",
-            f"ExecuteTask starts a task and waits for its token: {REMOTE.timeout_s} s at most, and {REMOTE.heartbeat_s} s",
-            "without a sign of life, which covers its provisioning. It is never tried again; Act collects in any case.",
+            f"ExecuteTask has `{REMOTE.function}` start a task and waits for the task's report: {REMOTE.timeout_s} s at most, and",
+            f"{REMOTE.heartbeat_s} s without a sign of life, which covers its provisioning. It is tried again only if no task was",
+            f"started ({'; '.join(map(_render_retry_row, REMOTE.retries))}); Act collects in any case.",
             "",
         ]
     )

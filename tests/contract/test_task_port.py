@@ -11,9 +11,9 @@ import pytest
 from stepline.adapters.aws.table import HEAD, exec_pk
 from stepline.adapters.aws.task import EcsTasks
 from stepline.adapters.memory.task import MemoryTasks
-from stepline.errors import DependencyError, InputError, NotFoundError
+from stepline.errors import DependencyError, InputError, NotFoundError, SteplineError
 from stepline.model.ids import utc
-from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import SECRET_MAX_BYTES, Launch, secret_name
 from tests.contract.conftest import Memory
 from tests.support.aws import Aws, Faults
 
@@ -232,6 +232,63 @@ def test_a_task_tells_what_it_was_started_with(aws, cluster, ref):
     variables = {"STEPLINE_TASK_TOKEN": "t", "STEPLINE_EXEC_PAYLOAD_SECRET_ID": "s"}
     task = start(aws, cluster, ref, variables)
     assert aws.tasks.overrides(task, cluster) == variables
+
+
+def launch_of(ref: str, cluster: str) -> Launch:
+    return Launch(
+        ref=ref,
+        client_token=f"{ref}-1",
+        secret="the-secret",
+        cluster=cluster,
+        task_definition=cluster,
+        container_name="supervisor",
+        subnets=(_subnet(),),
+        security_groups=("sg-0",),
+        assign_public_ip="ENABLED",
+        platform_version="LATEST",
+    )
+
+
+def test_a_task_that_is_started_is_found_by_its_run_and_knows_its_state(aws, cluster, ref):
+    aws.tasks.start(launch_of(ref, cluster), "token", 0)
+    (task,) = aws.tasks.running(ref, cluster)
+    assert aws.tasks.overrides(task, cluster) == {
+        "STEPLINE_TASK_TOKEN": "token",
+        "STEPLINE_EXEC_PAYLOAD_SECRET_ID": "the-secret",
+    }
+
+
+def test_every_try_at_a_task_has_a_client_token_of_its_own(aws, cluster, ref):
+    heard: list[str] = []
+    aws.tasks.ecs.meta.events.register(
+        "provide-client-params.ecs.RunTask", lambda params, **_: heard.append(params["clientToken"])
+    )
+    for attempt in (0, 1, 1):
+        aws.tasks.start(launch_of(ref, cluster), "token", attempt)
+    assert heard == [f"{ref}-1-0", f"{ref}-1-1", f"{ref}-1-1"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ((200, {"tasks": [], "failures": [{"reason": "RESOURCE:ENI"}]}), DependencyError),
+        ((400, {"__type": "ThrottlingException", "message": "Rate exceeded"}), DependencyError),
+        ((500, {"__type": "ServerException", "message": "…"}), DependencyError),
+        ((400, {"__type": "ClientException", "message": "Capacity is unavailable"}), DependencyError),
+        (
+            (400, {"__type": "ClientException", "message": "the limit on the number of vCPUs"}),
+            DependencyError,
+        ),
+        ((400, {"__type": "AccessDeniedException", "message": "no"}), SteplineError),
+        ((400, {"__type": "InvalidParameterException", "message": "no"}), SteplineError),
+    ],
+)
+def test_a_task_that_is_not_started_says_whether_it_may_be_later(aws, cluster, faults: Faults, answer, kind):
+    launch = launch_of("run", cluster)
+    faults.answer(aws.tasks.ecs, "RunTask", *answer)
+    with pytest.raises(SteplineError) as caught:
+        aws.tasks.start(launch, "token", 0)
+    assert type(caught.value) is kind
 
 
 # --- services that fail

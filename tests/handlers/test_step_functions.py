@@ -7,6 +7,7 @@ import pytest
 from lambdas import act, close, decide, socket, sweeper
 from stepline.adapters.memory.log import MemoryLog
 from stepline.adapters.memory.model import Fail
+from stepline.adapters.memory.task import MemoryTasks
 from stepline.errors import DependencyError, Fenced, ModelOverloaded, SteplineError
 from stepline.model.entry import Closed
 from stepline.model.ids import Lane, execution_name
@@ -64,6 +65,31 @@ def test_every_line_of_a_turn_is_json_that_names_the_turn_and_nothing_of_what_wa
     inner = [line for line in runtime.lines if line["message"] == "action run"]
     assert [(line["turn_id"], line["tool_id"]) for line in inner] == [(event["step"]["turn"], "react.write")]
     assert "secret" not in runtime.text
+
+
+def test_a_state_that_waits_has_its_task_started_with_its_token_and_gets_no_step(
+    runtime: LambdaRuntime,
+) -> None:
+    launch = {
+        "ref": "r",
+        "client_token": "r-1",
+        "secret": "s",
+        "cluster": "c",
+        "task_definition": "t",
+        "container_name": "supervisor",
+        "subnets": ["subnet-1"],
+        "security_groups": ["sg-1"],
+        "assign_public_ip": "ENABLED",
+        "platform_version": "LATEST",
+    }
+    event = opened(runtime, answered("done"))
+    waiting = {"step": {**event["step"], "launch": launch}, "attempt": 2, "token": "the token"}
+    assert runtime.call(act.handler, waiting) == {}
+    tasks = runtime.app.ports.tasks
+    assert isinstance(tasks, MemoryTasks)
+    assert [(name, task.variables["STEPLINE_TASK_TOKEN"]) for name, task in tasks.tasks.items()] == [
+        ("task-r-1-2", "the token")
+    ]
 
 
 def test_a_line_is_written_once(runtime: LambdaRuntime) -> None:

@@ -43,6 +43,7 @@ TARGETS = {
     "states:StopExecution": "executions",
     "secretsmanager:CreateSecret": "handovers",
     "secretsmanager:DeleteSecret": "handovers",
+    "ecs:RunTask": "task definition",
     "ecs:ListTasks": "cluster",
     "ecs:StopTask": "tasks",
     "ecs:DescribeTasks": "tasks",

@@ -193,8 +193,10 @@ def test_nobody_touches_tasks_where_there_are_none(dev):
     assert takers == {role_of("sweeper")}
 
 
-def test_the_machine_calls_the_aliases_and_passes_two_roles_to_tasks(prod, local):
-    assert prod.roles.resources("MachineRole", "iam:PassRole") == {"<TaskRole>", "<ExecutionRole>"}
+def test_act_alone_passes_two_roles_to_tasks_and_the_machine_calls_the_aliases(prod, local):
+    passing = {role for role in prod.roles.trusts if "iam:PassRole" in prod.roles.actions(role)}
+    assert passing == {role_of("act")}
+    assert prod.roles.resources(role_of("act"), "iam:PassRole") == {"<TaskRole>", "<ExecutionRole>"}
     called = local.roles.resources("MachineRole", "lambda:InvokeFunction")
     assert called == {"<ActLive>", "<CloseLive>", "<DecideLive>", "<ExecuteLive>"}
     assert local.roles.actions("MachineRole") == {"lambda:InvokeFunction"}

@@ -13,7 +13,7 @@ from stepline.adapters.memory.model import Say
 from stepline.adapters.polling_signals import PollingSignals
 from stepline.ingress.access import issue_ticket
 from stepline.loop.programs.make_outcome import RUN
-from stepline.loop.programs.remote import StoppedTask, end_wait, sweep_tasks
+from stepline.loop.programs.remote import StoppedTask, end_wait, start_task, sweep_tasks
 from stepline.loop.sweep import sweep
 from stepline.model.ids import execution_name
 from stepline.model.path import exec_key
@@ -38,8 +38,8 @@ SCRIPT = tuple(
         coded("print(3)", "outputs/c.txt"),
     )
 )
-BY_ANOTHER_PROOF = ("model key", "models", "Redis's URL")
-"""Only a provider's client uses these, or that of a Redis; tests/stacks/test_access.py says who has them."""
+BY_ANOTHER_PROOF = ("model key", "models", "Redis's URL", "task roles")
+"""Only a provider's client uses these, or that of a Redis, or ECS asks for them; tests/stacks/test_access.py says who has them."""
 SELDOM = {
     # Whoever ends a lost turn reads what it has not seen yet, and its batch is large if very much was waiting.
     "socket": {("s3:PutObject", "out")},
@@ -127,8 +127,9 @@ def lose_a_listener(conversation):
 def hear_nothing_of_a_task(conversation):
     step = launch(conversation)
     with conversation.acting("act"):
+        start_task(conversation.ports, step, "token")  # there is no such cluster, and the state is told
         conversation.act(replace(step, error={"Error": "States.HeartbeatTimeout", "Cause": ""}))
-    task = start_task(step.launch)
+    task = start_elsewhere(step.launch)
     conversation.clock.pause(3600)
     with conversation.acting("sweeper"):
         assert sweep_tasks(conversation.ports) == {"tasks_swept": 1}
@@ -150,7 +151,7 @@ def steer_away_from_a_task(conversation):
     step = launch(conversation)
     steer = {"action": "event", "kind": "steer", "message_id": "s1", "payload": {"text": "not that"}}
     conversation.say(**steer)
-    start_task(step.launch)
+    start_elsewhere(step.launch)
     conversation.say(**steer)
     with conversation.acting("act"):
         conversation.act(replace(step, error={"Error": STEERED, "Cause": ""}))
@@ -168,7 +169,7 @@ def launch(conversation):
     return launched
 
 
-def start_task(asked):
+def start_elsewhere(asked):
     """Start a task as the machine would; return its ARN."""
     ecs, ec2 = boto3.client("ecs"), boto3.client("ec2")
     ecs.create_cluster(clusterName=asked.cluster)

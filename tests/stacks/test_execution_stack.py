@@ -2,15 +2,24 @@ import json
 
 import pytest
 from aws_cdk.assertions import Template
+from botocore.stub import Stubber
 
 from stacks.container import COLLECTOR_CAPABILITIES, DEFAULT_CAPABILITIES
-from stacks.definition import render_definition
 from stacks.execution import MEMORY_MIB, ExecutionStack
 from stacks.stage import Stage
-from stepline.loop.graph import REMOTE
-from stepline.model.program.handover import SECRET_VARIABLE, STOP_S, TOKEN_VARIABLE, run_ref, secret_name
+from stepline.adapters.aws.task import EcsTasks
+from stepline.adapters.memory.clock import MemoryClock
+from stepline.model.program.handover import (
+    SECRET_VARIABLE,
+    STOP_S,
+    TOKEN_VARIABLE,
+    Launch,
+    run_ref,
+    secret_name,
+)
 from stepline.model.program.image import KEEPER_COMMAND, STRATEGY_VARIABLE
 from tests.stacks.conftest import CONTEXT, cdk
+from tests.support.aws import moto
 from tests.support.log_builder import LANE
 
 TOKEN_CHARS = 2048
@@ -215,26 +224,41 @@ def test_the_template_has_no_custom_resource(template):
     assert not all_of(template, "AWS::Lambda::Function")
 
 
-def test_the_state_that_starts_a_task_stays_within_what_overrides_may_be():
-    state = render_definition(dict.fromkeys(("decide", "act", "close"), "arn"), remote=True)["States"]
-    overrides = state[REMOTE.name]["Parameters"]["Overrides"]
-    longest = {
-        "$$.Task.Token": "T" * TOKEN_CHARS,
-        "$.launch.secret": secret_name("s" * 16, run_ref(LANE, "turn_1", "tc_1")),
-        "$.launch.container_name": "supervisor",
-    }
+def test_what_starts_a_task_stays_within_what_overrides_may_be(aws_calls):
+    launch = Launch(
+        ref=run_ref(LANE, "turn_1", "tc_1"),
+        client_token=f"{run_ref(LANE, 'turn_1', 'tc_1')}-999999",
+        secret=secret_name("s" * 16, run_ref(LANE, "turn_1", "tc_1")),
+        cluster="c",
+        task_definition="t",
+        container_name="supervisor",
+        subnets=("subnet-1",),
+        security_groups=("sg-1",),
+        assign_public_ip="ENABLED",
+        platform_version="LATEST",
+    )
+    asked = aws_calls(launch, "T" * TOKEN_CHARS, 99)
+    assert len(json.dumps(asked["overrides"])) < OVERRIDES_CHARS / 2
+    assert len(asked["clientToken"]) <= 64
 
-    def fill(value):
-        if isinstance(value, list):
-            return [fill(item) for item in value]
-        if isinstance(value, dict):
-            return {
-                key.removesuffix(".$"): longest[item] if key.endswith(".$") else fill(item)
-                for key, item in value.items()
-            }
-        return value
 
-    assert len(json.dumps(fill(overrides))) < OVERRIDES_CHARS / 2
+@pytest.fixture
+def aws_calls():
+    """Return a function that returns what ECS would be asked to start a task."""
+    tasks = EcsTasks(None, "stage", MemoryClock())
+
+    def asked(*start):
+        with Stubber(tasks.ecs) as stub:
+            stub.add_response("run_task", {"tasks": [{"taskArn": "t"}], "failures": []})
+            heard = {}
+            tasks.ecs.meta.events.register(
+                "provide-client-params.ecs.RunTask", lambda params, **_: heard.update(params)
+            )
+            tasks.start(*start)
+        return heard
+
+    with moto():
+        yield asked
 
 
 def test_sizes_that_fargate_does_not_have_are_refused():

@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 
@@ -7,7 +6,6 @@ from docs.build.loop import EXAMPLE_STEP, render_mermaid
 from stacks.definition import ERRORS, render_definition
 from stepline import errors
 from stepline.loop import graph
-from stepline.model.program.handover import Launch
 from stepline.model.step import Step
 
 FUNCTIONS = {
@@ -77,25 +75,23 @@ def test_a_program_is_launched_where_the_deployment_has_a_place(executes, remote
     assert {rule["Next"] for rule in states["Launch"]["Choices"]} == places
 
 
-def test_a_task_is_given_up_when_it_is_silent_or_late_and_never_started_twice(definition):
+def test_a_task_is_given_up_when_it_is_silent_or_late_and_tried_again_only_if_it_was_not_started(definition):
     state = definition["States"]["ExecuteTask"]
-    assert state["Resource"].endswith(":runTask.waitForTaskToken")
+    assert state["Resource"].endswith(":lambda:invoke.waitForTaskToken")
     assert state["HeartbeatSeconds"] < state["TimeoutSeconds"]
-    assert "Retry" not in state
+    retried = {name for rule in state["Retry"] for name in rule["ErrorEquals"]}
+    assert retried == {"Ecs.NotStarted", *ERRORS[graph.TRANSPORT], *graph.OWN_ERRORS}
     assert state["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Act"}]
     assert state["Next"] == "Act"
 
 
-def test_a_task_is_told_two_names_and_its_state_stays_what_it_was(definition):
+def test_a_function_starts_the_task_with_the_token_and_the_try_and_the_step_stays_what_it_was(definition):
     state = definition["States"]["ExecuteTask"]
-    (overrides,) = state["Parameters"]["Overrides"]["ContainerOverrides"]
-    assert overrides["Environment"] == [
-        {"Name": "STEPLINE_TASK_TOKEN", "Value.$": "$$.Task.Token"},
-        {"Name": "STEPLINE_EXEC_PAYLOAD_SECRET_ID", "Value.$": "$.launch.secret"},
-    ]
+    assert state["Parameters"] == {
+        "FunctionName": FUNCTIONS["act"],
+        "Payload": {"step.$": "$", "attempt.$": "$$.State.RetryCount", "token.$": "$$.Task.Token"},
+    }
     assert state["ResultPath"] is None
-    paths = re.findall(r"\$\.launch\.(\w+)", json.dumps(state))
-    assert set(paths) == set(Launch.__struct_fields__)
 
 
 def test_a_wait_runs_nothing_and_lasts_as_long_as_the_step_says(definition):

@@ -86,7 +86,7 @@ def test_what_no_list_names_is_not_tried_again(error):
 
 @pytest.mark.parametrize("state", ["Execute", "ExecuteTask"])
 def test_a_program_is_never_tried_again(state):
-    assert Patience(state, whole).pause_s(DependencyError("x")) is None
+    assert Patience(state, whole).pause_s(TimeoutError("the program's own")) is None
 
 
 def test_a_pause_is_as_long_as_the_jitter_says():

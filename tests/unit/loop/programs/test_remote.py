@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepline.errors import DependencyError
+from stepline.errors import DependencyError, SteplineError
 from stepline.loop.programs import program
 from stepline.loop.programs import remote as launch_module
-from stepline.loop.programs.remote import GRANT_S, WAIT_S, readable_keys
+from stepline.loop.programs.remote import GRANT_S, WAIT_S, readable_keys, start_task
 from stepline.loop.sweep import sweep_lane
 from stepline.model.batch import decode_batch
 from stepline.model.entry import Resulted
@@ -80,6 +80,29 @@ def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play
     assert handover(play, step).settings == {}
     assert handover(play, step).descriptors == {}
     assert set(parcel(play, step).reads) == {file.key for file in parcel(play, step).request.files}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        (DependencyError("no room"), ("Ecs.NotStarted", "no room")),
+        (SteplineError("not allowed"), ("Ecs.Refused", "not allowed")),
+    ],
+)
+def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(play, step, refusal, told):
+    play.tasks.refusals.append(refusal)
+    play.tasks.waiting |= {"first", "second"}
+    start_task(play.ports, step, "first")
+    assert play.tasks.ended == {"first": told}
+    assert play.tasks.tasks == {}
+    start_task(play.ports, replace(step, attempt=1), "second")
+    ((name, task),) = play.tasks.tasks.items()
+    assert name.endswith(f"{step.launch.client_token}-1")
+    assert dict(task.variables) == {
+        "STEPLINE_TASK_TOKEN": "second",
+        "STEPLINE_EXEC_PAYLOAD_SECRET_ID": step.launch.secret,
+    }
+    assert "second" in play.tasks.waiting
 
 
 def test_a_step_that_leaves_the_state_carries_no_launch(play, step):

@@ -20,7 +20,7 @@ from stepline.errors import (
     retryable_names,
 )
 from stepline.model.base import Value
-from stepline.model.program.handover import COLLECT_S, PROVISION_S, RUN_MAX_S
+from stepline.model.program.handover import COLLECT_S, PROVISION_S, RUN_MAX_S, UNSTARTED
 
 START: Final = "Decide"
 ROUTER: Final = "Route"
@@ -70,10 +70,13 @@ class Task(Value):
 class RemoteTask(Value):
     """A state that starts a task elsewhere and waits for its report.
 
-    It fails after `heartbeat_s` without a heartbeat.
+    `function` starts the task, and is tried again if it could not. The state fails after `heartbeat_s`
+    without a heartbeat.
     """
 
     name: str
+    function: str
+    retries: tuple[Retry, ...]
     timeout_s: int
     heartbeat_s: int
     next: str
@@ -143,9 +146,16 @@ TASKS: Final = (
     ),
 )
 
-# Not retried either. The task enforces the program's own timeout; this one covers a task that does not.
+# Only a task that was not started is tried again, never one that was. The task enforces the program's own
+# timeout; this one covers a task that does not.
 REMOTE: Final = RemoteTask(
     name="ExecuteTask",
+    function="act",
+    retries=(
+        Retry(errors=(TRANSPORT,), interval_s=2, tries=4),
+        Retry(errors=OWN_ERRORS, interval_s=1, tries=2),
+        Retry(errors=(UNSTARTED,), interval_s=5, tries=5, max_s=60),
+    ),
     timeout_s=PROVISION_S + RUN_MAX_S + COLLECT_S,
     heartbeat_s=PROVISION_S,
     next="Act",

@@ -34,7 +34,6 @@ from stepline.loop.graph import (
     STATES,
     WAIT,
     Retry,
-    Task,
 )
 from stepline.model.step import Step
 
@@ -115,8 +114,7 @@ class Patience:
 
     def __init__(self, state: str, jitter: Jitter) -> None:
         """Begin with the first try of `state`."""
-        task = STATES[state]
-        self._retries: tuple[Retry, ...] = task.retries if isinstance(task, Task) else ()
+        self._retries: tuple[Retry, ...] = STATES[state].retries
         self._jitter = jitter
         self._used: Counter[Retry] = Counter()
 

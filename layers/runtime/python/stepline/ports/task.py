@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from stepline.model.base import Value
-from stepline.model.program.handover import Grant
+from stepline.model.program.handover import Grant, Launch
 
 
 class Stale(Value):
@@ -27,6 +27,14 @@ class Tasks(Protocol):
 
         Its row is written first, so that the sweeper finds it after `deadline`, an ISO time. Raises
         InputError `payload_too_large`, DependencyError.
+        """
+        ...
+
+    def start(self, launch: Launch, token: str, attempt: int) -> None:
+        """Start the task of a run, which reports to the state with `token`.
+
+        The same try, sent twice, starts one task. Raises DependencyError: none was started for now, by a
+        throttle, a failure of the service, or no capacity; SteplineError: it never will be.
         """
         ...
 

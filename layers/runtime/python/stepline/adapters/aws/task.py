@@ -27,9 +27,15 @@ from stepline.adapters.aws.error import (
     tolerated,
 )
 from stepline.adapters.aws.table import HEAD, OPEN_INDEX, Table, exec_pk, key
-from stepline.errors import InputError
+from stepline.errors import DependencyError, InputError, SteplineError
 from stepline.model.ids import utc
-from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import (
+    SECRET_MAX_BYTES,
+    SECRET_VARIABLE,
+    TOKEN_VARIABLE,
+    Launch,
+    secret_name,
+)
 from stepline.ports.task import Stale
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ KEPT_S: Final = 14 * 24 * 3600
 ERROR_CHARS, CAUSE_CHARS = 256, 1000
 REASON_CHARS: Final = 255
 
+SCARCE: Final = ("Capacity is unavailable", "limit on the number of")
+"""Words of a refusal that passes, whatever its code: no room in the zones, or in the account's quota."""
 CLUSTER_ABSENT: Final = "ClusterNotFoundException"
 TASK_ABSENT: Final = "InvalidParameterException"
 
@@ -109,6 +117,45 @@ class EcsTasks:
                 ConditionExpression="attribute_exists(pk)",
             )
         return name
+
+    def start(self, launch: Launch, token: str, attempt: int) -> None:
+        variables = {TOKEN_VARIABLE: token, SECRET_VARIABLE: launch.secret}
+        try:
+            with mapped():
+                answer = self.ecs.run_task(
+                    cluster=launch.cluster,
+                    taskDefinition=launch.task_definition,
+                    clientToken=f"{launch.client_token}-{attempt}",
+                    startedBy=launch.ref,
+                    launchType="FARGATE",
+                    platformVersion=launch.platform_version,
+                    networkConfiguration={
+                        "awsvpcConfiguration": {
+                            "subnets": list(launch.subnets),
+                            "securityGroups": list(launch.security_groups),
+                            "assignPublicIp": launch.assign_public_ip,
+                        }
+                    },
+                    overrides={
+                        "containerOverrides": [
+                            {
+                                "name": launch.container_name,
+                                "environment": [
+                                    {"name": name, "value": value} for name, value in variables.items()
+                                ],
+                            }
+                        ]
+                    },
+                )
+        except SteplineError as error:
+            cause = str(error.__cause__)
+            if any(word in cause for word in SCARCE):
+                raise DependencyError(f"no task now: {cause}", code="task_not_started") from error
+            raise
+        if not answer["tasks"]:
+            # ECS refuses in an answer that is no error.
+            reasons = ", ".join(one.get("reason", "no reason given") for one in answer["failures"])
+            raise DependencyError(f"no task was started: {reasons}", code="task_not_started")
 
     def take_back(self, ref: str) -> None:
         seen = self._look(ref)

@@ -9,9 +9,15 @@ from threading import Lock
 from typing import Final
 
 from stepline.adapters.memory.clock import MemoryClock
-from stepline.errors import InputError, NotFoundError
+from stepline.errors import InputError, NotFoundError, SteplineError
 from stepline.model.ids import utc
-from stepline.model.program.handover import SECRET_MAX_BYTES, secret_name
+from stepline.model.program.handover import (
+    SECRET_MAX_BYTES,
+    SECRET_VARIABLE,
+    TOKEN_VARIABLE,
+    Launch,
+    secret_name,
+)
 from stepline.ports.task import Stale
 
 STAGE: Final = "memory"
@@ -38,7 +44,10 @@ class MemoryTask:
 
 
 class MemoryTasks:
-    """Implements `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests."""
+    """Implements `Tasks` and `Duty`. `secrets`, `rows`, `tasks` and `waiting` are open for tests.
+
+    `refusals` are raised instead of starting a task, one each.
+    """
 
     def __init__(self, clock: MemoryClock) -> None:
         """Start without handovers and waiting states."""
@@ -49,6 +58,7 @@ class MemoryTasks:
         self.tasks: dict[str, MemoryTask] = {}
         self.waiting: set[str] = set()
         self.ended: dict[str, tuple[str, str]] = {}
+        self.refusals: list[SteplineError] = []
 
     # --- Tasks
 
@@ -59,6 +69,13 @@ class MemoryTasks:
         self.keep_secret(ref, text)
         self.close_row(ref, me)
         return secret_name(STAGE, ref)
+
+    def start(self, launch: Launch, token: str, attempt: int) -> None:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        variables = {TOKEN_VARIABLE: token, SECRET_VARIABLE: launch.secret}
+        name = f"task-{launch.client_token}-{attempt}"
+        self.tasks.setdefault(name, MemoryTask(ref=launch.ref, cluster=launch.cluster, variables=variables))
 
     def take_back(self, ref: str) -> None:
         seen = self.look(ref)

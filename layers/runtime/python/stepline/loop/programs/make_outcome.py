@@ -179,7 +179,7 @@ CUT_SHORT: Final = (
 CAUSE_CHARS: Final = 300
 
 _OF_LAUNCH: Final = ("Ecs.", "ECS.", "AmazonECS.")
-"""Prefixes of RunTask errors in Step Functions: of the SDK integration, and two older ones."""
+"""Prefixes of errors of a task that was not started: ours, which were once an integration's, and two older ones."""
 
 _REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
 _NAMES: Final = re.compile(

@@ -37,9 +37,11 @@ from stepline.model.program.execution import ExecRequest, RuntimeProfile
 from stepline.model.program.handover import (
     COLLECT_S,
     PROVISION_S,
+    REFUSED,
     RUN_MAX_S,
     SECRET_MAX_BYTES,
     TOKEN_VARIABLE,
+    UNSTARTED,
     Grant,
     Handover,
     Launch,
@@ -151,6 +153,20 @@ def launch_task(attempt: Attempt, request: ExecRequest) -> Step:
         platform_version=task.platform_version,
     )
     return replace(attempt.step, route="execute_task", attempt=0, error=None, launch=launch)
+
+
+def start_task(ports: Ports, step: Step, token: str) -> None:
+    """Start the task that `step.launch` names, for the state that waits with `token`.
+
+    If none is started, end the wait with an error: the state tries again for one that passes.
+    """
+    assert step.launch is not None
+    try:
+        ports.tasks.start(step.launch, token, step.attempt)
+    except SteplineError as error:
+        logger.warning("task not started", extra={"ref": step.launch.ref, "code": error.reason})
+        name = UNSTARTED if error.retryable else REFUSED
+        ports.tasks.fail(token, name, trim_cause(str(error)))
 
 
 def give_back(ports: Ports, request: ExecRequest, *, reported: bool) -> None:

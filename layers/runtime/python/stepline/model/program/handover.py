@@ -28,6 +28,10 @@ COLLECT_S: Final = 60
 STOP_S: Final = 120
 """From a task's SIGTERM to its SIGKILL, the longest that the service grants."""
 
+UNSTARTED: Final = "Ecs.NotStarted"
+"""The error name of a task that was not started for now: ECS was throttled, failed, or had no capacity."""
+REFUSED: Final = "Ecs.Refused"
+"""The error name of a task that cannot be started at all: a right, a name or a size is wrong."""
 STEERED: Final = "Steered"
 """The error name by which a steer ends a state that waits for a task."""
 
@@ -77,7 +81,8 @@ class Launch(Value, omit_defaults=False):
 
     Every field is written, because the state's paths name them all.
 
-    `ref` names the run in the account, `client_token` (at most 64 characters) one attempt at starting it.
+    `ref` names the run in the account, `client_token` an attempt at starting it, with the number of
+    the try behind it at most 64 characters.
     """
 
     ref: str
