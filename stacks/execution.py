@@ -1,4 +1,4 @@
-"""Execution of programs in AWS: tasks in a network of their own, unreachable from outside and free at rest.
+"""Execution of programs in AWS: tasks in a network of their own, or their owner's, unreachable from outside.
 
 A task is two containers of one image. The supervisor has the network, the task's role and the run's data; the
 executor runs the program as an account that owns nothing, and shares one volume with it. They share the
@@ -49,7 +49,7 @@ class ExecutionStack(cdk.Stack):
         self.family = stage.exec_name
         self.container_name = SUPERVISOR
         self._stage = stage
-        self._make_network()
+        self._place_tasks()
         cluster = ecs.CfnCluster(
             self,
             "Cluster",
@@ -76,11 +76,37 @@ class ExecutionStack(cdk.Stack):
         cdk.CfnOutput(self, "TaskSecurityGroups", value=cdk.Fn.join(",", self.security_group_ids))
         cdk.CfnOutput(self, "TaskPublicIp", value=self.public_ip)
 
-    def _make_network(self) -> None:
-        """Create two public subnets, with access to the outside only.
+    def _place_tasks(self) -> None:
+        """Name the subnets and groups of tasks: the owner's, or those of a network made for them."""
+        stage = self._stage
+        self.public_ip = "ENABLED" if stage.exec_public_ip else "DISABLED"
+        self.security_group_ids = list(stage.exec_security_groups)
+        if stage.exec_vpc:
+            # Only its id is used; the CDK asks for zones that it need not know.
+            vpc = ec2.Vpc.from_vpc_attributes(
+                self, "OwnersNetwork", vpc_id=stage.exec_vpc, availability_zones=["unknown"]
+            )
+            self.subnet_ids = list(stage.exec_subnets)
+        else:
+            vpc = self._make_network()
+            self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
+        if not self.security_group_ids:
+            group = ec2.SecurityGroup(
+                self,
+                "TaskGroup",
+                vpc=vpc,
+                description="Tasks: nothing in, HTTPS out.",
+                allow_all_outbound=False,
+            )
+            group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
+            self.security_group_ids = [group.security_group_id]
+
+    def _make_network(self) -> ec2.IVpc:
+        """Create two public subnets, in the zones of the stage's choice, with access to the outside only.
 
         A task's own public address is its only route.
         """
+        zones = self._stage.exec_zones
         vpc = ec2.Vpc(
             self,
             "Network",
@@ -101,13 +127,12 @@ class ExecutionStack(cdk.Stack):
             # Emptying the default group would need a function, and nothing here is a member of it.
             restrict_default_security_group=False,
         )
-        group = ec2.SecurityGroup(
-            self, "TaskGroup", vpc=vpc, description="Tasks: nothing in, HTTPS out.", allow_all_outbound=False
-        )
-        group.add_egress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(443), "AWS, and what tools call")
-        self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
-        self.security_group_ids = [group.security_group_id]
-        self.public_ip = "ENABLED"  # there is no other way out of a public subnet
+        for subnet, zone in zip(vpc.public_subnets, zones, strict=bool(zones)):
+            made = subnet.node.default_child
+            assert isinstance(made, ec2.CfnSubnet)
+            made.availability_zone_id = zone
+            made.add_property_deletion_override("AvailabilityZone")
+        return vpc
 
     def _make_task_role(self) -> iam.Role:
         """Return the supervisor's role: it reports to the machine and reads its handover, nothing else."""

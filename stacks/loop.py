@@ -192,4 +192,5 @@ def _fargate(execution: ExecutionStack) -> dict[str, Any]:
         "fargate_container_name": execution.container_name,
         "fargate_subnets": execution.subnet_ids,
         "fargate_security_groups": execution.security_group_ids,
+        "fargate_assign_public_ip": execution.public_ip,
     }

@@ -37,6 +37,13 @@ _WORDS: Mapping[str, Collection[str]] = {
     "python": MAGIC,
 }
 """Choices between a few words; those of `python` are Lambda's with snapshots."""
+_PLACES = {
+    "exec_zones": re.compile(r"[a-z]+\d*-az\d+"),
+    "exec_subnets": re.compile(r"subnet-[0-9a-f]{8,17}"),
+    "exec_security_groups": re.compile(r"sg-[0-9a-f]{8,17}"),
+}
+"""Ids of AWS's own making; those of zones name the same zone in every account, unlike names."""
+_VPC = re.compile(r"(vpc-[0-9a-f]{8,17})?")
 _COGNITO_OWN = ("aws", "amazon", "cognito")
 
 
@@ -88,6 +95,11 @@ class Stage:
     exec_tasks: bool = False
     exec_cpu: int = 1024
     exec_memory_mib: int = 2048
+    exec_zones: tuple[str, ...] = ()
+    exec_vpc: str = ""
+    exec_subnets: tuple[str, ...] = ()
+    exec_security_groups: tuple[str, ...] = ()
+    exec_public_ip: bool = True
     user_messages_per_minute: int = 60
     event_source_principals: tuple[str, ...] = ()
     alarms: bool = False
@@ -117,7 +129,27 @@ class Stage:
                 raise ValueError(
                     f"event_source_principals: {arn!r} is no ARN of an account, a role or a user"
                 )
+        self._check_network()
         self._check_doors()
+
+    def _check_network(self) -> None:
+        """Refuse a network of tasks that AWS would refuse mid-deployment."""
+        for name, pattern in _PLACES.items():
+            for value in getattr(self, name):
+                if not pattern.fullmatch(value):
+                    raise ValueError(f"{name}: {value!r} is not {pattern.pattern}")
+        if not _VPC.fullmatch(self.exec_vpc):
+            raise ValueError(f"exec_vpc: {self.exec_vpc!r} is no id of a VPC")
+        if bool(self.exec_vpc) != bool(self.exec_subnets):
+            raise ValueError(
+                "exec_vpc and exec_subnets: tasks need both, or neither for a network of their own"
+            )
+        if len(self.exec_zones) not in (0, 2):
+            raise ValueError("exec_zones: the two zones of the tasks' network")
+        if self.exec_vpc and self.exec_zones:
+            raise ValueError("exec_zones: the zones are those of exec_subnets")
+        if self.exec_security_groups and not self.exec_vpc:
+            raise ValueError("exec_security_groups: they belong to a VPC, which exec_vpc names")
 
     def _check_doors(self) -> None:
         """Refuse choices that AWS would refuse mid-deployment, or that would silently lock everyone out."""
@@ -209,6 +241,7 @@ class Stage:
         image = given.get("exec_image") or ("" if is_local else "codebuild")
         defaults = {
             "exec_mode": "fargate" if image not in ("", "none") else "none",
+            "exec_public_ip": not given.get("exec_vpc"),
             "event_source_principals": (_EMULATED,) if is_local else (),
             "alarms": is_prod,
             "snap_start": is_prod,

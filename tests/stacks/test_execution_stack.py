@@ -219,6 +219,48 @@ def test_the_network_costs_nothing_while_nobody_uses_it(template):
     ]
 
 
+def test_zones_are_chosen_by_ids_that_mean_the_same_in_every_account(template):
+    assert all("AvailabilityZoneId" not in subnet for subnet in all_of(template, "AWS::EC2::Subnet"))
+    chosen = synthesise(name="dev", exec_image="a:1", exec_zones=("usw1-az1", "usw1-az3"))
+    subnets = all_of(chosen, "AWS::EC2::Subnet")
+    assert {subnet["AvailabilityZoneId"] for subnet in subnets} == {"usw1-az1", "usw1-az3"}
+    assert all("AvailabilityZone" not in subnet for subnet in subnets)
+
+
+OWNERS = {
+    "exec_vpc": "vpc-0a1b2c3d",
+    "exec_subnets": ("subnet-0a1b2c3d", "subnet-1a1b2c3d"),
+    "exec_public_ip": False,
+}
+
+
+def test_tasks_in_the_network_of_their_owner_bring_none_of_their_own():
+    placed = synthesise(
+        name="dev", exec_image="a:1", exec_security_groups=("sg-0a1b2c3d", "sg-1a1b2c3d"), **OWNERS
+    )
+    kinds = {resource["Type"] for resource in placed.to_json()["Resources"].values()}
+    assert not [kind for kind in kinds if kind.startswith("AWS::EC2::")]
+    outputs = {name: output["Value"] for name, output in placed.to_json()["Outputs"].items()}
+    assert (outputs["TaskSubnets"], outputs["TaskSecurityGroups"]) == (
+        "subnet-0a1b2c3d,subnet-1a1b2c3d",
+        "sg-0a1b2c3d,sg-1a1b2c3d",
+    )
+    assert outputs["TaskPublicIp"] == "DISABLED"
+
+
+def test_without_groups_of_their_owner_tasks_get_one_in_that_network_that_lets_https_out():
+    placed = synthesise(name="dev", exec_image="a:1", **OWNERS)
+    group = only(placed, "AWS::EC2::SecurityGroup")
+    assert group["VpcId"] == "vpc-0a1b2c3d"
+    assert [rule["FromPort"] for rule in group["SecurityGroupEgress"]] == [443]
+    assert not group.get("SecurityGroupIngress")
+
+
+def test_the_executor_has_the_same_walls_in_the_network_of_an_owner(template):
+    placed = synthesise(name="prod", exec_image="public.ecr.aws/example/programs:1", **OWNERS)
+    assert containers(placed)["executor"] == containers(template)["executor"]
+
+
 def test_the_template_has_no_custom_resource(template):
     assert not [name for name in template.to_json()["Resources"] if "Custom" in name]
     assert not all_of(template, "AWS::Lambda::Function")
@@ -232,8 +274,8 @@ def test_what_starts_a_task_stays_within_what_overrides_may_be(aws_calls):
         cluster="c",
         task_definition="t",
         container_name="supervisor",
-        subnets=("subnet-1",),
-        security_groups=("sg-1",),
+        subnets=("subnet-0a1b2c3d",),
+        security_groups=("sg-0a1b2c3d",),
         assign_public_ip="ENABLED",
         platform_version="LATEST",
     )

@@ -71,6 +71,40 @@ def test_programs_run_in_tasks_unless_they_are_left_out():
     assert read(**local, exec_mode="fargate", exec_image="programs:1").has_tasks
 
 
+def test_tasks_are_placed_by_ids_of_a_network_and_without_a_public_address():
+    placed = read(
+        exec_vpc="vpc-0a1b2c3d",
+        exec_subnets="subnet-0a1b2c3d,subnet-1a1b2c3d",
+        exec_security_groups="sg-0a1b2c3d",
+    )
+    assert (placed.exec_vpc, placed.exec_subnets, placed.exec_security_groups) == (
+        "vpc-0a1b2c3d",
+        ("subnet-0a1b2c3d", "subnet-1a1b2c3d"),
+        ("sg-0a1b2c3d",),
+    )
+    assert not placed.exec_public_ip
+    assert read().exec_public_ip
+    assert read(exec_vpc="vpc-0a1b2c3d", exec_subnets="subnet-0a1b2c3d", exec_public_ip="true").exec_public_ip
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"exec_vpc": "vpc-0a1b2c3d"},
+        {"exec_subnets": "subnet-0a1b2c3d"},
+        {"exec_vpc": "my network", "exec_subnets": "subnet-0a1b2c3d"},
+        {"exec_vpc": "vpc-0a1b2c3d", "exec_subnets": "eu-west-1a"},
+        {"exec_security_groups": "sg-0a1b2c3d"},
+        {"exec_zones": "us-west-1a,us-west-1b"},
+        {"exec_zones": "usw1-az1"},
+        {"exec_zones": "usw1-az1,usw1-az3", "exec_vpc": "vpc-0a1b2c3d", "exec_subnets": "subnet-0a1b2c3d"},
+    ],
+)
+def test_a_network_that_cannot_be_is_refused(choices):
+    with pytest.raises(ValueError, match="exec_"):
+        read(**choices)
+
+
 def test_alarms_are_on_in_prod_unless_refused():
     assert read(stage="prod").alarms
     assert not read(stage="prod", alarms="false").alarms

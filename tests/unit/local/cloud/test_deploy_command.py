@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from stepline.errors import AuthError, DependencyError
-from stepline.local.cloud.deploy import UNANSWERED, deploy
+from stepline.local.cloud.deploy import UNANSWERED, deploy, find_deployment, synthesize
 from stepline.local.cloud.deployment import Deployment, load, save
 from tests.unit.local.cloud.recorded_programs import ACCOUNT_ID, REGION, bootstrap, order, refused
 
@@ -36,6 +36,25 @@ def test_a_stage_is_looked_at_shown_asked_for_deployed_and_remembered(context, p
     assert deployment == load(context.home, "dev")
     assert deployment.outputs == {"TableName": "t", **URL}
     assert deployment.deployed_at
+
+
+@pytest.mark.parametrize(
+    ("region", "choices", "zones"),
+    [
+        ("us-west-1", {}, "exec_zones=usw1-az1,usw1-az3"),
+        ("us-west-1", {"exec_zones": "a1-az1,a1-az2"}, "exec_zones=a1-az1,a1-az2"),
+        ("us-west-1", {"exec_vpc": "vpc-1"}, ""),
+        ("eu-central-1", {}, ""),
+    ],
+)
+def test_tasks_are_placed_in_zones_that_have_fargate_and_the_choice_is_not_remembered(
+    context, programs, region, choices, zones
+):
+    account, deployment = find_deployment(order(choices=choices, region=region), context)
+    synthesize(deployment, account, context)
+    assert zones in programs.said("synth")
+    assert bool(zones) is ("exec_zones" in programs.said("synth"))
+    assert deployment.context == choices
 
 
 @pytest.mark.usefixtures("bootstrapped")

@@ -45,6 +45,13 @@ from stepline.model.base import Value
 POOL: Final = "UserPoolId"
 """The output of a stage that has a user pool of its own."""
 
+ZONES: Final = {
+    "ap-northeast-1": "apne1-az1,apne1-az2",
+    "cn-north-1": "cnn1-az1,cnn1-az2",
+    "us-west-1": "usw1-az1,usw1-az3",
+}
+"""Two zones that have Fargate, by id, in regions where not all have it. Source: Fargate-Regions of the ECS guide."""
+
 UNANSWERED: Final = 3
 """The exit code of a deployment that succeeded but whose first turn failed."""
 
@@ -155,7 +162,9 @@ def find_deployment(order: Order, desk: Desk) -> tuple[Account, Deployment]:
         )
         raise InputError(message, code="cloud_account")
     return account, replace(
-        known, profile=account.profile, context=fold_choices(known.context, order.choices)
+        known,
+        profile=account.profile,
+        context=fold_choices(known.context, order.choices),
     )
 
 
@@ -167,11 +176,19 @@ def synthesize(deployment: Deployment, account: Account, desk: Desk) -> Path:
     desk.say("writing the templates (cdk synth; the first time, packages are fetched too)")
     must(
         desk,
-        render_synth(deployment.stage, deployment.context, folder, deployment.profile),
+        render_synth(deployment.stage, _with_zones(deployment), folder, deployment.profile),
         account,
         "a choice is forgotten with -c key=; docs/how-to/deploy.md lists them",
     )
     return folder
+
+
+def _with_zones(deployment: Deployment) -> dict[str, str]:
+    """Return the choices, with the zones of tasks in a region whose first two may have no Fargate."""
+    context, region = deployment.context, deployment.region
+    if region not in ZONES or {"exec_zones", "exec_vpc"} & context.keys():
+        return context
+    return {**context, "exec_zones": ZONES[region]}
 
 
 def _check_choices(order: Order, desk: Desk) -> None:
