@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -61,6 +61,7 @@ FUNCTION: Final = """\
 import json, sys
 from types import SimpleNamespace
 from lambdas.{name} import handler
+print("ready", flush=True)
 context = SimpleNamespace(
     function_name="bench", memory_limit_in_mb=512, invoked_function_arn="arn:aws:lambda:::function:bench:live", aws_request_id="1"
 )
@@ -83,26 +84,30 @@ def rows() -> list[Row]:
     ways = {way: _build(version, python, way) for way in ("bytecode", "no bytecode")}
     with _proxy(stage) as proxy, _environment(stage, proxy) as prepared:
         runs = {way: Runs(python, code, proxy, prepared) for way, code in ways.items()}
-        times: dict[tuple[str, str], list[float]] = {}
+        found_runs: dict[tuple[str, str], list[Spent]] = {}
         for _ in range(ROUNDS):
             for way, run in runs.items():
-                times.setdefault(("peer", way), []).append(run.peer_ms())
+                found_runs.setdefault(("peer", way), []).append(run.peer())
                 for name in GOALS:
-                    times.setdefault((name, way), []).append(run.function_ms(name))
-    least = {key: statistics.median(found_ms) for key, found_ms in times.items()}
-    return [_row(name, goal, least, version) for name, goal in GOALS.items()]
+                    found_runs.setdefault((name, way), []).append(run.function(name))
+    middle = {
+        key: Spent(*map(statistics.median, zip(*spent, strict=True))) for key, spent in found_runs.items()
+    }
+    return [_row(name, goal, middle, version) for name, goal in GOALS.items()]
 
 
-def _row(name: str, goal: float, spent_ms: Mapping[tuple[str, str], float], version: str) -> Row:
-    own, peer = spent_ms[name, "bytecode"], spent_ms["peer", "bytecode"]
+def _row(name: str, goal: float, spent: Mapping[tuple[str, str], Spent], version: str) -> Row:
+    own, peer = spent[name, "bytecode"], spent["peer", "bytecode"]
+    bare, bare_peer = spent[name, "no bytecode"], spent["peer", "no bytecode"]
     return Row(
         metric=f"cold_cpu_{name}",
-        value=round(own / peer, 2),
+        value=round(own.total_ms / peer.total_ms, 2),
         unit="x",
-        peers={"without bytecode": round(spent_ms[name, "no bytecode"] / peer, 2)},
+        peers={"without bytecode": round(bare.total_ms / peer.total_ms, 2)},
         goal=goal,
-        note=f"{own:.0f} ms of CPU over {peer:.0f} of a function that makes one client; {spent_ms[name, 'no bytecode']:.0f} "
-        f"without bytecode, then the other has {spent_ms['peer', 'no bytecode']:.0f}; Python {version}, median of {ROUNDS}",
+        note=f"{own.total_ms:.0f} ms of CPU, {own.initial_ms:.0f} of it before the event, and {own.resident_mib:.0f} MiB, over "
+        f"{peer.total_ms:.0f} ms of a function that makes one client; without bytecode {bare.total_ms:.0f} over "
+        f"{bare_peer.total_ms:.0f}; Python {version}, median of {ROUNDS}",
     )
 
 
@@ -129,6 +134,14 @@ def _build(version: str, python: Path, way: str) -> tuple[Path, ...]:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
     return tuple(bare)
+
+
+class Spent(NamedTuple):
+    """The CPU time of a process up to its call, the part of it before the event, and the most memory that it had."""
+
+    total_ms: float
+    resident_mib: float
+    initial_ms: float = 0.0
 
 
 Mark = Callable[[str, bytes], bool]
@@ -158,7 +171,7 @@ class Proxy(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Pass)
         self.stage = stage
         self.watched: tuple[subprocess.Popen[bytes], Mark] | None = None
-        self.spent_ms = 0.0
+        self.spent: Spent | None = None
 
     @property
     def url(self) -> str:
@@ -169,14 +182,16 @@ class Proxy(ThreadingHTTPServer):
         if self.watched is None or not self.watched[1](target, body):
             return False
         process, _ = self.watched
-        self.spent_ms = time.clock_gettime(_cpu_clock(process.pid)) * 1000
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        resident_kib = int(status.partition("VmHWM:")[2].split()[0])
+        self.spent = Spent(total_ms=_cpu_ms(process), resident_mib=resident_kib / 1024)
         process.kill()
         return True
 
 
-def _cpu_clock(pid: int) -> int:
-    """Return the id of a process's CPU clock. Source: clock_getcpuclockid(3), as Linux encodes it."""
-    return (~pid << 3) | 2
+def _cpu_ms(process: subprocess.Popen[bytes]) -> float:
+    """Return the CPU time of a running process. Source: clock_getcpuclockid(3), as Linux encodes its clocks."""
+    return time.clock_gettime((~process.pid << 3) | 2) * 1000
 
 
 class _Pass(BaseHTTPRequestHandler):
@@ -338,31 +353,31 @@ class Runs:
     proxy: Proxy
     prepared: Prepared
 
-    def peer_ms(self) -> float:
-        return self._spent_ms("peer", PEER, "", self.prepared.variables["authorizer"])
+    def peer(self) -> Spent:
+        """Run the function that makes one client."""
+        return self._run("peer", PEER, "", self.prepared.variables["authorizer"])
 
-    def function_ms(self, name: str) -> float:
+    def function(self, name: str) -> Spent:
+        """Run one of ours on an event of its own."""
         event = json.dumps(self.prepared.event(name))
-        return self._spent_ms(name, FUNCTION.format(name=name), event, self.prepared.variables[name])
+        return self._run(name, FUNCTION.format(name=name), event, self.prepared.variables[name])
 
-    def _spent_ms(self, name: str, program: str, argument: str, variables: Mapping[str, str]) -> float:
-        path = os.pathsep.join(map(str, self.folders))
+    def _run(self, name: str, program: str, argument: str, variables: Mapping[str, str]) -> Spent:
         environment = {
             **variables,
-            "PYTHONPATH": path,
+            "PYTHONPATH": os.pathsep.join(map(str, self.folders)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONSAFEPATH": "1",
             "PATH": os.defpath,
+            "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9",  # it initialises as on Lambda
         }
-        process = subprocess.Popen(
-            [self.python, "-S", "-c", program, argument],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        self.proxy.spent_ms, self.proxy.watched = 0.0, (process, MARKS[name])
+        command = [self.python, "-S", "-c", program, argument]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.proxy.spent, self.proxy.watched = None, (process, MARKS[name])
+        first = process.stdout.readline() if process.stdout and name != "peer" else b""
+        initial_ms = _cpu_ms(process) if first == b"ready\n" else 0.0
         said, _ = process.communicate(timeout=60)
         self.proxy.watched = None
-        if not self.proxy.spent_ms:
-            raise MeasureError(f"{name} ended before its call: {said.decode()[:2000]}")
-        return self.proxy.spent_ms
+        if self.proxy.spent is None:
+            raise MeasureError(f"{name} ended before its call: {(first + said).decode()[:2000]}")
+        return self.proxy.spent._replace(initial_ms=initial_ms)
