@@ -31,7 +31,7 @@ WRITES: Final[Mapping[str, frozenset[str]]] = {
     "RelayStream": frozenset({"push", "close"}),
     "Signals": frozenset({"notify"}),
     "Subscriptions": frozenset({"connect", "disconnect", "renew", "subscribe", "drop"}),
-    "Tasks": frozenset({"hand_over", "take_back", "give_up", "stop", "fail"}),
+    "Tasks": frozenset({"hand_over", "start", "take_back", "give_up", "stop", "fail"}),
     "Tickets": frozenset({"issue", "redeem"}),
 }
 """What changes the world, by protocol."""

@@ -126,6 +126,11 @@ class Driver:
     def _wait(self, execution: Execution) -> Step:
         """Wait for a task to report, to stop, or not to be heard of any more."""
         waiting = Waiting(self.simulation, execution.name, execution.step)
+        if self._invoke("start task", waiting.start).error is not None:
+            waiting.lose()
+        if not waiting.find():
+            return waiting.step()
+        assert waiting.task is not None
         invocation = self._invoke("task", waiting.run)
         waiting.task.reason = waiting.task.reason or EXITED
         if invocation is not self._abandoned:

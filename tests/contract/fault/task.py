@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from stepline.adapters.memory.task import MemoryTask
 from stepline.errors import NotFoundError
+from stepline.loop.programs.remote import start_task
 from stepline.model.program.execution import CollectedFile, Run
 from stepline.model.program.handover import SECRET_VARIABLE, TOKEN_VARIABLE, Handover, Parcel
 from stepline.model.step import Step
@@ -25,18 +26,32 @@ class Waiting:
     """ExecuteTask of one execution: a task was asked for, and `step` says how the wait ended, once it has."""
 
     def __init__(self, simulation: Simulation, execution: str, step: Step) -> None:
-        """Start the task."""
+        """Wait for a task that has yet to be started."""
         launch = step.launch
         assert launch is not None
         self.simulation = simulation
         self.token = f"{execution}/{launch.client_token}"
-        self.name = f"task-{len(simulation.tasks.tasks)}"
         self.cluster = launch.cluster
+        self.name = ""
+        self.task: MemoryTask | None = None
         self._step = step
-        variables = {TOKEN_VARIABLE: self.token, SECRET_VARIABLE: launch.secret}
-        self.task = MemoryTask(ref=launch.ref, cluster=launch.cluster, variables=variables)
         simulation.tasks.waiting.add(self.token)
-        simulation.tasks.tasks[self.name] = self.task
+
+    def start(self, reach: Reach) -> None:
+        """Be the function that starts the task."""
+        start_task(self.simulation.seen(reach), self._step, self.token)
+
+    def find(self) -> bool:
+        """Return True if the task was started, whoever knows."""
+        for name, task in self.simulation.tasks.tasks.items():
+            if task.variables[TOKEN_VARIABLE] == self.token:
+                self.name, self.task = name, task
+        return self.task is not None
+
+    def lose(self) -> None:
+        """Hear that the function has failed."""
+        if not self.over:
+            self._end("Lambda.Unknown")
 
     @property
     def over(self) -> bool:
@@ -44,8 +59,11 @@ class Waiting:
 
     def expire(self) -> None:
         """Hear of the task no more."""
+        self._end("States.HeartbeatTimeout")
+
+    def _end(self, error: str) -> None:
         self.simulation.tasks.waiting.discard(self.token)
-        self.simulation.tasks.ended[self.token] = ("States.HeartbeatTimeout", "")
+        self.simulation.tasks.ended[self.token] = (error, "")
 
     def step(self) -> Step:
         error, cause = self.simulation.tasks.ended[self.token]
@@ -55,6 +73,7 @@ class Waiting:
         """Be the supervisor: take the handover and the run, strike, report, say so."""
         duty = InterruptiblePort(reach, "duty", Duty, self.simulation.tasks)
         depot = InterruptiblePort(reach, "depot", Depot, self.simulation.ports.grants)
+        assert self.task is not None
         variables = self.task.variables
         if not duty.beat(self.token):
             return
@@ -72,7 +91,7 @@ class Waiting:
         call = parcel.request.exec_id
         reach("tool.program", lambda: self.simulation.effects.update([call]))
         self.simulation.moment(f"program {self.simulation.round}")
-        if self.task.reason:
+        if self.task is not None and self.task.reason:
             return  # it was stopped, and reports nothing
         body = call.encode()
         sha256 = hashlib.sha256(body).hexdigest()

@@ -80,7 +80,7 @@ def test_a_task_is_given_up_when_it_is_silent_or_late_and_tried_again_only_if_it
     assert state["Resource"].endswith(":lambda:invoke.waitForTaskToken")
     assert state["HeartbeatSeconds"] < state["TimeoutSeconds"]
     retried = {name for rule in state["Retry"] for name in rule["ErrorEquals"]}
-    assert retried == {"Ecs.NotStarted", *ERRORS[graph.TRANSPORT], *graph.OWN_ERRORS}
+    assert retried == {"TaskNotStarted", *ERRORS[graph.TRANSPORT], *graph.OWN_ERRORS}
     assert state["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Act"}]
     assert state["Next"] == "Act"
 

@@ -14,7 +14,7 @@ from stepline.loop.programs.make_outcome import (
 )
 from stepline.model.program.handover import STEERED
 
-ERRORS = ["Ecs.EcsException", "ECS.AmazonECSException", "AmazonECS.Unknown"]
+ERRORS = ["TaskNotStarted", "TaskRefused", "Ecs.EcsException", "ECS.AmazonECSException", "AmazonECS.Unknown"]
 
 
 @pytest.mark.parametrize("name", ERRORS)

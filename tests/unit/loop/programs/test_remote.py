@@ -85,8 +85,8 @@ def test_secret_and_parcel_hold_no_way_to_the_table_the_bucket_or_the_model(play
 @pytest.mark.parametrize(
     ("refusal", "told"),
     [
-        (DependencyError("no room"), ("Ecs.NotStarted", "no room")),
-        (SteplineError("not allowed"), ("Ecs.Refused", "not allowed")),
+        (DependencyError("no room"), ("TaskNotStarted", "no room")),
+        (SteplineError("not allowed"), ("TaskRefused", "not allowed")),
     ],
 )
 def test_a_task_that_is_not_started_ends_the_wait_and_says_whether_to_try_again(play, step, refusal, told):

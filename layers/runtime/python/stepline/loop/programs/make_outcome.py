@@ -32,7 +32,7 @@ from stepline.model.base import Value
 from stepline.model.ids import Lane
 from stepline.model.path import exec_key
 from stepline.model.program.execution import ExecRequest, Run
-from stepline.model.program.handover import STEERED
+from stepline.model.program.handover import REFUSED, STEERED, UNSTARTED
 from stepline.ports.artifacts import Artifacts
 from stepline.programs.envelope import CANCELLED, lost_envelope, make_envelope, output_bodies
 from stepline.programs.outcome import Envelope, decode_envelope
@@ -179,7 +179,7 @@ CUT_SHORT: Final = (
 CAUSE_CHARS: Final = 300
 
 _OF_LAUNCH: Final = ("Ecs.", "ECS.", "AmazonECS.")
-"""Prefixes of errors of a task that was not started: ours, which were once an integration's, and two older ones."""
+"""Prefixes of RunTask errors of state machines that started tasks themselves, until the turns on them have ended."""
 
 _REQUEST: Final = re.compile(r"\((?:Service|SDK)\b.*", re.DOTALL)
 _NAMES: Final = re.compile(
@@ -194,7 +194,7 @@ def explain_loss(error: Mapping[str, Any] | None, *, begun: bool, steered: bool 
         return _explain_begun(name)
     if steered or name == STEERED:
         return CANCELLED, NOT_WANTED
-    if name.startswith(_OF_LAUNCH):
+    if name in (UNSTARTED, REFUSED) or name.startswith(_OF_LAUNCH):
         return RUN_FAILED, f"No task could be started for the program: {cause or name}. Nothing happened."
     if name == "States.HeartbeatTimeout":
         return NOT_STARTED, NO_SIGN

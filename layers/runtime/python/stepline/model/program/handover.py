@@ -28,9 +28,9 @@ COLLECT_S: Final = 60
 STOP_S: Final = 120
 """From a task's SIGTERM to its SIGKILL, the longest that the service grants."""
 
-UNSTARTED: Final = "Ecs.NotStarted"
-"""The error name of a task that was not started for now: ECS was throttled, failed, or had no capacity."""
-REFUSED: Final = "Ecs.Refused"
+UNSTARTED: Final = "TaskNotStarted"
+"""The error name of a task that was not started for now: a throttle, a failure of the service, no capacity."""
+REFUSED: Final = "TaskRefused"
 """The error name of a task that cannot be started at all: a right, a name or a size is wrong."""
 STEERED: Final = "Steered"
 """The error name by which a steer ends a state that waits for a task."""
