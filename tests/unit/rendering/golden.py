@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from stepline.context.announce import Announced, Opinion, render_announce, render_pool
 from stepline.model.block import Body, Produced
 from stepline.model.decision import Action, Notice
@@ -326,6 +328,11 @@ def _reduced() -> Iterator[tuple[str, str]]:
     yield "prompt.clipped", LAYOUT.clipped(prompt, 1_000)
     yield "turn.rows", LAYOUT.rows(_turn(rounds=1))
     yield "turn.rows_many", LAYOUT.rows(_turn(rounds=30))
+    *shown, end = _turn(rounds=1)
+    yield (
+        "turn.rows_hidden_end",
+        LAYOUT.rows([*shown, replace(end, text=LAYOUT.hidden(end, "It went well."))]),
+    )
 
 
 def _turn(*, rounds: int) -> list[Piece]:

@@ -152,8 +152,10 @@ def _hint(hint: str) -> str:
 
 
 def _turn_status(piece: Piece) -> str:
-    """Return the end of a turn as part of a card; its text begins with the marker of the end."""
-    return f"[TURN STATUS]{piece.text.lstrip().removeprefix('[TURN ENDED]')}"
+    """Return the end of a turn as part of a card; an end that was hidden stays as it is shown."""
+    end = piece.text.lstrip()
+    marker = "[TURN ENDED]"
+    return f"[TURN STATUS]{end.removeprefix(marker)}" if end.startswith(marker) else end
 
 
 TURNS_LISTED: Final = 8
