@@ -51,6 +51,17 @@ def test_a_resent_message_is_acknowledged_as_a_duplicate_at_its_first_place() ->
     assert (first.duplicate, second.duplicate) == (False, True)
 
 
+def test_a_connection_that_resends_learns_what_it_was_not_subscribed_to() -> None:
+    conversation = Conversation(answered("All is quiet."))
+    conversation.connect("k1")
+    say(conversation, body())
+    conversation.run()
+    late = conversation.connect("k2")
+    say(conversation, body(), connection="k2")
+    (pong,) = of(PongFrame, late)
+    assert pong.n == conversation.tail.n > 1
+
+
 @pytest.mark.parametrize(
     ("fields", "idle", "is_open"),
     [

@@ -156,6 +156,8 @@ def _admit(ports: Ports, connection: str, lane: Lane, principal: Principal, mess
         turn_id=admitted.batch.state.turn,
     )
     deliver(ports, lane, connection, [encode_frame(ack)])
+    if admitted.duplicate:  # what came behind it, this connection was not yet subscribed to
+        pong(ports, lane, user=principal.user, connection=connection)
 
 
 def _post(ports: Ports, connection: str, frame: Frame) -> None:

@@ -92,7 +92,7 @@ class ErrorFrame(Value, tag="error", tag_field="frame"):
 
 
 class PongFrame(Value, tag="pong", tag_field="frame"):
-    """The answer to a ping: the newest event number, so that a client notices a lost last frame."""
+    """The answer to a ping, and behind the `ack` of a duplicate: the newest event number, so that a client notices what it lost."""
 
     conversation: str
     n: int
