@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -51,6 +51,7 @@ ROUNDS: Final = 5
 GOALS: Final = {"authorizer": 1.3, "socket": 1.5, "decide": 2.0, "act": 1.6, "close": 1.6}
 USER: Final = Principal(tenant="local", project="default", user="bench", expires_at=4_000_000_000)
 TALK: Final = "Tell me about cold starts."
+NO_INTERPRETER: Final = f"no interpreter of {', '.join(MAGIC)} on this machine"
 PLAN: Final = "Make a plan with three steps, write it to a file and read it back."
 
 PEER: Final = """\
@@ -71,29 +72,36 @@ handler(json.loads(sys.argv[1]), context)
 
 def rows() -> list[Row]:
     """Return `cold_cpu_<function>`; the stage is started if it is not up."""
-    found = next(((name, path) for name in reversed(MAGIC) if (path := find_python(name))), None)
+    found = find_interpreter()
     if found is None:
-        note = f"no interpreter of {', '.join(MAGIC)} on this machine"
         return [
-            Row(metric=f"cold_cpu_{name}", value=None, unit="x", goal=goal, note=note)
+            Row(metric=f"cold_cpu_{name}", value=None, unit="x", goal=goal, note=NO_INTERPRETER)
             for name, goal in GOALS.items()
         ]
+    spent: dict[tuple[str, str], list[Spent]] = {}
+    with new_processes(*found, ways=("bytecode", "no bytecode")) as runs_of:
+        for _ in range(ROUNDS):
+            for way, runs in runs_of.items():
+                spent.setdefault(("peer", way), []).append(runs.peer())
+                for name in GOALS:
+                    spent.setdefault((name, way), []).append(runs.function(name))
+    middle = {key: Spent(*map(statistics.median, zip(*each, strict=True))) for key, each in spent.items()}
+    return [_row(name, goal, middle, found[0]) for name, goal in GOALS.items()]
+
+
+def find_interpreter() -> tuple[str, Path] | None:
+    """Return the newest version of Lambda's that is on this machine, and its interpreter."""
+    return next(((name, path) for name in reversed(MAGIC) if (path := find_python(name))), None)
+
+
+@contextmanager
+def new_processes(version: str, python: Path, *, ways: Iterable[str]) -> Iterator[dict[str, Runs]]:
+    """Build the functions in each way, and let them reach the stage through the proxy."""
     running = status()
     stage = running.stage if running.stage and running.up else up(lambda text: print(text, file=sys.stderr))
-    version, python = found
-    ways = {way: _build(version, python, way) for way in ("bytecode", "no bytecode")}
+    folders = {way: _build(version, python, way) for way in ways}
     with _proxy(stage) as proxy, _environment(stage, proxy) as prepared:
-        runs = {way: Runs(python, code, proxy, prepared) for way, code in ways.items()}
-        found_runs: dict[tuple[str, str], list[Spent]] = {}
-        for _ in range(ROUNDS):
-            for way, run in runs.items():
-                found_runs.setdefault(("peer", way), []).append(run.peer())
-                for name in GOALS:
-                    found_runs.setdefault((name, way), []).append(run.function(name))
-    middle = {
-        key: Spent(*map(statistics.median, zip(*spent, strict=True))) for key, spent in found_runs.items()
-    }
-    return [_row(name, goal, middle, version) for name, goal in GOALS.items()]
+        yield {way: Runs(python, code, proxy, prepared) for way, code in folders.items()}
 
 
 def _row(name: str, goal: float, spent: Mapping[tuple[str, str], Spent], version: str) -> Row:
@@ -172,6 +180,7 @@ class Proxy(ThreadingHTTPServer):
         self.stage = stage
         self.watched: tuple[subprocess.Popen[bytes], Mark] | None = None
         self.spent: Spent | None = None
+        self.passed = 0
 
     @property
     def url(self) -> str:
@@ -206,10 +215,14 @@ class _Pass(BaseHTTPRequestHandler):
         if self.server.saw(target, body):
             self.close_connection = True
             return
+        self.server.passed += 1
         upstream = urlsplit(self.server.stage.model_url if is_model else self.server.stage.endpoint)
         connection = http.client.HTTPConnection(upstream.hostname or "", upstream.port, timeout=30)
         query = urlsplit(self.path).query
-        connection.request(self.command, f"{path}?{query}" if query else path, body, dict(self.headers))
+        headers = dict(self.headers)
+        if is_model:  # its name is that of its own address
+            headers.pop("Host", None)
+        connection.request(self.command, f"{path}?{query}" if query else path, body, headers)
         answer = connection.getresponse()
         content = answer.read()
         self.send_response(answer.status)
@@ -362,17 +375,18 @@ class Runs:
         event = json.dumps(self.prepared.event(name))
         return self._run(name, FUNCTION.format(name=name), event, self.prepared.variables[name])
 
+    def warm(self, name: str, program: str, calls: int) -> tuple[list[str], float]:
+        """Run a program on events of so many calls; return the lines it prints, and the requests that a call makes."""
+        events = [json.dumps(self.prepared.event(name)) for _ in range(calls)]
+        passed = self.proxy.passed
+        process = self._start(program, "", self.prepared.variables[name])
+        said, _ = process.communicate("\n".join(events).encode(), timeout=120)
+        if process.returncode:
+            raise MeasureError(f"{name}: {said.decode()[-2000:]}")
+        return said.decode().splitlines(), (self.proxy.passed - passed) / calls
+
     def _run(self, name: str, program: str, argument: str, variables: Mapping[str, str]) -> Spent:
-        environment = {
-            **variables,
-            "PYTHONPATH": os.pathsep.join(map(str, self.folders)),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONSAFEPATH": "1",
-            "PATH": os.defpath,
-            "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9",  # it initialises as on Lambda
-        }
-        command = [self.python, "-S", "-c", program, argument]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = self._start(program, argument, variables)
         self.proxy.spent, self.proxy.watched = None, (process, MARKS[name])
         first = process.stdout.readline() if process.stdout and name != "peer" else b""
         initial_ms = _cpu_ms(process) if first == b"ready\n" else 0.0
@@ -381,3 +395,20 @@ class Runs:
         if self.proxy.spent is None:
             raise MeasureError(f"{name} ended before its call: {(first + said).decode()[:2000]}")
         return self.proxy.spent._replace(initial_ms=initial_ms)
+
+    def _start(self, program: str, argument: str, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        environment = {
+            **variables,
+            "PYTHONPATH": os.pathsep.join(map(str, self.folders)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONSAFEPATH": "1",
+            "PATH": os.defpath,
+            "AWS_LAMBDA_RUNTIME_API": "127.0.0.1:9",  # it initialises as on Lambda
+        }
+        return subprocess.Popen(
+            [self.python, "-S", "-c", program, argument],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )

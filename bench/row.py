@@ -60,6 +60,7 @@ LISTED = (
     "read_bytes_per_round_cold",
     *(f"import_cpu_ms_{handler}" for handler in HANDLERS),
     *(f"cold_cpu_{handler}" for handler in COLD),
+    *(f"size_{handler}" for handler in COLD),
     "cold_first_token",
     *EXEC_METRICS,
 )

@@ -38,12 +38,13 @@ SIZES: Final[Mapping[str, Size]] = {
     "authorizer": Size(10, 256, is_waited_for=True),
     "socket": Size(25, 512, is_waited_for=True),
     "api": Size(10, 256),
-    "decide": Size(STEP_TIMEOUTS_S["decide"], 1024, is_waited_for=True),
-    "act": Size(STEP_TIMEOUTS_S["act"], 1024, task_storage_mib=2048),
+    "decide": Size(STEP_TIMEOUTS_S["decide"], 512, is_waited_for=True),
+    "act": Size(STEP_TIMEOUTS_S["act"], 512, task_storage_mib=2048),
     "execute": Size(STEP_TIMEOUTS_S["execute"], 2048),
     "close": Size(STEP_TIMEOUTS_S["close"], 512),
     "sweeper": Size(120, 512),
 }
+"""Memory is chosen by cost times time. Source: docs/reference/bench.md, `size_<function>`."""
 
 
 class Function(Construct):

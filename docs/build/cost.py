@@ -69,6 +69,9 @@ _NOTES: Final = """
 - The code of a function is 127 MB, of which bytecode is 37: 120 MB of dependencies, 6 of the library, 1 of handlers
   (arm64, Python 3.13, `du`; Lambda takes 250). Storage of code is free up to 75 GB an account and region. What bytecode saves
   at a cold start is in [measurements](bench.md).
+- The functions that a turn waits for have the memory with which cost times time of a mean call is least: 256 MB (authorizer) or
+  512 (socket, decide, act, close; what reads a conversation has at least that), [measured](bench.md) as `size_<function>`. Decide waits for the model: a round of five seconds costs
+  0.000035 USD with 512 MB and twice that with 1,024, which would bring its first word 0.1 s earlier.
 - There is no NAT gateway, no interface endpoint, no cache and no key of one's own: each costs more than all of this.
 
 What else a deployment is made of costs nothing at rest:

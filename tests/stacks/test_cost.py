@@ -39,8 +39,8 @@ def test_a_stage_at_rest_costs_a_few_dollars(bills):
 
 def test_snapshots_are_what_prod_costs_most(bills):
     snapshots = bills[PROD]["SnapStart"]
-    assert snapshots.much == "1.75 GB"
-    assert snapshots.usd == pytest.approx(6.9, abs=0.05)
+    assert snapshots.much == "1.25 GB"
+    assert snapshots.usd == pytest.approx(4.9, abs=0.05)
     assert total(bills[PROD]) - total(bills[PLAIN]) == pytest.approx(snapshots.usd)
 
 
