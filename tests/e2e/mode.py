@@ -16,6 +16,7 @@ MODE = "EXEC_RUNTIME_MODE"
 MULTI_ACTION = "AI_REACT_AGENT_MULTI_ACTION"
 CONTEXT_TOKENS = "AI_REACT_CONTEXT_MAX_TOKENS"
 VERSION = "AI_REACT_AGENT_VERSION"
+PROVIDER = "STEPLINE_MODEL_PROVIDER"
 MESSAGES = "STEPLINE_USER_MESSAGES_PER_MINUTE"
 LOOP = ("decide", "act", "close")
 
@@ -74,6 +75,14 @@ def context_of(stage, tokens: int) -> Iterator[None]:
     with ExitStack() as entered:
         for name in LOOP:
             entered.enter_context(_configured(stage, name, {CONTEXT_TOKENS: str(tokens)}))
+        yield
+
+
+@contextmanager
+def over_bedrock(stage) -> Iterator[None]:
+    """Let the stage ask its model through the adapter of Bedrock, at the same server."""
+    server = stage.deployed.model_url
+    with _configured(stage, "decide", {PROVIDER: "bedrock", "ANTHROPIC_BEDROCK_BASE_URL": server}):
         yield
 
 

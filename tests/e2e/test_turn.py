@@ -7,7 +7,9 @@ import json
 
 import pytest
 
+from stepline.adapters.anthropic.call import DEFAULT_MODELS
 from stepline.local.safe_text import clean
+from tests.e2e.mode import over_bedrock
 from tests.e2e.order import check_order, events, terminals
 from tests.e2e.stage import a_word, answer_of, is_text
 
@@ -69,6 +71,18 @@ def test_a_second_turn_knows_the_first(stage, conversation):
     cursor = check_order(first)
     check_order(second, after=cursor)
     assert word in answer_of(second)
+
+
+def test_a_turn_runs_over_bedrock_as_it_does_over_the_provider(stage, conversation):
+    word = a_word()
+    with over_bedrock(stage):
+        lines = stage.send(WRITE_AND_READ.format(word=word), conversation)
+    check_order(lines)
+    assert any(is_text(line) and line["lane"].startswith("answer.") for line in lines)
+    assert word in answer_of(lines)
+    assert {decision["model"] for decision in stage.entries(conversation, "decision")} == {
+        DEFAULT_MODELS["bedrock"]
+    }
 
 
 def test_a_tool_round_takes_at_most_three_transitions(stage, conversation):
