@@ -379,14 +379,14 @@ class Runs:
         """Run a program on events of so many calls; return the lines it prints, and the requests that a call makes."""
         events = [json.dumps(self.prepared.event(name)) for _ in range(calls)]
         passed = self.proxy.passed
-        process = self._start(program, "", self.prepared.variables[name])
+        process = self._start(name, program, "", self.prepared.variables[name])
         said, _ = process.communicate("\n".join(events).encode(), timeout=120)
         if process.returncode:
             raise MeasureError(f"{name}: {said.decode()[-2000:]}")
         return said.decode().splitlines(), (self.proxy.passed - passed) / calls
 
     def _run(self, name: str, program: str, argument: str, variables: Mapping[str, str]) -> Spent:
-        process = self._start(program, argument, variables)
+        process = self._start(name, program, argument, variables)
         self.proxy.spent, self.proxy.watched = None, (process, MARKS[name])
         first = process.stdout.readline() if process.stdout and name != "peer" else b""
         initial_ms = _cpu_ms(process) if first == b"ready\n" else 0.0
@@ -396,9 +396,12 @@ class Runs:
             raise MeasureError(f"{name} ended before its call: {(first + said).decode()[:2000]}")
         return self.proxy.spent._replace(initial_ms=initial_ms)
 
-    def _start(self, program: str, argument: str, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, program: str, argument: str, variables: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
         environment = {
             **variables,
+            "_HANDLER": f"lambdas.{name}.handler",
             "PYTHONPATH": os.pathsep.join(map(str, self.folders)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONSAFEPATH": "1",

@@ -91,7 +91,7 @@ def edge(run: Callable[[Event], Event]) -> Callable[[Event, Any], Event]:
     the process is cleared after it.
     """
     register_after_restore(restored)
-    initialise(run.__module__.rpartition(".")[2], os.environ)  # noqa: TID251 - Lambda's own variables
+    initialise(os.environ)  # noqa: TID251 - Lambda's own variables
 
     @logger.inject_lambda_context(clear_state=True)
     @wraps(run)

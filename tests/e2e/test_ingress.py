@@ -32,7 +32,7 @@ def test_a_foreign_conversation_is_not_found_whatever_is_asked_of_it(stage, conv
     ("body", "code"),
     [
         ("hello", "bad_json"),
-        ('{"action":"send","text":' + "[" * 20_000 + "]" * 20_000 + "}", "bad_json"),
+        ('{"action":"send","text":' + "[" * 20_000 + "]" * 20_000 + "}", "bad_message"),
         ('{"action":"fly","conversation":"c"}', "unknown_action"),
         ('{"action":"send","conversation":"c","message_id":"m"}', "bad_message"),
         ('{"action":"send","conversation":"../c","message_id":"m","text":"x"}', "bad_message"),

@@ -162,7 +162,12 @@ def loaded_before_snapshot(function: str, **settings: str) -> tuple[set[str], in
         "connect('dynamodb', read_timeout_s=1)\n"
         "print(*sorted({'anthropic', 'jwt', 'stepline.ingress.message', 'urllib3'} & loaded), len(set(sys.modules) - loaded))\n"
     )
-    environment = {**LAMBDA, "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start", **settings}
+    environment = {
+        **LAMBDA,
+        "_HANDLER": f"lambdas.{function}.handler",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start",
+        **settings,
+    }
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     )
@@ -204,7 +209,7 @@ def test_a_function_on_lambda_loads_while_it_initialises(kind: str) -> None:
             capture_output=True,
             text=True,
             check=True,
-            env={**LAMBDA, "AWS_LAMBDA_INITIALIZATION_TYPE": kind},
+            env={**LAMBDA, "_HANDLER": f"lambdas.{function}.handler", "AWS_LAMBDA_INITIALIZATION_TYPE": kind},
         )
         assert done.stdout.split() == ["1", "0"], function
 

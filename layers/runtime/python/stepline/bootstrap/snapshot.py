@@ -16,6 +16,7 @@ from typing import Final
 from stepline.adapters.aws import client
 
 _RUNTIME: Final = "AWS_LAMBDA_RUNTIME_API"
+_HANDLER: Final = "_HANDLER"
 _INITIALIZATION: Final = "AWS_LAMBDA_INITIALIZATION_TYPE"
 _PROVIDER: Final = "STEPLINE_MODEL_PROVIDER"
 _AWS: Final = "stepline.adapters.aws.client"
@@ -38,7 +39,7 @@ TRANSPORTS: Final[Mapping[str, str]] = {
 """The module through which Decide reaches each provider."""
 
 
-def initialise(function: str, environ: Mapping[str, str]) -> None:
+def initialise(environ: Mapping[str, str]) -> None:
     """Load what a function's first call needs, in a process that Lambda has started.
 
     The `MODULES` of an adapter are the parts of a library that it loads on first use. The first client of AWS reads the
@@ -46,6 +47,7 @@ def initialise(function: str, environ: Mapping[str, str]) -> None:
     """
     if _RUNTIME not in environ:
         return
+    function = environ[_HANDLER].split(".")[1]
     asked = (TRANSPORTS[environ.get(_PROVIDER, "anthropic")],) if function == "decide" else ()
     for name in (*WARMED[function], *asked):
         for part in getattr(importlib.import_module(name), "MODULES", ()):
