@@ -95,7 +95,7 @@ def test_the_timelines_document_says_where_the_conversation_stands():
         "agent_selection_snapshot": {"model": ""},
         "forked_from": None,
     }
-    assert payload["sources_pool"] == [msgspec.to_builtins(PAGE)]
+    assert payload["sources_pool"] == [msgspec.structs.asdict(PAGE)]
     assert msgspec.json.decode(document.text) == {
         "title": "find a page",
         "started_at": batches[0].at,
@@ -144,7 +144,22 @@ def test_a_turns_log_says_what_it_used():
 
 def test_the_pool_is_a_document_of_its_own():
     document = export_sources(talk().timeline())
-    assert document.payload == {"sources_pool": [msgspec.to_builtins(PAGE)]}
+    assert document.payload == {"sources_pool": [msgspec.structs.asdict(PAGE)]}
+
+
+# A row lost `source_type` where that was `web`, and a body its type where that was Markdown.
+def test_a_document_names_the_fields_that_have_their_default():
+    builder = LogBuilder()
+    builder.message("write")
+    builder.act(("react.write", {"path": "a.md", "content": "x"}))
+    builder.result(tool="react.write", blocks=(builder.file("a.md"),), sources=(PAGE,))
+    timeline = builder.timeline()
+    (row,) = export_sources(timeline).payload["sources_pool"]
+    assert (row["source_type"], row["objective_relevance"]) == ("web", None)
+    assert export_timeline(timeline, ttl_s=1).payload["sources_pool"] == [row]
+    blocks = export_turn(timeline, builder.turn).payload["blocks"]
+    assert [block["mime"] for block in blocks if block["type"] == "user.prompt"] == ["text/markdown"]
+    assert [block["body"]["mime"] for block in blocks if block["body"]] == ["text/markdown"]
 
 
 def test_a_turn_that_is_not_there_has_no_log():

@@ -75,8 +75,25 @@ def test_a_machine_reads_the_same_as_people():
         *(log.turn, "max_iterations"),
         *(3, 12_340),
     )
-    assert facts["usage"][:2] == [100, 900]
+    assert facts["usage"] == {
+        "input_tokens": 100,
+        "cache_read_tokens": 900,
+        "cache_write_5m_tokens": 0,
+        "cache_write_1h_tokens": 0,
+        "output_tokens": 50,
+        "estimated": False,
+    }
     assert msgspec.json.decode(leaving.text) == {"outcome": "completed", "reason": "max_iterations"}
+
+
+def test_a_snapshot_of_a_plan_says_whether_it_is_current():
+    log = started()
+    log.act(("react.plan", {}))
+    log.result(
+        "made", tool="react.plan", plans=(log.plan("a"), log.plan("b", plan_id="plan:x:0b", current=False))
+    )
+    plans = [block for block in log.timeline().turn_blocks(log.turn) if block.type == "react.plan"]
+    assert [msgspec.json.decode(block.text)["current"] for block in plans] == [True, False]
 
 
 def test_a_turn_that_failed_says_by_what():

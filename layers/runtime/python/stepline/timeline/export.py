@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from stepline.errors import NotFoundError
 from stepline.model.base import Value
@@ -197,7 +198,11 @@ def _compact(source: Source) -> dict[str, Any]:
 
 
 def _plain(values: Iterable[Value]) -> list[dict[str, Any]]:
-    return [msgspec.to_builtins(value) for value in values]
+    """Return values with every field, also those that have their default: a reader need not know it."""
+    return [
+        {name: asdict(own) if isinstance(own, Value) else own for name, own in asdict(value).items()}
+        for value in values
+    ]
 
 
 def _json(value: Any) -> str:

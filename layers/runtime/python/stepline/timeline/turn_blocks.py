@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, assert_never
 
 import msgspec
+from msgspec.structs import asdict
 
 from stepline.model.batch import Batch
 from stepline.model.block import Block, Produced
@@ -279,7 +280,7 @@ class _Walk:
     def plan(self, plan: Plan, at: str, round_: int) -> Block:
         self.plans[plan.plan_id] = plan
         path = f"ar:{self.turn.id}.react.plan.{plan.plan_id}"
-        text = _json(msgspec.to_builtins(plan))
+        text = _json({**msgspec.to_builtins(plan), "current": plan.current})
         return self.block(
             "react.plan", "react", at, path=path, mime="application/json", text=text, iteration=round_
         )
@@ -395,7 +396,7 @@ def state_facts(entry: Closed, plans: Sequence[Plan]) -> dict[str, Any]:
         "model_ms": entry.model_ms,
         "tools_ms": entry.tools_ms,
         "model": entry.model,
-        "usage": msgspec.to_builtins(entry.usage or _NO_USAGE),
+        "usage": asdict(entry.usage or _NO_USAGE),
         "plans": [plan_facts(plan) for plan in plans],
     }
 
