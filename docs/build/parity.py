@@ -172,7 +172,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("pool rows `sid`, `title`, `url`, `source_type`, `objective_relevance`, `published_time_iso`, `favicon_url`", "model/source.py", "objective_relevance", "unit/timeline/test_sources_pool.py"),
         done("numbers that never change, sources merged by their addresses", "timeline/sources_pool.py", "def merge_sources", "unit/timeline/test_sources_pool.py"),
         partial("images of attachments and programs as sources", "programs/returned_sources.py", "def run_sources", "unit/loop/test_returned_sources_logged.py", "those of programs and `react.write`, not those of attachments"),
-        partial("`sources_used`", "tools/write.py", "sources_used", _WRITE, "of written files and searches; of answers as `citations`"),
+        done("`sources_used` of answers, files, searches and turns", "timeline/turn_blocks.py", "sources_used", "unit/timeline/test_turn_blocks.py"),
     ),
     "Memory, knowledge, conversations, feedback": (
         planned("semantic, ordinal and temporal search of past turns"),

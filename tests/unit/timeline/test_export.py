@@ -162,6 +162,16 @@ def test_a_document_names_the_fields_that_have_their_default():
     assert [block["body"]["mime"] for block in blocks if block["body"]] == ["text/markdown"]
 
 
+def test_a_turn_uses_the_sources_that_its_files_cite_too():
+    builder = LogBuilder()
+    builder.message("write")
+    builder.act(("react.write", {"path": "a.md", "content": "x [[S:7]]"}))
+    told = builder.block(f"fi:{builder.turn}.outputs/a.md", "x", meta={"sources_used": [7]})
+    odd = builder.block(f"tc:{builder.turn}.x.result", "x", meta={"sources_used": "none"})
+    builder.result(tool="react.write", blocks=(told, odd), sources=(PAGE,))
+    assert export_turn(builder.timeline(), builder.turn).payload["sources_used"] == [1, 7]
+
+
 def test_a_turn_that_is_not_there_has_no_log():
     with pytest.raises(NotFoundError) as caught:
         export_turn(talk().timeline(), "turn_0009")

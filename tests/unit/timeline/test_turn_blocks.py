@@ -8,6 +8,7 @@ from hypothesis import given
 
 from stepline.model.entry import Closed
 from stepline.model.path import parse_path
+from stepline.model.source import Citation
 from stepline.model.usage import Usage
 from stepline.timeline.turn_blocks import ending_blocks, render_finalize
 from tests.support.log_builder import LogBuilder, logs, patient
@@ -94,6 +95,22 @@ def test_a_snapshot_of_a_plan_says_whether_it_is_current():
     )
     plans = [block for block in log.timeline().turn_blocks(log.turn) if block.type == "react.plan"]
     assert [msgspec.json.decode(block.text)["current"] for block in plans] == [True, False]
+
+
+def test_an_answer_names_the_sources_it_uses_each_its_own():
+    log = started()
+    turn = log.turn
+    pages = (Citation(sid=1), Citation(sid=3))
+    log.answer("one [[S:3]]", rendered=1, citations=pages)
+    log.message("more")
+    log.defer()
+    log.answer("two [[S:1]] and [[S:9]]", citations=pages[:1], unresolved=(9,))
+    log.close()
+    found = {block.path: block.meta.get("sources_used") for block in log.timeline().turn_blocks(turn)}
+    assert found[f"ar:{turn}.assistant.completion.1"] == [3]
+    assert found[f"ar:{turn}.assistant.completion"] == [1]
+    assert found[f"ar:{turn}.assistant.completion.attempt.1"] == [3]
+    assert found[f"ar:{turn}.user.prompt"] is None
 
 
 def test_a_turn_that_failed_says_by_what():

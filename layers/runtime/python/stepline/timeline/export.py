@@ -27,6 +27,7 @@ from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from stepline.rendering.turn_facts import Turn
 from stepline.timeline.fold import Timeline
+from stepline.timeline.turn_blocks import SOURCES_USED
 
 TIMELINE: Final = "artifact:conv.timeline.v1"
 SOURCES: Final = "artifact:conv:sources_pool"
@@ -113,7 +114,7 @@ def export_turn(timeline: Timeline, turn: str) -> Export:
         "turn_id": turn,
         "ts": found.started_at,
         "end_ts": batches[-1].at if found.closed else "",
-        "sources_used": _used(batches),
+        "sources_used": _used(batches, blocks),
         "blocks_count": len(blocks),
         "tokens": sum(estimate_tokens(block.text) for block in blocks),
     }
@@ -169,9 +170,10 @@ def _batches(timeline: Timeline, turn: Turn) -> tuple[Batch, ...]:
     return timeline.since(turn.opened - 1, turn.closed or timeline.n)
 
 
-def _used(batches: Iterable[Batch]) -> list[int]:
-    """Return the sids of the sources that a turn found or cites."""
-    found: set[int] = set()
+def _used(batches: Iterable[Batch], blocks: Iterable[Block]) -> list[int]:
+    """Return the sids of the sources that a turn found or cites, in its answers, its notes or its files."""
+    told = [block.meta.get(SOURCES_USED) for block in blocks]  # a bundle's may hold anything
+    found = {sid for sids in told if isinstance(sids, list | tuple) for sid in sids if isinstance(sid, int)}
     for batch in batches:
         for entry in batch.entries:
             match entry:

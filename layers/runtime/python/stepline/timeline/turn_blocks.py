@@ -42,7 +42,9 @@ from stepline.model.entry import (
 )
 from stepline.model.ids import Lane, call_id
 from stepline.model.plan_steps import Plan
+from stepline.model.source import Citation
 from stepline.model.usage import Usage
+from stepline.protocol.citation.token import cited_sids
 from stepline.rendering.call_preview import cap_params
 from stepline.rendering.inbound import event_place, fates_of, inbound_blocks, prompt_places
 from stepline.rendering.plan_text import plan_facts, render_steps
@@ -50,6 +52,9 @@ from stepline.rendering.result import notice_call, notice_paths, result_path, wh
 from stepline.rendering.turn_facts import Turn
 
 PRUNED = "older turns were shortened; every path still leads to the whole"
+
+SOURCES_USED: Final = "sources_used"
+"""The field of a block's meta with the sids of the sources that it uses."""
 
 Group = tuple[Block, ...]
 """The blocks of one entry."""
@@ -239,7 +244,7 @@ class _Walk:
                 path=path,
                 text=entry.answer,
                 iteration=entry.iteration,
-                meta={"attempt": n},
+                meta={"attempt": n, **_cited(entry.answer, entry.citations)},
             )
             self.attempts.append(attempt)
             blocks.append(attempt)
@@ -307,13 +312,16 @@ _NO_USAGE: Final = Usage()
 
 def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
     """Return the answers of a turn, the newest at the plain path, and the suggested followups."""
-    answers = [(block.text, block.ts) for block in attempts]
+    answers = [(block.text, block.ts, block.meta) for block in attempts]
     if entry.answer and (not answers or answers[-1][0] != entry.answer):
-        answers.append((entry.answer, entry.started_at or entry.at))
+        cited = _cited(entry.answer, entry.citations)
+        answers.append((entry.answer, entry.started_at or entry.at, cited))
     blocks = []
-    for index, (text, ts) in enumerate(answers, 1):
+    for index, (text, ts, about) in enumerate(answers, 1):
         number = "" if index == len(answers) else f".{index}"
         meta = {"completion_index": index, "completion_count": len(answers)}
+        if SOURCES_USED in about:
+            meta[SOURCES_USED] = about[SOURCES_USED]
         path = f"ar:{entry.turn}.assistant.completion{number}"
         blocks.append(
             Block(
@@ -339,6 +347,13 @@ def completion_blocks(entry: Closed, attempts: Sequence[Block]) -> list[Block]:
             )
         )
     return blocks
+
+
+def _cited(text: str, citations: Sequence[Citation]) -> dict[str, list[int]]:
+    """Return the sids that one answer uses; `citations` are the known sources of its decision, with its notes."""
+    known = {cited.sid for cited in citations}
+    sids = [sid for sid in cited_sids(text) if sid in known]
+    return {SOURCES_USED: sids} if sids else {}
 
 
 def summary_blocks(entry: Compacted, n: int) -> list[Block]:
