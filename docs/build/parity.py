@@ -129,6 +129,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("SOURCES POOL", "context/announce.py", "def render_pool", "unit/context/test_announced_sources.py"),
         done("TTL pruning (`cache_ttl_seconds`)", "context/pruning.py", "def plan_pruning", "unit/loop/test_pruning.py"),
         done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/context/test_compaction.py"),
+        done("`covered_turn_ids` of a `conv.range.summary`", "timeline/turn_blocks.py", "covered_turn_ids", "unit/timeline/test_turn_blocks.py"),
         done("truncation limits of older turns", "rendering/reduce.py", "CLIP_BYTES", "unit/context/test_pruned_pieces.py"),
         done("`ar:<turn>.react.turn.index`", "timeline/view.py", "def render_turn_index", "unit/timeline/test_turn_index.py"),
         done("`conversation_order()` by truthful start times", "timeline/order.py", "def conversation_order", "unit/timeline/test_order.py"),

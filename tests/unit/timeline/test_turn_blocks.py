@@ -113,6 +113,19 @@ def test_an_answer_names_the_sources_it_uses_each_its_own():
     assert found[f"ar:{turn}.user.prompt"] is None
 
 
+def test_a_summary_names_every_turn_that_it_covers():
+    log = LogBuilder()
+    for _ in range(4):
+        log.message()
+        log.answer("done")
+        log.close()
+    log.message()
+    history = log.timeline().history
+    log.compact(cut=history[3].opened)
+    (summary,) = log.timeline().resolve(f"su:{log.turn}.conv.range.summary")
+    assert summary.meta["covered_turn_ids"] == [turn.id for turn in history[:3]]
+
+
 def test_a_turn_that_failed_says_by_what():
     log = started()
     failed = ended(log, outcome="error", reason="error", code="step_failed", answer="", usage=None)

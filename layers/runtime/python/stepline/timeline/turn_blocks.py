@@ -61,14 +61,21 @@ Group = tuple[Block, ...]
 
 
 def derive_groups(
-    lane: Lane, turn: Turn, batches: Sequence[Batch], prompts: Sequence[Inbound], waited: Sequence[Inbound]
+    lane: Lane,
+    turn: Turn,
+    batches: Sequence[Batch],
+    prompts: Sequence[Inbound],
+    waited: Sequence[Inbound],
+    *,
+    turns: Sequence[Turn],
 ) -> tuple[Group, ...]:
     """Return the blocks of a turn, entry by entry, in the order of the log.
 
     `batches` go from the one that opened it to the one that closed it, or to the newest; `prompts` are the
-    events that opened it, `waited` those that came before it and belong to no other turn.
+    events that opened it, `waited` those that came before it and belong to no other turn. `turns` are those of
+    the whole conversation.
     """
-    walk = _Walk(lane, turn, fates_of(turn.id, batches))
+    walk = _Walk(lane, turn, fates_of(turn.id, batches), turns)
     groups: list[Group] = []
     for batch in batches:
         own = _own(turn, batch)
@@ -92,8 +99,10 @@ def _own(turn: Turn, batch: Batch) -> tuple[Entry, ...]:
 class _Walk:
     """The derivation of one turn's blocks, with its answers so far and the newest snapshots of its plans."""
 
-    def __init__(self, lane: Lane, turn: Turn, fates: Mapping[int, Mapping[str, str]]) -> None:
-        self.lane, self.turn, self.fates = lane, turn, fates
+    def __init__(
+        self, lane: Lane, turn: Turn, fates: Mapping[int, Mapping[str, str]], turns: Sequence[Turn]
+    ) -> None:
+        self.lane, self.turn, self.fates, self.turns = lane, turn, fates, turns
         self.attempts: list[Block] = []
         self.plans: dict[str, Plan] = {}
 
@@ -130,7 +139,7 @@ class _Walk:
             case Pruned():
                 return [self.message("cache_pruned", entry.at, PRUNED)]
             case Compacted() if entry.status == "completed":
-                return summary_blocks(entry, batch.n)
+                return self.summaries(entry, batch.n)
             case Titled() if entry.text:
                 return [self.block("stage.gate", "system", entry.at, text=entry.text)]
             case Contributed():
@@ -282,6 +291,21 @@ class _Walk:
             blocks.insert(0, status)
         return blocks + [self.plan(plan, entry.at, entry.iteration) for plan in entry.plans]
 
+    def summaries(self, entry: Compacted, n: int) -> list[Block]:
+        """Return the texts of batch `n` that replace the turns before, and the open turn's rounds."""
+        turn, blocks = self.turn.id, []
+        if entry.cut:
+            kind, covered = "conv.range.summary", [one.id for one in self.turns if one.opened < entry.cut]
+            meta = {"covered_turn_ids": covered}
+            blocks.append(
+                self.block(kind, "system", entry.at, path=f"su:{turn}.{kind}", text=entry.summary, meta=meta)
+            )
+        if entry.split:
+            kind = "react.current_turn.compaction_checkpoint"
+            path = f"ar:{turn}.react.mid_turn.compaction.{n}"
+            blocks.append(self.block(kind, "system", entry.at, path=path, text=entry.checkpoint))
+        return blocks
+
     def plan(self, plan: Plan, at: str, round_: int) -> Block:
         self.plans[plan.plan_id] = plan
         path = f"ar:{self.turn.id}.react.plan.{plan.plan_id}"
@@ -354,21 +378,6 @@ def _cited(text: str, citations: Sequence[Citation]) -> dict[str, list[int]]:
     known = {cited.sid for cited in citations}
     sids = [sid for sid in cited_sids(text) if sid in known]
     return {SOURCES_USED: sids} if sids else {}
-
-
-def summary_blocks(entry: Compacted, n: int) -> list[Block]:
-    """Return the texts of batch `n` that replace the turns before, and the open turn's rounds."""
-    turn, blocks = entry.turn, []
-    if entry.cut:
-        path, kind = f"su:{turn}.conv.range.summary", "conv.range.summary"
-        blocks.append((path, kind, entry.summary))
-    if entry.split:
-        path, kind = f"ar:{turn}.react.mid_turn.compaction.{n}", "react.current_turn.compaction_checkpoint"
-        blocks.append((path, kind, entry.checkpoint))
-    return [
-        Block(type=kind, author="system", ts=entry.at, turn_id=turn, path=path, text=text)
-        for path, kind, text in blocks
-    ]
 
 
 def ending_blocks(entry: Closed, plans: Sequence[Plan]) -> list[Block]:

@@ -50,7 +50,7 @@ class View:
         lane: Lane,
     ) -> None:
         self._lane = lane
-        self._history = {turn.id: turn for turn in history}
+        self._turns, self._history = history, {turn.id: turn for turn in history}
         self._ended = {turn.id: last.closed for last, turn in pairwise(history)}
         self._since = since
         self._plans, self._sources, self._feedback = plans, sources, feedback
@@ -75,7 +75,7 @@ class View:
             prompts = [inbound for n in found.prompts for inbound in _inbound(by_n[n])]
             waited = _waited([batch for batch in batches if before < batch.n <= found.opened], found)
             own = [batch for batch in batches if batch.n >= found.opened]
-            groups = derive_groups(self._lane, found, own, prompts, waited)
+            groups = derive_groups(self._lane, found, own, prompts, waited, turns=self._turns)
             said = [entry for entry in self._feedback.values() if entry.turn == turn and not entry.withdrawn]
             self._groups[turn] = (*groups, tuple(map(feedback_block, said))) if said else groups
         return self._groups[turn]
