@@ -70,7 +70,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
     "Events": (
         done("events stand in the timeline first", "ingress/admit.py", "Inbound", _PROTOCOL),
         done("`followup` folded into the open turn", "loop/close.py", "Deferred", _PROTOCOL),
-        done("round start recorded", "timeline/turn_blocks.py", "react.round.start", _VIEW),
+        done("a round's start stands on the timeline while it is open", "timeline/turn_blocks.py", "react.round.start", "unit/timeline/test_turn_blocks.py"),
         done("a later `assistant.completion` replaces the answer; `.1`, `.2` for earlier ones", "timeline/view.py", "assistant.completion", _VIEW),
         done("`ar:<turn>.external.<kind>.<message>`", "rendering/turn_facts.py", "external.", _VIEW),
         done("`[LIVE TURN EVENTS]`", "context/announce.py", "LIVE TURN EVENTS", _ANNOUNCE),

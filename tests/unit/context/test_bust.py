@@ -79,7 +79,7 @@ def test_what_stands_before_the_timeline_explains_it_first(fields: dict[str, str
 
 def test_a_hidden_block_explains_it_until_the_next_request() -> None:
     log = asked()
-    path = log.timeline().view.turn_blocks(log.turn)[-1].path
+    path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     log.act(("react.hide", {"path": path}), usage=LEFT, model="m-1")
     log.hide(path, 3)
     assert missed(log, 0) == Bust(reason="hide", expected_tokens=10_000, read_tokens=0)
@@ -144,7 +144,7 @@ def test_of_a_call_that_was_cut_off_and_began_otherwise_nobody_knows_what_a_cach
 
 def test_a_call_that_was_cut_off_behind_a_change_leaves_nothing_to_expect() -> None:
     log = asked()
-    path = log.timeline().view.turn_blocks(log.turn)[-1].path
+    path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     log.act(("react.hide", {"path": path}), usage=LEFT, model="m-1")
     log.hide(path, 3)
     cut_off(log)

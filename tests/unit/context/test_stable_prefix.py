@@ -172,7 +172,7 @@ def test_a_hidden_block_costs_no_more_than_its_round() -> None:
     for _ in range(3):
         log.act(("react.read", {}))
         found.append(log.result("long " * 100))
-    path = log.timeline().view.turn_blocks(log.turn)[-1].path
+    path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     log.act(("react.hide", {"path": path}))
     log.hide(path, found[-1].n)
     *_, third, fourth, fifth = ask_all(log)
@@ -185,7 +185,7 @@ def test_a_block_that_is_hidden_a_second_time_by_the_same_words_costs_nothing() 
     log.message("and now?")
     log.act(("react.read", {}))
     n = log.result("long " * 100).n
-    path = log.timeline().view.turn_blocks(log.turn)[-1].path
+    path = [block.path for block in log.timeline().turn_blocks(log.turn) if block.tool_id][-1]
     for _ in range(2):
         log.act(("react.hide", {"path": path}))
         log.hide(path, n)

@@ -85,7 +85,7 @@ def test_the_timelines_document_says_where_the_conversation_stands():
             "timestamp": batches[5].at,
             "event_id": "m2",
             "block_path": "ar:turn_0006.user.prompt",
-            "block_index": len(payload["blocks"]) - 1,
+            "block_index": len(payload["blocks"]) - 2,  # behind the prompt the round has begun
             "sequence": 6,
             "fingerprint": payload["last_rendered_event_cursor"]["fingerprint"],
         },

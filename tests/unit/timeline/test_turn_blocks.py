@@ -126,6 +126,31 @@ def test_a_summary_names_every_turn_that_it_covers():
     assert summary.meta["covered_turn_ids"] == [turn.id for turn in history[:3]]
 
 
+# It stood there only once the model had answered, behind what came while it was asked.
+def test_a_rounds_start_stands_on_the_timeline_while_it_is_open():
+    log = started()
+    turn, first = log.turn, log.call()
+    (begun,) = log.timeline().resolve(f"ar:{turn}.react.round.start.{first}")
+    assert (begun.iteration, begun.meta["phase"], begun.ts) == (0, "decision", log.batches[0].at)
+    log.message("by the way")
+    log.act(("react.read", {"paths": []}))
+    assert log.timeline().resolve(f"ar:{turn}.react.round.start.{first}") == (begun,)
+    log.result()
+    starts = [block for block in log.timeline().turn_blocks(turn) if block.type == "react.round.start"]
+    assert [block.iteration for block in starts] == [0, 1]
+    kinds = [block.type for block in log.timeline().turn_blocks(turn)]
+    assert kinds.index("react.round.start") < kinds.index("user.followup") < kinds.index("react.tool.call")
+
+
+@patient
+@given(logs())
+def test_every_round_starts_once(log: LogBuilder):
+    timeline = log.timeline()
+    for turn in timeline.history:
+        starts = [block for block in timeline.turn_blocks(turn.id) if block.type == "react.round.start"]
+        assert [block.iteration for block in starts] == list(range(len(starts)))
+
+
 def test_a_turn_that_failed_says_by_what():
     log = started()
     failed = ended(log, outcome="error", reason="error", code="step_failed", answer="", usage=None)

@@ -82,6 +82,7 @@ def derive_groups(
         for entry in own:
             found = walk.opening(prompts, waited) if isinstance(entry, Opened) else walk.blocks(batch, entry)
             groups.append(tuple(found))
+        groups.append(tuple(walk.begin(batch)))
     return tuple(groups)
 
 
@@ -105,6 +106,7 @@ class _Walk:
         self.lane, self.turn, self.fates, self.turns = lane, turn, fates, turns
         self.attempts: list[Block] = []
         self.plans: dict[str, Plan] = {}
+        self.begun = -1
 
     def opening(self, prompts: Sequence[Inbound], waited: Sequence[Inbound]) -> list[Block]:
         turn = self.turn
@@ -151,6 +153,16 @@ class _Walk:
             case _:
                 assert_never(entry)
 
+    def begin(self, batch: Batch) -> list[Block]:
+        """Return the start of the round that begins behind a batch: before the model is asked, so before its answer."""
+        turn, cursor = self.turn.id, batch.state.cursor
+        if batch.state.turn != turn or cursor.phase != "decide" or cursor.iteration == self.begun:
+            return []
+        self.begun = cursor.iteration
+        about = {"call_id": call_id(turn, self.begun, 0), "iteration": self.begun}
+        path, meta = f"ar:{turn}.react.round.start.{about['call_id']}", {"phase": "decision"}
+        return [self.block("react.round.start", "react", batch.at, path=path, meta=meta, **about)]
+
     def message(self, name: str, at: str, text: str) -> Block:
         path = f"ar:{self.turn.id}.system.message.{name}"
         return self.block("system.message", "system", at, path=path, text=text)
@@ -171,11 +183,7 @@ class _Walk:
         call = entry.actions[0].call_id if entry.actions else call_id(turn, round_, 0)
         common: dict[str, Any] = {"call_id": call, "iteration": round_}
         start = entry.started_at
-        blocks = [
-            self.block(
-                "react.round.start", "react", start, path=f"ar:{turn}.react.round.start.{call}", **common
-            )
-        ]
+        blocks: list[Block] = []
         if entry.thinking:
             path, text = f"ar:{turn}.react.thinking.{round_}", "\n".join(entry.thinking)
             blocks.append(
