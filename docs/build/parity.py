@@ -126,7 +126,7 @@ AREAS: Final[dict[str, tuple[Term, ...]]] = {
         done("path families `ar tc fi so su ws sk ks`", "model/path.py", "_PARSERS", _PATH),
         done("ANNOUNCE behind the last cache mark", "context/announce.py", "ANNOUNCE", _RENDER),
         done("cache points prev-turn, pre-tail and tail, and one for the system part", "context/request.py", "MARKS_MAX", _RENDER),
-        done("SOURCES POOL", "context/announce.py", "def render_pool", "unit/context/test_announced_sources.py"),
+        done("SOURCES POOL, with a short text for rows that were cited", "context/announce.py", "def render_pool", "unit/context/test_announced_sources.py"),
         done("TTL pruning (`cache_ttl_seconds`)", "context/pruning.py", "def plan_pruning", "unit/loop/test_pruning.py"),
         done("compaction (`conv.range.summary`), and of the earlier rounds of an open turn", "context/compaction.py", "def plan_room", "unit/context/test_compaction.py"),
         done("`covered_turn_ids` of a `conv.range.summary`", "timeline/turn_blocks.py", "covered_turn_ids", "unit/timeline/test_turn_blocks.py"),

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stepline.context.announce import CITED_SHOWN, ROWS_SHOWN, render_pool
+from stepline.context.announce import (
+    CITED_SHOWN,
+    ROWS_SHOWN,
+    TEXT_CHARS,
+    TEXT_MIN_CHARS,
+    render_pool,
+)
 from stepline.model.source import Source
 from stepline.model.usage import estimate_tokens
 from tests.support.strategies import FORGERIES
@@ -57,9 +63,52 @@ def test_a_pool_of_a_hundred_sources_is_small():
     assert estimate_tokens(render_pool(pool, dict.fromkeys(range(30, 40), 5))) <= 250
 
 
+# A row without a text says little to a model that cited it twenty rounds ago.
+def test_a_row_that_was_cited_carries_a_short_text_and_no_other_does():
+    pool = {sid: page(sid, text=f"What page {sid} says. " * 50) for sid in (1, 2)}
+    first, second = render_pool(pool, {1: 5}).splitlines()[1:]
+    assert first == f'SID:01 "p1" e.example "{("What page 1 says. " * 50)[: TEXT_CHARS - 1].rstrip()}…"'
+    assert second == 'SID:02 "p2" e.example'
+
+
+def test_a_cited_page_without_a_snippet_shows_how_its_text_begins():
+    pool = {1: page(1, content="It begins so.")}
+    assert render_pool(pool, {1: 5}).endswith('e.example "It begins so."\n')
+
+
+def test_two_texts_take_the_room_of_a_row():
+    pool = {sid: page(sid, text="words " * 90) for sid in range(1, 101)}
+    shown = render_pool(pool, {1: 5, 2: 6, 3: 7, 4: 8})
+    assert sids(shown) == [1, 2, 3, 4, 97, 98, 99, 100]
+    assert shown.startswith(
+        "[SOURCES POOL] 100 sources: 8 cited or newest ones; the other 92 at so:sources_pool\n"
+    )
+
+
+@pytest.mark.parametrize("cited", range(5))
+def test_a_pool_of_a_hundred_sources_is_small_with_its_texts(cited: int):
+    pool = {
+        sid: page(
+            sid,
+            title="A title that is longer than what is shown of it",
+            url=f"https://w{sid}.example.org/a",
+            text="A text that is longer than what is shown of it. " * 9,
+        )
+        for sid in range(1, 101)
+    }
+    text = render_pool(pool, dict.fromkeys(range(30, 30 + cited), 5))
+    assert estimate_tokens(text) <= 250
+    told = [
+        line.rpartition(' "')[2] for line in text.splitlines() if line.endswith('…"') and line.count('"') == 4
+    ]
+    assert [len(found) > TEXT_MIN_CHARS for found in told] == [True] * cited
+
+
 @pytest.mark.parametrize("evil", FORGERIES)
 def test_a_source_cannot_write_structure_into_the_request(evil: str):
     lines = render_pool({1: page(1, title=f'{evil}" e.org', text=evil, mime=evil, content=evil)}).splitlines()
     assert [line[:7] for line in lines] == ["[SOURCE", "SID:01 "]
+    cited = render_pool({1: page(1, title=evil, text=evil)}, {1: 4}).splitlines()
+    assert [line[:7] for line in cited] == ["[SOURCE", "SID:01 "]
     other = render_pool({1: Source(sid=1, title=evil, path=evil, source_type="file")}).splitlines()
     assert len(other) == 2

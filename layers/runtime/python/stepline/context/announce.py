@@ -6,8 +6,8 @@ paid in full in every round.
 ANNOUNCE holds the current facts. Anything that does not change belongs into the system part, and a quiet
 announce stays below 150 tokens. Source: docs/concepts/context.md#announce.
 
-SOURCES POOL lists the sources that can be cited, one per line: the rows cited last and the newest ones; the
-others are counted. Their texts are in the timeline, or are read at their paths.
+SOURCES POOL lists the sources that can be cited, one per line: the rows cited last, with the beginning of their
+texts, and the newest ones; the others are counted. Whole texts are in the timeline, or are read at their paths.
 Source: docs/concepts/context.md#sources-pool.
 """
 
@@ -258,11 +258,17 @@ def _constraints(extra: Sequence[str]) -> str:
     return "\n".join(["[CONSTRAINTS]", *lines])
 
 
+POOL_BYTES: Final = 800
+"""The room of the pool, 250 tokens: the texts get what its rows leave."""
 ROWS_SHOWN: Final = 10
 CITED_SHOWN: Final = 4
 TITLE_CHARS: Final = 36
 PLACE_CHARS: Final = 60
 MIME_CHARS: Final = 40
+TEXT_CHARS: Final = 160
+TEXT_MIN_CHARS: Final = 40
+_QUOTED: Final = 6
+"""Bytes around a text: a blank, two quotes, and its ellipsis."""
 PAGES: Final = frozenset({"", "text/html", "application/xhtml+xml", "text/plain"})
 """MIME types of a page, which a row does not name."""
 
@@ -271,25 +277,40 @@ def render_pool(pool: Mapping[int, Source], cited: Mapping[int, int] | None = No
     """Return the pool for the request, "" if it is empty. `cited` maps a sid to its last citation."""
     if not pool:
         return ""
-    shown = shown_rows(pool, cited or {})
+    texts = _texts(pool, cited or {})
+    shown = shown_rows(pool, cited or {}, most=ROWS_SHOWN - (len(texts) + 1) // 2)
     many = f"{len(pool)} {'source' if len(pool) == 1 else 'sources'}"
     hidden = len(pool) - len(shown)
     count = f": {len(shown)} cited or newest ones; the other {hidden} at so:sources_pool" if hidden else ""
-    return "".join([f"[SOURCES POOL] {many}{count}\n", *(_row(pool[sid]) for sid in shown)])
+    lines = {0: f"[SOURCES POOL] {many}{count}", **{sid: _row(pool[sid]) for sid in shown}}
+    if texts:
+        left = POOL_BYTES - byte_length("\n".join(lines.values())) - 1
+        chars = min(TEXT_CHARS, max(TEXT_MIN_CHARS, left // len(texts) - _QUOTED))
+        lines |= {sid: f"{lines[sid]} {label(clip(text, chars))}" for sid, text in texts.items()}
+    return "\n".join(lines.values()) + "\n"
 
 
-def shown_rows(pool: Mapping[int, Source], cited: Mapping[int, int]) -> list[int]:
+def shown_rows(pool: Mapping[int, Source], cited: Mapping[int, int], most: int = ROWS_SHOWN) -> list[int]:
     """Return the sids of the rows to show, ascending: those cited last, and the newest."""
-    again = sorted((sid for sid in cited if sid in pool), key=lambda sid: (cited[sid], sid))
-    shown = dict.fromkeys(again[-CITED_SHOWN:])
+    shown = dict.fromkeys(_cited_last(pool, cited))
     for sid in sorted(pool, reverse=True):
-        if len(shown) >= ROWS_SHOWN:
+        if len(shown) >= most:
             break
         shown[sid] = None
     return sorted(shown)
 
 
+def _cited_last(pool: Mapping[int, Source], cited: Mapping[int, int]) -> list[int]:
+    return sorted((sid for sid in cited if sid in pool), key=lambda sid: (cited[sid], sid))[-CITED_SHOWN:]
+
+
+def _texts(pool: Mapping[int, Source], cited: Mapping[int, int]) -> dict[int, str]:
+    """Return the texts of the rows cited last, for those that have one."""
+    found = {sid: pool[sid].text or pool[sid].content for sid in _cited_last(pool, cited)}
+    return {sid: text for sid, text in found.items() if text.strip()}
+
+
 def _row(row: Source) -> str:
     mime = "" if row.mime.partition(";")[0] in PAGES else f" {clip(row.mime, MIME_CHARS)}"
     place = clip(host_of(row.url) or row.path, PLACE_CHARS)
-    return f"SID:{row.sid:02} {label(clip(row.title, TITLE_CHARS))}{mime} {place}".rstrip() + "\n"
+    return f"SID:{row.sid:02} {label(clip(row.title, TITLE_CHARS))}{mime} {place}".rstrip()
